@@ -5,7 +5,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -18,16 +20,48 @@ from sarqc.settings import Settings
 from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
 from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings, store, until
+from tests.jobs.fake_runs import recipe
 
 __all__ = ["settings", "store"]
+TOKEN = "a-token-of-24-characters"
+HTML = {"Accept": "text/html"}
+
+
+@contextmanager
+def opened(settings: Settings, function: str = "quick", **given: Any) -> Iterator[TestClient]:
+    """The app without pages, whose runs are the named function of ``fake_runs``."""
+    app = create_app(settings, execute=f"tests.jobs.fake_runs:{function}", resolve=resolve, with_pages=False)
+    with TestClient(app, raise_server_exceptions=False, **given) as client:
+        yield client
 
 
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
-    """The app whose runs are quick; without pages."""
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with opened(settings) as client:
         yield client
+
+
+def submit(client: httpx.Client, layers: int = 2, headers: dict[str, str] | None = None, **changes: Any) -> dict:
+    answer = client.post("/api/runs", json=recipe(layers).to_json() | changes, headers=headers)
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"] == f"/api/runs/{answer.json()['id']}"
+    return answer.json()
+
+
+def run_of(client: httpx.Client, run_id: str) -> dict[str, Any]:
+    return client.get(f"/api/runs/{run_id}").json()
+
+
+def finished(client: httpx.Client, run_id: str) -> dict[str, Any]:
+    """The run once it has come to a good end."""
+    until(lambda: run_of(client, run_id)["state"] not in ("queued", "running"))
+    run = run_of(client, run_id)
+    assert run["state"] == "finished", run["error"]
+    return run
+
+
+def events_of(client: httpx.Client, run_id: str) -> list[dict[str, Any]]:
+    return client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()["events"]
 
 
 class App:

@@ -18,6 +18,7 @@ class FakePlan(BaseModel):
     minutes: float
     bytes_before: int = 4000
     bytes_after: int = 1000
+    disk_bytes: int = 0
 
 
 def resolve(recipe: Recipe, settings: Settings) -> Job:

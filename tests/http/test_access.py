@@ -20,7 +20,6 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.errors import NotFound, Refused
-from sarqc.jobs.run import State
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
@@ -30,16 +29,14 @@ from sarqc.web.admission import admit
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
 from sarqc.web.limits import WAITING
-from sarqc.web.users import read_users, write_user
+from sarqc.web.users import write_user
 from sarqc.web.visitor import Cookies, Visitor
-from tests.http.conftest import write_study
+from tests.http.conftest import HTML, TOKEN, finished, submit, write_study
 from tests.http.fake_app import resolve
-from tests.jobs.conftest import settings_in, until, until_state
+from tests.jobs.conftest import settings_in, until
 from tests.jobs.fake_runs import recipe
 from tests.models.fake_hub import FakeHub, serving
 
-TOKEN = "a-token-of-24-characters"
-HTML = {"Accept": "text/html"}
 Door = Callable[..., TestClient]
 
 
@@ -67,13 +64,6 @@ def error_of(answer: httpx.Response, status: int) -> dict[str, str]:
     error: dict[str, str] = answer.json()["error"]
     assert set(error) == {"kind", "what", "where", "remedy"}
     return error
-
-
-def submitted(client: TestClient, **changes: Any) -> dict[str, Any]:
-    answer = client.post("/api/runs", json=recipe().to_json() | changes)
-    assert answer.status_code == 201, answer.text
-    run: dict[str, Any] = answer.json()
-    return run
 
 
 # The decision.
@@ -188,7 +178,7 @@ def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door: Door,
         assert "good/model" in error_of(client.post("/api/plan", json=recipe().to_json() | changes), 403)["remedy"]
         named = {"name": changes["model"], "revision": changes.get("revision")}
         assert "good/model" in error_of(client.get("/api/model", params=named), 403)["remedy"]
-    run = submitted(client, model="good/model")
+    run = submit(client, model="good/model")
     assert run["recipe"]["revision"] == "abc123"
     offered = [model["name"] for model in client.get("/api/models").json()["models"] if model["where"] == "hub"]
     assert offered == ["good/model"]
@@ -200,8 +190,7 @@ def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door: Door,
 def test_guests_see_and_change_their_own(door: Door) -> None:
     alice = door(access="open", strangers="runner")
     bob = door()
-    run = submitted(alice)
-    until(lambda: alice.get(f"/api/runs/{run['id']}").json()["state"] == "finished")
+    run = finished(alice, submit(alice)["id"])
     assert [found["id"] for found in alice.get("/api/runs").json()["runs"]] == [run["id"]]
     assert bob.get("/api/runs").json()["runs"] == []
     one = f"/api/runs/{run['id']}"
@@ -222,8 +211,7 @@ def test_guests_see_and_change_their_own(door: Door) -> None:
 
 def test_changes_of_others_are_not_told(door: Door) -> None:
     alice, bob = door(access="open", strangers="runner"), door()
-    run = submitted(alice)
-    until(lambda: alice.get(f"/api/runs/{run['id']}").json()["state"] == "finished")
+    run = finished(alice, submit(alice)["id"])
     access = bob.app.state.access
     for client, sees in ((alice, True), (bob, False)):
         assert access.sees(visitor(client))(access.store.get(run["id"])) is sees
@@ -231,7 +219,7 @@ def test_changes_of_others_are_not_told(door: Door) -> None:
 
 def test_an_export_is_opened_by_those_who_may_see_it(door: Door, tmp_path: Path) -> None:
     alice, bob = door(access="open", strangers="runner"), door()
-    run = submitted(alice)
+    run = submit(alice)
     access, settings = bob.app.state.access, settings_in(tmp_path, access="open", strangers="runner")
     name = f"{run['id']}/tiny-llama-3bit-gptq-packed"
     (settings.exports_dir() / name).mkdir(parents=True)
@@ -251,9 +239,9 @@ def visitor(client: TestClient) -> Visitor:
 
 def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:
     alice, bob = door(access="open", strangers="runner"), door()
-    run, other = submitted(alice, kind="tune", test="none.txt"), submitted(alice)
+    run, other = submit(alice, kind="tune", test="none.txt"), submit(alice)
     one = f"/api/runs/{run['id']}"
-    until(lambda: alice.get(one).json()["state"] == "finished")
+    finished(alice, run["id"])
     address = alice.post(f"{one}/link").json()["address"]
     assert error_of(bob.get(one), 404)
     assert error_of(bob.get(f"{one}/tuning"), 404)
@@ -275,7 +263,7 @@ def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:
 
 def test_links_of_a_run_go_with_it_and_not_before(door: Door) -> None:
     alice, bob = door(access="open", strangers="runner"), door()
-    run = submitted(alice)
+    run = submit(alice)
     one = f"/api/runs/{run['id']}"
     address = alice.post(f"{one}/link").json()["address"]
     if alice.delete(one).status_code == 409:  # it has not ended yet
@@ -294,7 +282,7 @@ def test_the_token(door: Door) -> None:
     assert client.post("/sign-in", data={"password": "wrong"}).status_code == 403
     entered = client.post("/sign-in", data={"password": TOKEN, "to": "/runs"})
     assert (entered.status_code, entered.headers["location"]) == (303, "/runs")
-    assert submitted(client)["owner"].startswith("guest-")
+    assert submit(client)["owner"].startswith("guest-")
     assert client.get("/api/visitor").json()["role"] == "runner"
 
 
@@ -341,17 +329,10 @@ def test_users_and_their_roles(door: Door, tmp_path: Path) -> None:
     error_of(client.get("/api/runs"), 401)
 
 
-def test_a_users_file_is_read_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "users"
-    path.write_text("# people\n\nann:king:aa:bb\n")
-    with pytest.raises(Refused, match="line 3"):
-        read_users(path)
-
-
 def test_a_users_file_that_is_wrong_or_goes(door: Door, tmp_path: Path) -> None:
     users = tmp_path / "users"
-    users.write_text("ann:king:aa:bb\n")
-    with pytest.raises(Refused, match="line 1"):
+    users.write_text("# people\n\nann:king:aa:bb\n")
+    with pytest.raises(Refused, match="line 3"):
         door(access="users", users_file=users)
     users.unlink()
     write_user(users, "ann", "runner", "password of ann")
@@ -430,16 +411,14 @@ def test_a_person_has_a_share_of_the_queue(door: Door, monkeypatch: pytest.Monke
     alice, bob = door(access="open", strangers="runner", max_queued_each=2), door()
     monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)
     for _ in range(2):
-        submitted(alice)
+        submit(alice)
     assert "2 of your runs" in error_of(alice.post("/api/runs", json=recipe().to_json()), 429)["what"]
-    submitted(bob)
+    submit(bob)
 
 
 def test_a_person_has_a_share_of_the_disk(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = door(access="open", strangers="runner", export_gib_each=5000 / 2**30)  # the fake plan says 4,000 bytes
-    runs = [submitted(alice) for _ in range(2)]
-    for run in runs:
-        until(lambda run=run: alice.get(f"/api/runs/{run['id']}").json()["state"] == "finished")
+    runs = [finished(alice, submit(alice)["id"]) for _ in range(2)]
     monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)  # the first one waits
     assert alice.post(f"/api/runs/{runs[0]['id']}/export").status_code == 201
     assert "GiB" in error_of(alice.post(f"/api/runs/{runs[1]['id']}/export"), 507)["what"]
@@ -515,8 +494,7 @@ def test_studies_of_the_command_line_are_the_operators(door: Door, tmp_path: Pat
 
 def test_paths_of_the_host_stay_out_of_a_log(door: Door, tmp_path: Path) -> None:
     client = door()
-    run = submitted(client)
-    until_state(client.app.state.supervisor.store, run["id"], State.FINISHED)
+    run = finished(client, submit(client)["id"])
     log = tmp_path / "state" / "logs" / f"{run['id']}.log"
     log.write_text(
         f'File "{tmp_path}/state/x.py", line 3\nread /root/.cache/huggingface/hub/models--a and /etc/passwd\n'

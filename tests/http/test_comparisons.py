@@ -17,7 +17,7 @@ from sarqc.errors import Refused
 from sarqc.figures import ladder_view, tuning_view
 from sarqc.recipe import Recipe
 from sarqc.settings import SITE
-from tests.http.conftest import assert_error
+from tests.http.conftest import assert_error, events_of, finished, run_of
 from tests.jobs.conftest import settings_in, until
 
 SMALL = {
@@ -33,15 +33,14 @@ STEPS = [
 Compared = tuple[TestClient, str]  # an app, and the id of its run
 
 
-def finished(client: TestClient, recipe: dict[str, Any], answer: str) -> str:
+def ended_of(client: TestClient, recipe: dict[str, Any], answer: str) -> str:
     """The id of a run that has ended, whose answer could be asked for at once."""
     created = client.post("/api/runs", json=recipe)
     assert created.status_code == 201, created.text
     run_id: str = created.json()["id"]
     before = client.get(f"/api/runs/{run_id}/{answer}")  # whatever there is at this moment, nothing at first
     assert before.status_code == 200, before.text
-    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] in ("finished", "failed"), seconds=150)
-    return run_id
+    return finished(client, run_id)["id"]
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +52,18 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def tuned(client: TestClient) -> Compared:
-    return client, finished(client, RECIPE, "tuning")
+    return client, ended_of(client, RECIPE, "tuning")
 
 
 @pytest.fixture(scope="module")
 def climbed(client: TestClient) -> Compared:
-    return client, finished(client, LADDER, "ladder")
+    return client, ended_of(client, LADDER, "ladder")
 
 
 def ended(compared: Compared, name: str, view_of: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A run and its view, which is that of its summary."""
     client, run_id = compared
-    run = client.get(f"/api/runs/{run_id}").json()
-    assert run["state"] == "finished", run["error"]
+    run = run_of(client, run_id)
     view = client.get(f"/api/runs/{run_id}/{name}").json()
     assert view[name] == run["summary"][name]
     assert view == view_of(run["summary"][name], run["recipe"])
@@ -76,8 +74,7 @@ def ended(compared: Compared, name: str, view_of: Callable[..., Any]) -> tuple[d
 
 def standings(compared: Compared, name: str) -> list[dict[str, Any]]:
     client, run_id = compared
-    answer = client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()
-    return [event[name] for event in answer["events"] if event["type"] == f"{name}_standing"]
+    return [event[name] for event in events_of(client, run_id) if event["type"] == f"{name}_standing"]
 
 
 def test_the_end_of_tuning_is_the_summary_s_and_the_recipe_to_follow_is_one(tuned: Compared) -> None:
@@ -146,24 +143,21 @@ def test_a_run_of_another_kind_has_neither_answer(climbed: Compared) -> None:
 def test_killed_twice_it_ends_the_same(tuned: Compared, tmp_path: Path) -> None:
     """The worker is lost, then the whole app; another app goes on from what is kept, to the same end."""
     client, run_id = tuned
-    expected = client.get(f"/api/runs/{run_id}").json()["summary"]["tuning"]
+    expected = run_of(client, run_id)["summary"]["tuning"]
     settings = settings_in(tmp_path, assets_dir=SITE / "assets")
     app = create_app(settings, with_pages=False)
     with TestClient(app) as first:
         own = first.post("/api/runs", json=RECIPE).json()["id"]
-        until(lambda: first.get(f"/api/runs/{own}").json()["progress"]["done"] >= 2, seconds=150)
+        until(lambda: run_of(first, own)["progress"]["done"] >= 2, seconds=150)
         os.kill(app.state.supervisor.store.get(own).pid, signal.SIGKILL)
-        until(lambda: first.get(f"/api/runs/{own}").json()["state"] == "interrupted")
+        until(lambda: run_of(first, own)["state"] == "interrupted")
         first.post(f"/api/runs/{own}/continue")
-        until(lambda: first.get(f"/api/runs/{own}").json()["progress"]["done"] >= 4, seconds=150)
+        until(lambda: run_of(first, own)["progress"]["done"] >= 4, seconds=150)
     with TestClient(create_app(settings, with_pages=False)) as second:  # the first took its worker along
-        state = second.get(f"/api/runs/{own}").json()["state"]
+        state = run_of(second, own)["state"]
         if state == "interrupted":
             second.post(f"/api/runs/{own}/continue")
-        until(lambda: second.get(f"/api/runs/{own}").json()["state"] in ("finished", "failed"), seconds=150)
-        run = second.get(f"/api/runs/{own}").json()
-        assert run["state"] == "finished", run["error"]
-        there = without_clock(run["summary"]["tuning"])
+        there = without_clock(finished(second, own)["summary"]["tuning"])
         arrays = second.get(f"/api/studies/{own}").json()["checksum"]
     assert there == without_clock(expected)
     assert arrays == client.get(f"/api/studies/{run_id}").json()["checksum"], "all numbers of the study, bit for bit"
@@ -177,13 +171,11 @@ def without_clock(tuning: dict) -> dict:
 def test_its_statistics_can_be_taken_along_and_no_model(tuned: Compared, tmp_path: Path) -> None:
     """One file over HTTP, opened without the model: its errors are those that the run began with."""
     client, run_id = tuned
-    run = client.get(f"/api/runs/{run_id}").json()
+    run = run_of(client, run_id)
     assert [one["format"] for one in run["formats"]] == ["statistics"]
     assert_error(client.post(f"/api/runs/{run_id}/export"), 422, "refused")
     export = client.post(f"/api/runs/{run_id}/export?format=statistics").json()["id"]
-    until(lambda: client.get(f"/api/runs/{export}").json()["state"] in ("finished", "failed"), seconds=150)
-    made = client.get(f"/api/runs/{export}").json()
-    assert made["state"] == "finished", made["error"]
+    made = finished(client, export)
     answer = client.get(f"/api/runs/{run_id}/checkpoint?format=statistics")
     assert "tiny-llama-2bit-sarqc-gbs-statistics.statistics" in answer.headers["Content-Disposition"]
     assert len(answer.content) == made["bytes"]

@@ -1,7 +1,6 @@
 """Cards in frames of other sites: which answers these may show, and oEmbed by its specification (https://oembed.com)."""
 
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -14,7 +13,8 @@ from sarqc.settings import Settings
 from sarqc.web.browser_contract import CARDS, PANELS
 from sarqc.web.embed import FRAME
 from sarqc.web.visitor import COOKIE
-from tests.http.conftest import write_study
+from tests.documents import Document
+from tests.http.conftest import TOKEN, write_study
 from tests.jobs.conftest import settings_in
 
 ASSETS = Path("assets").resolve()
@@ -23,20 +23,6 @@ HOST = {"Host": "demo.example"}
 HTML = {**HOST, "Accept": "text/html"}
 CARD = "/?study=toy&embed=plane"
 OPEN_HOST = {"access": "open", "strangers": "viewer", "hosts": "demo.example", "embed_ancestors": SITES}
-
-
-class Elements(HTMLParser):
-    """All elements of a kind, with their attributes."""
-
-    def __init__(self, text: str, tag: str) -> None:
-        super().__init__()
-        self._tag = tag
-        self.every: list[dict[str, str | None]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == self._tag:
-            self.every.append(dict(attrs))
 
 
 def settings_of(folder: Path, **given: Any) -> Settings:
@@ -75,9 +61,9 @@ def test_oembed_is_what_its_specification_says(client: TestClient) -> None:
     assert (told["width"], told["height"]) == FRAME  # required of this type, with “html”
     assert isinstance(told["title"], str)
     assert told["provider_url"] == "http://demo.example/"
-    [frame] = Elements(told["html"], "iframe").every
+    [frame] = Document(told["html"]).elements["iframe"]
     assert (frame["width"], frame["height"]) == tuple(map(str, FRAME))
-    source = urlsplit(frame["src"] or "")
+    source = urlsplit(frame["src"])
     assert f"{source.scheme}://{source.netloc}{source.path}" == "http://demo.example/"
     assert parse_qs(source.query) == {"study": ["toy"], "bits": ["2"], "lambda": ["0.1"], "embed": ["plane"]}
     small = oembed(client, address, maxwidth=300, maxheight=5000, format="json")
@@ -86,8 +72,8 @@ def test_oembed_is_what_its_specification_says(client: TestClient) -> None:
 
 def test_an_address_without_a_card_shows_the_main_figure(client: TestClient) -> None:
     for address in ("http://demo.example", "http://demo.example/?embed=1", "http://DEMO.example/?embed=%22%3E"):
-        [frame] = Elements(oembed(client, address)["html"], "iframe").every
-        assert parse_qs(urlsplit(frame["src"] or "").query) == {"embed": ["hero"]}
+        [frame] = Document(oembed(client, address)["html"]).elements["iframe"]
+        assert parse_qs(urlsplit(frame["src"]).query) == {"embed": ["hero"]}
 
 
 def test_other_addresses_are_not_found_and_other_formats_not_implemented(client: TestClient) -> None:
@@ -105,8 +91,8 @@ def test_other_addresses_are_not_found_and_other_formats_not_implemented(client:
 def test_what_a_link_says_is_never_markup(client: TestClient) -> None:
     query = urlencode({"study": "toy", "hide": '"><script>alert(1)</script>', "embed": "map"})
     told = oembed(client, f"http://demo.example/?{query}")
-    assert Elements(told["html"], "script").every == []
-    assert len(Elements(told["html"], "iframe").every) == 1
+    assert Document(told["html"]).elements["script"] == []
+    assert len(Document(told["html"]).elements["iframe"]) == 1
 
 
 def ancestors(client: TestClient, address: str, **headers: str) -> str:
@@ -136,21 +122,21 @@ def test_other_sites_may_show_cards_alone(tmp_path: Path) -> None:
         assert ancestors(client, CARD, Cookie=f"a=b; {COOKIE}=forged") == "'self'"
         assert ancestors(client, CARD, Cookie="another=1") == SITES
         # An editor finds oEmbed in the head.
-        links = Elements(client.get(CARD, headers=HTML).text, "link").every
+        links = Document(client.get(CARD, headers=HTML).text).elements["link"]
         [found] = [link for link in links if link.get("type") == "application/json+oembed"]
-        asked = parse_qs(urlsplit(found["href"] or "").query)["url"]
+        asked = parse_qs(urlsplit(found["href"]).query)["url"]
         assert asked == [f"http://demo.example{CARD}"]
         assert oembed(client, asked[0])["type"] == "rich"
 
 
 def test_who_has_to_sign_in_sees_no_card(tmp_path: Path) -> None:
-    given = {"access": "token", "access_token": "a-token-of-24-characters", "hosts": "demo.example"}
+    given = {"access": "token", "access_token": TOKEN, "hosts": "demo.example"}
     with opened(tmp_path, with_pages=True, **given, embed_ancestors="*") as client:
         answer = client.get(CARD, headers=HTML)
         assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/sign-in")
         assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
         assert ancestors(client, answer.headers["location"]) == "'self'"
-        signed_in = {"Authorization": "Bearer a-token-of-24-characters"}
+        signed_in = {"Authorization": f"Bearer {TOKEN}"}
         assert ancestors(client, CARD, **signed_in) == "'self'"
         assert client.get("/oembed", params={"url": "http://demo.example/"}).status_code == 401
 

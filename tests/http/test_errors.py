@@ -4,12 +4,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from app import create_app
 from sarqc.jobs import database
 from sarqc.settings import Settings
-from tests.http.conftest import assert_error, write_study
-from tests.http.fake_app import resolve
-from tests.jobs.conftest import until
+from tests.http.conftest import assert_error, finished, opened, submit, write_study
 from tests.jobs.fake_runs import recipe
 from tests.jobs.test_database import write_lock
 
@@ -45,12 +42,23 @@ UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
         ("GET", f"/static/{'x' * 300}", 404, "not_found", "no such route"),
         ("GET", f"/assets/{'쫯' * 100}.js", 404, "not_found", "no such route"),
         ("GET", "/static" + "/x" * 3000, 404, "not_found", "no such route"),
+        ("TRACE", "/api/runs", 405, "refused", "method not allowed"),
+        ("PROPFIND", f"/api/runs/{UNKNOWN}", 405, "refused", "method not allowed"),
+        ("OPTIONS", "/api/runs", 404, "not_found", "no such route"),
+        ("PUT", "/sign-in", 405, "refused", "method not allowed"),
+        ("GET", "/nothing", 404, "refused", "not found"),
+        ("GET", "/api/runs/a%0Ab", 404, "not_found", "no run"),
+        ("GET", "/assets/js/%00", 404, "refused", "not found"),
+        ("GET", "/assets/v-x/css/" + "x" * 8000, 404, "not_found", "no such route"),
+        ("GET", "/assets/js/..%2F..%2Fapp.py", 404, "refused", "not found"),
     ],
 )
 def test_requests_that_lead_nowhere(
     client: TestClient, method: str, path: str, status: int, kind: str, what: str
 ) -> None:
-    assert what in assert_error(client.request(method, path), status, kind)["what"]
+    error = assert_error(client.request(method, path), status, kind)
+    assert what in error["what"]
+    assert list(error) == ["kind", "what", "where", "remedy"]
 
 
 @pytest.mark.parametrize("path", ["/api/plan", "/api/runs"])
@@ -124,7 +132,7 @@ def test_full_queue(client: TestClient, settings: Settings, monkeypatch: pytest.
     supervisor = client.app.state.supervisor
     monkeypatch.setattr(supervisor, "settings", settings.model_copy(update={"max_queued": 1}))
     monkeypatch.setattr(supervisor, "_start_due", lambda: None)
-    assert client.post("/api/runs", json=recipe().to_json()).status_code == 201
+    submit(client)
     assert_error(client.post("/api/runs", json=recipe().to_json()), 429, "refused")
 
 
@@ -133,41 +141,19 @@ def test_strange_lanes(client: TestClient) -> None:
 
 
 def test_wrong_state(client: TestClient) -> None:
-    run_id = client.post("/api/runs", json=recipe().to_json()).json()["id"]
-    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    run_id = finished(client, submit(client)["id"])["id"]
     for path in ("cancel", "continue"):
         error = assert_error(client.post(f"/api/runs/{run_id}/{path}"), 409, "conflict")
         assert "finished" in error["what"]
         assert error["remedy"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("TRACE", "/api/runs", 405),
-        ("PROPFIND", f"/api/runs/{UNKNOWN}", 405),
-        ("OPTIONS", "/api/runs", 404),
-        ("PUT", "/sign-in", 405),
-        ("GET", "/nothing", 404),
-        ("GET", "/api/runs/a%0Ab", 404),
-        ("GET", "/assets/js/%00", 404),
-        ("GET", "/assets/v-x/css/" + "x" * 8000, 404),
-        ("GET", "/assets/js/..%2F..%2Fapp.py", 404),
-    ],
-)
-def test_no_method_and_no_path_has_another_shape(client: TestClient, method: str, path: str, status: int) -> None:
-    answer = client.request(method, path)
-    assert answer.status_code == status, answer.text
-    assert list(answer.json()["error"]) == ["kind", "what", "where", "remedy"]
-
-
 def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
     """Its parts are mounted: an app of its own within ours."""
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     inner = FastAPI()
     inner.get("/breaks")(lambda: 1 / 0)
-    app.mount("/inner", inner)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with opened(settings) as client:
+        client.app.mount("/inner", inner)
         for path, status in (("/inner/nothing", 404), ("/inner/breaks", 500)):
             answer = client.get(path)
             assert answer.status_code == status
@@ -175,19 +161,16 @@ def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "status"), [("bytes=5-2", 400), ("bytes=999999999-", 416), ("x", 400)])
-def test_ranges_that_are_none(settings: Settings, wanted: str, status: int) -> None:
+def test_ranges_that_are_none(client: TestClient, settings: Settings, wanted: str, status: int) -> None:
     write_study(settings.studies_dir(), "mine")
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
-    with TestClient(app) as client:
-        answer = client.get("/api/studies/mine/study.safetensors", headers={"Range": wanted})
-        assert_error(answer, status, "refused")
-        assert ("content-range" in answer.headers) == (status == 416)
+    answer = client.get("/api/studies/mine/study.safetensors", headers={"Range": wanted})
+    assert_error(answer, status, "refused")
+    assert ("content-range" in answer.headers) == (status == 416)
 
 
 def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
-    with TestClient(app, raise_server_exceptions=False) as client, write_lock(settings.database()):
+    with opened(settings) as client, write_lock(settings.database()):
         answer = client.post("/api/runs", json=recipe(1).to_json())
         assert "locked" in assert_error(answer, 503, "busy")["what"]
         assert int(answer.headers["retry-after"]) > 0

@@ -8,31 +8,16 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from app import create_app
 from sarqc.recipe import expanded
 from sarqc.settings import Settings
-from tests.http.conftest import assert_error
-from tests.http.fake_app import resolve
-from tests.jobs.conftest import until
+from tests.http.conftest import assert_error, finished, opened, submit
 from tests.jobs.fake_runs import recipe
 
 
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
-    """The app whose runs and exports are made up."""
-    app = create_app(settings, execute="tests.jobs.fake_runs:exporting", resolve=resolve, with_pages=False)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with opened(settings, "exporting") as client:
         yield client
-
-
-def finished(client: TestClient, run_id: str, seconds: float = 20) -> dict:
-    def over() -> bool:
-        run = client.get(f"/api/runs/{run_id}").json()
-        assert run["state"] in ("queued", "running", "finished"), run["error"]
-        return run["state"] == "finished"
-
-    until(over, seconds)
-    return client.get(f"/api/runs/{run_id}").json()
 
 
 def unpacked(content: bytes, folder: Path) -> Path:
@@ -44,8 +29,8 @@ def unpacked(content: bytes, folder: Path) -> Path:
     return found
 
 
-def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: Path, settings: Settings) -> None:
-    run_id = client.post("/api/runs", json=recipe(1, grid="symmetric").to_json()).json()["id"]
+def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: Path) -> None:
+    run_id = submit(client, grid="symmetric")["id"]
     assert_error(client.get(f"/api/runs/{run_id}/checkpoint?format=packed"), 404, "not_found")
     before = finished(client, run_id)
     assert before["exports"] == []
@@ -74,17 +59,13 @@ def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: 
     assert [run["id"] for run in client.get("/api/runs").json()["runs"]] == [run_id]
     store = client.app.state.supervisor.store
     assert {change.id for change in store.changed_since(revision)} == {export_id}
-    assert client.delete(f"/api/runs/{run_id}").status_code == 204
-    assert client.get(f"/api/runs/{export_id}").status_code == 404
-    assert not list(settings.exports_dir().iterdir())
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "more"])
 def test_an_export_that_changed_on_disk_is_named_and_made_again(
     client: TestClient, settings: Settings, tmp_path: Path, damage: str
 ) -> None:
-    run_id = client.post("/api/runs", json=recipe(1, grid="symmetric").to_json()).json()["id"]
-    finished(client, run_id)
+    run_id = finished(client, submit(client, grid="symmetric")["id"])["id"]
     address = f"/api/runs/{run_id}/checkpoint?format=packed"
     finished(client, client.post(f"/api/runs/{run_id}/export?format=packed").json()["id"])
     assert client.get(address).status_code == 200
@@ -110,8 +91,7 @@ def test_an_export_that_changed_on_disk_is_named_and_made_again(
 
 def test_exports_that_are_refused(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = client.app.state.supervisor
-    run_id = client.post("/api/runs", json=recipe(1).to_json()).json()["id"]
-    finished(client, run_id)
+    run_id = finished(client, submit(client)["id"])["id"]
     path = f"/api/runs/{run_id}/export"
     assert "zero points" in assert_error(client.post(f"{path}?format=packed"), 422, "refused")["what"]
     assert_error(client.post(f"{path}?format=zip"), 422, "refused")
@@ -120,7 +100,7 @@ def test_exports_that_are_refused(client: TestClient, settings: Settings, monkey
     assert "SARQC_EXPORT_GIB" in assert_error(client.post(path), 507, "refused")["remedy"]
     monkeypatch.setattr(supervisor, "settings", settings)
     monkeypatch.setattr(supervisor, "_start_due", lambda: None)
-    waiting = client.post("/api/runs", json=recipe(1).to_json()).json()["id"]
+    waiting = submit(client)["id"]
     assert_error(client.post(f"/api/runs/{waiting}/export"), 409, "conflict")
 
 

@@ -12,12 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from app import create_app
-from tests.http.fake_app import resolve
+from tests.http.conftest import HTML, opened
 from tests.jobs.conftest import settings_in
 
 CLIENT, SECRET = "app-id", "app-secret"
-HTML = {"Accept": "text/html"}
 
 
 class Provider(ThreadingHTTPServer):
@@ -83,8 +81,7 @@ def client(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         tmp_path, access="huggingface", oauth_client_id=CLIENT, oauth_client_secret=SECRET,
         openid_provider_url=provider.url, operators="olga",
     )  # fmt: skip
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
-    with TestClient(app, follow_redirects=False) as client:
+    with opened(settings, follow_redirects=False) as client:
         yield client
 
 
@@ -128,7 +125,7 @@ def test_an_operator_no_more_signs_in_again_as_what_they_are_now(
     copied = client.cookies["sarqc_visitor"]
     settings = client.app.state.supervisor.settings.model_copy(update={"operators": "ann"})
     client.__exit__(None, None, None)
-    with TestClient(create_app(settings, resolve=resolve, with_pages=False), follow_redirects=False) as again:
+    with opened(settings, follow_redirects=False) as again:
         again.cookies["sarqc_visitor"] = copied
         assert again.get("/api/visitor").status_code == 401
         again.cookies.clear()

@@ -20,12 +20,11 @@ from sarqc.web import lectures as rules
 from sarqc.web.lecture_api import _begun, _followed, qr_rows
 from sarqc.web.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess
 from sarqc.web.streams import states
-from tests.http.conftest import App, assert_error
+from tests.http.conftest import TOKEN, App, assert_error
 from tests.http.test_access import Door, door
 from tests.http.test_streams import run_apart
 
 __all__ = ["door"]
-TOKEN = "a-token-of-24-characters"
 LAMS = [0.0, 0.01, 0.1, 1.0]
 ORDER = ("open", "closed", "revealed")
 
@@ -263,6 +262,8 @@ def test_a_second_stream_of_a_phone_ends_the_first() -> None:
 
 # Who may do what.
 
+GUESS = {"phone": phone(1), "stop": "model", "guess": 1}
+
 
 @pytest.fixture
 def hall(door: Door) -> Iterator[tuple[TestClient, TestClient, dict[str, Any], dict[str, str]]]:
@@ -280,8 +281,7 @@ def test_the_code_lets_a_phone_guess_and_opens_nothing_else(hall: Any) -> None:
     assert lecture["address"] == f"http://testserver/join/{code}"
     answer = lecturer.put(f"/api/lectures/{code}", json=wish(), headers=own)
     assert answer.json() == {"phase": "open", "stop": "model", "phones": 0, "guesses": 0, "counts": [0, 0, 0, 0]}
-    guess = {"phone": phone(1), "stop": "model", "guess": 1}
-    taken = guest.post(f"/api/join/{code}/guess", json=guess)
+    taken = guest.post(f"/api/join/{code}/guess", json=GUESS)
     assert (taken.status_code, "set-cookie" in taken.headers) == (204, False)
     for path in ("/api/runs", "/api/studies", "/api/visitor", "/", "/learn", f"/api/lectures/{code}/events"):
         assert_error(guest.get(path, headers=own | {"Cookie": f"code={code}"}), 401, "not_signed_in")
@@ -289,13 +289,9 @@ def test_the_code_lets_a_phone_guess_and_opens_nothing_else(hall: Any) -> None:
     assert_error(guest.put(f"/api/lectures/{code}", json=wish(), headers=own), 401, "not_signed_in")
     for path in ("/api/join/../runs", f"/api/join/{code}/runs", f"/api/join/{code}"):
         assert guest.get(path).status_code in (401, 404), path
-    assert lecturer.put(f"/api/lectures/{code}", json=wish(phase="closed"), headers=own).json()["counts"] == [
-        0,
-        1,
-        0,
-        0,
-    ]
-    assert_error(guest.post(f"/api/join/{code}/guess", json=guess), 409, "conflict")
+    closed = lecturer.put(f"/api/lectures/{code}", json=wish(phase="closed"), headers=own)
+    assert closed.json()["counts"] == [0, 1, 0, 0]
+    assert_error(guest.post(f"/api/join/{code}/guess", json=GUESS), 409, "conflict")
 
 
 def test_only_the_holder_of_the_secret_moves_and_ends_a_lecture(hall: Any) -> None:
@@ -309,9 +305,7 @@ def test_only_the_holder_of_the_secret_moves_and_ends_a_lecture(hall: Any) -> No
     assert_error(lecturer.delete(f"/api/lectures/{code}", headers=foreign), 403, "forbidden")
     assert lecturer.delete(f"/api/lectures/{code}", headers=own).status_code == 204
     assert_error(lecturer.delete(f"/api/lectures/{code}", headers=own), 404, "not_found")
-    assert_error(
-        guest.post(f"/api/join/{code}/guess", json={"phone": phone(1), "stop": "model", "guess": 1}), 404, "not_found"
-    )
+    assert_error(guest.post(f"/api/join/{code}/guess", json=GUESS), 404, "not_found")
     assert_error(guest.get(f"/api/join/{code}/events?phone={phone(1)}"), 404, "not_found")
 
 
@@ -322,14 +316,14 @@ def test_a_viewer_begins_no_lecture(door: Door) -> None:
 
 def test_a_guess_of_another_shape_is_refused(hall: Any) -> None:
     lecturer, guest, lecture, own = hall
-    address, good = f"/api/join/{lecture['code']}/guess", {"phone": phone(1), "stop": "model", "guess": 1}
+    address = f"/api/join/{lecture['code']}/guess"
     lecturer.put(f"/api/lectures/{lecture['code']}", json=wish(), headers=own)
     changes: list[dict[str, Any]] = [{"phone": "ada"}, {"stop": "m" * 33}, {"name": "Ada"}, {"guess": None}]
     changes += [{"guess": guess} for guess in (-1, 1.5, "1", True, 10**30)]
-    for body in (*(good | change for change in changes), [], None):
+    for body in (*(GUESS | change for change in changes), [], None):
         assert guest.post(address, json=body).status_code == 422, body
     assert guest.post(address, content=b'"' + b"x" * 5000).status_code == 413
-    assert guest.post(address, json=good).status_code == 204
+    assert guest.post(address, json=GUESS).status_code == 204
 
 
 def test_the_code_to_scan_is_a_qr_code_of_the_address() -> None:

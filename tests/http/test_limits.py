@@ -9,8 +9,8 @@ import socket
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvicorn
@@ -23,9 +23,8 @@ from sarqc.settings import Settings
 from sarqc.web import limits
 from sarqc.web.limits import RequestLimits
 from sarqc.web.process import OnceAMinute, raise_file_limit
-from tests.http.conftest import App, assert_error, write_study
-from tests.http.test_streams import run_apart, submit
-from tests.jobs.conftest import until
+from tests.http.conftest import App, assert_error, finished, submit, write_study
+from tests.http.test_streams import run_apart
 
 FEW_FILES = ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"]
 IDLE = 1100
@@ -62,7 +61,7 @@ def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
 ) -> None:
     monkeypatch.setenv("SARQC_MAX_STREAMS_PER_ADDRESS", "5")
     app = serve("long_layer")
-    run_id = submit(app, 1)
+    run_id = submit(app.http)["id"]
     with contextlib.ExitStack() as stack:
         for path in (f"/api/runs/{run_id}/events", *["/api/events"] * 4):
             assert stack.enter_context(app.http.stream("GET", path)).status_code == 200
@@ -140,18 +139,13 @@ def test_requests_at_once_have_a_limit(settings: Settings) -> None:
         return "done"
 
     app.add_middleware(RequestLimits, settings=settings.model_copy(update={"max_connections_per_address": 3}))
-    with TestClient(app) as client:
-        answers: list[Any] = []
-        threads = [threading.Thread(target=lambda: answers.append(client.get("/slow"))) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for _ in threads:
+    with TestClient(app) as client, ThreadPoolExecutor(3) as others:
+        asked = [others.submit(client.get, "/slow") for _ in range(3)]
+        for _ in asked:
             assert entered.acquire(timeout=20)
         assert_error(client.get("/slow"), 503, "busy")
         leave.set()
-        for thread in threads:
-            thread.join()
-        assert [answer.status_code for answer in answers] == [200, 200, 200]
+        assert [answer.result().status_code for answer in asked] == [200, 200, 200]
         assert client.get("/slow").status_code == 200
 
 
@@ -176,8 +170,7 @@ def test_a_flood_of_one_message_is_a_line_a_minute() -> None:
 
 def test_nobody_else_on_the_host_can_read_the_state(serve: Callable[..., App], tmp_path: Path) -> None:
     app = serve("quick")
-    run_id = submit(app, 1)
-    until(lambda: app.http.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    run_id = finished(app.http, submit(app.http)["id"])["id"]
     state = tmp_path / "state"
     files = [state, *state.rglob("*")]
     assert {"runs.sqlite3", "study.json", f"{run_id}.log", "reserve"} <= {path.name for path in files}

@@ -5,7 +5,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from app import create_app
-from sarqc.settings import Settings
 from sarqc.web.link_preview import SITE, Introduction, head_of
-from tests.http.conftest import write_study
+from tests.documents import Document
+from tests.http.conftest import TOKEN, write_study
 from tests.jobs.conftest import settings_in
 
 ASSETS = Path("assets").resolve()
@@ -23,36 +22,11 @@ HTML = {"Accept": "text/html", "Host": "demo.example"}
 ADDRESS = "/?study=tiny-llama&bits=2&method=sarqc-gbs"
 
 
-class Head(HTMLParser):
-    """The title and every meta element of a page; each is there once."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.said: dict[str, str] = {}
-        self.title, self._in_title, self._in_head = "", False, True
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
-        name = given.get("property") or given.get("name")
-        if tag == "meta" and name:
-            assert name not in self.said, name
-            self.said[name] = given["content"] or ""
-        self._in_head &= tag != "body"
-        self._in_title = tag == "title" and self._in_head
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_title &= tag != "title"
-
-    def handle_data(self, data: str) -> None:
-        self.title += data if self._in_title else ""
-
-
-def head(client: TestClient, address: str, **headers: str) -> Head:
+def head(client: TestClient, address: str, **headers: str) -> Document:
     answer = client.get(address, headers={**HTML, **headers})
     assert answer.status_code == 200
     assert "gradio" not in answer.text.split(">window.gradio_config")[0].lower()
-    found = Head(answer.text)
+    found = Document(answer.text)
     assert found.said["twitter:card"] == "summary_large_image"
     for name in ("title", "description", "image", "image:alt"):
         assert found.said[f"og:{name}"] == found.said[f"twitter:{name}"]
@@ -95,7 +69,7 @@ def test_the_picture_is_as_large_as_the_head_says(client: TestClient) -> None:
 
 def test_what_a_study_says_of_itself_stays_text() -> None:
     name = '<script>"&'
-    found = Head(head_of(Introduction(name, name, name), "", "/"))
+    found = Document(head_of(Introduction(name, name, name), "", "/"))
     assert found.title == f"{name} – {SITE}"
     assert {found.said[key] for key in ("og:title", "og:description", "description")} == {name}
 
@@ -167,7 +141,7 @@ def test_the_lab_says_what_it_shows_before_any_script(client: TestClient) -> Non
 
 
 def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path, access="token", access_token="a-token-of-24-characters", hosts="demo.example,*",
+    settings = settings_in(tmp_path, access="token", access_token=TOKEN, hosts="demo.example,*",
                            assets_dir=ASSETS)  # fmt: skip
     with TestClient(create_app(settings, with_pages=False)) as client:
         ours, foreign = (head(client, "/sign-in", Host=host) for host in ("demo.example:8000", "evil.example"))
@@ -177,18 +151,12 @@ def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path: Path) -
         assert "evil" not in str(foreign.said)
 
 
-def private_study(settings: Settings) -> str:
-    """A study that only the operator may see, and anyone who has a link."""
-    write_study(settings.studies_dir(), "secret-study")
-    return "secret-study"
-
-
 def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_they_show(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path, access="token", access_token="a-token-of-24-characters", hosts="demo.example",
+    settings = settings_in(tmp_path, access="token", access_token=TOKEN, hosts="demo.example",
                            assets_dir=ASSETS)  # fmt: skip
     app = create_app(settings, with_pages=False)
     with TestClient(app, follow_redirects=False) as client:
-        study = private_study(settings)
+        study = write_study(settings.studies_dir(), "secret-study").id
         asked = client.get(f"/?study={study}", headers=HTML)
         assert asked.status_code == 303
         told = head(client, asked.headers["location"])
@@ -218,7 +186,7 @@ def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(client: Te
     for page in ("/", "/calibrate", "/runs", "/learn"):
         assert f'<a href="{page}">' in answer.text
     assert "<script>" not in answer.text.partition("<main")[2]
-    assert Head(answer.text).title == f"Page not found – {SITE}"
+    assert Document(answer.text).title == f"Page not found – {SITE}"
     for address, headers in ((path, {"Accept": "*/*"}), (f"/api{path}", {"Accept": "text/html"})):
         told = client.get(address, headers={"Host": "demo.example", **headers})
         assert told.status_code == 404

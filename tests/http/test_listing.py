@@ -14,9 +14,8 @@ from sarqc.events import Finished
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
 from sarqc.web.listing_api import drawn_run
-from tests.http.conftest import assert_error
-from tests.http.test_access import TOKEN, Door, door
-from tests.http.test_runs import finished, submit
+from tests.http.conftest import TOKEN, assert_error, finished, run_of, submit
+from tests.http.test_access import Door, door
 from tests.jobs.fake_runs import recipe
 from tests.jobs.test_listing import tuning
 
@@ -53,13 +52,13 @@ def test_what_is_written_is_checked(client: TestClient) -> None:
         assert_error(client.request(method, f"/api/runs/{place}", content=half), 422, "refused")
     assert_error(client.patch(f"/api/runs/{run_id}", json=["name"]), 422, "refused")
     assert_error(client.patch("/api/runs/nothing", json={"name": "x"}), 404, "not_found")
-    assert client.get(f"/api/runs/{run_id}").json()["name"] == ""
+    assert run_of(client, run_id)["name"] == ""
 
 
 def test_only_the_owner_and_the_operator_write_on_a_run(door: Door) -> None:
     ann = door(access="token", access_token=TOKEN, hosts="testserver")
     ann.post("/sign-in", data={"password": TOKEN, "to": "/"})
-    run = ann.post("/api/runs", json=recipe().to_json()).json()
+    run = submit(ann)
     link = ann.post(f"/api/runs/{run['id']}/link").json()["address"]
     other = door()
     other.get(link)
@@ -75,7 +74,7 @@ def test_only_the_owner_and_the_operator_write_on_a_run(door: Door) -> None:
     for path in ("/api/runs", "/api/runs/groups", "/api/runs/csv"):
         assert run["id"] not in stranger.get(path).text
     finished(ann, run["id"])
-    assert ann.get(f"/api/runs/{run['id']}").json()["name"] == ""
+    assert run_of(ann, run["id"])["name"] == ""
 
 
 def test_parts_of_a_sorted_list(client: TestClient) -> None:
@@ -142,7 +141,7 @@ def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client:
             assert float(row[name]) == run["tuned"][name]
     assert [row["tuned_lambda"] for row in rows] == ["0.5", ""]
     assert [row["recipe_lambda"] for row in rows] == ["", ""]
-    came_to = client.get(f"/api/runs/{runs[0]['id']}").json()["tuned"]
+    came_to = run_of(client, runs[0]["id"])["tuned"]
     assert (came_to["words"], came_to["band"]) == ("0.5 found", "0.5 and 2.5 to 3.5")
     with store.transaction():  # a waiting one would be started
         ended = store.create(tunes, "local").id
@@ -180,7 +179,7 @@ def test_many_runs_are_tagged(client: TestClient) -> None:
     ids = [run["id"] for run in runs]
     assert client.post("/api/runs/tags", json={"ids": ids, "add": ["a", "b"]}).json() == {"done": ids, "left": []}
     client.post("/api/runs/tags", json={"ids": ids[:1], "remove": ["A"]})
-    assert [client.get(f"/api/runs/{run_id}").json()["tags"] for run_id in ids] == [["b"], ["a", "b"]]
+    assert [run_of(client, run_id)["tags"] for run_id in ids] == [["b"], ["a", "b"]]
     assert_error(client.post("/api/runs/tags", json={"ids": ids, "add": [""]}), 422, "refused")
 
 

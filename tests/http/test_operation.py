@@ -6,7 +6,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from typer.testing import CliRunner
@@ -18,23 +17,8 @@ from sarqc.files.file_store import MARK
 from sarqc.files.places import place_at
 from sarqc.jobs.run import State
 from sarqc.settings import Settings
-from tests.http.conftest import App, assert_error
-from tests.http.fake_app import resolve
+from tests.http.conftest import TOKEN, App, assert_error, finished, opened, run_of, submit
 from tests.jobs.conftest import settings_in, until, until_state
-
-RECIPE = {"model": "fake", "calibration": "none.txt", "seed": 3}
-TOKEN = "a-token-of-24-characters"
-
-
-def opened(settings: Settings) -> TestClient:
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
-    return TestClient(app, raise_server_exceptions=False)
-
-
-def finished(client: TestClient) -> str:
-    run_id = client.post("/api/runs", json=RECIPE).json()["id"]
-    until_state(client.app.state.supervisor.store, run_id, State.FINISHED)
-    return run_id
 
 
 def samples(answer: httpx.Response) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -80,10 +64,8 @@ def test_object_storage_that_is_lost_is_named(
         assert client.get("/readyz").json()["checks"]["storage"] == "ok"
         place_at(object_storage).remove(MARK)
         answer = client.get("/readyz")
-        assert (answer.status_code, answer.json()["checks"]["storage"]) == (
-            503,
-            "the object storage does not answer as it should",
-        )
+        assert answer.status_code == 503
+        assert answer.json()["checks"]["storage"] == "the object storage does not answer as it should"
     with pytest.raises(Refused) as caught:
         create_app(settings_in(tmp_path, storage="s3://no-such-bucket"), with_pages=False)
     assert caught.value.where == "SARQC_STORAGE"
@@ -107,7 +89,8 @@ def test_readiness_is_looked_at_now_and_then(settings: Settings, monkeypatch: py
 
 def test_metrics_count_runs_requests_and_layers(settings: Settings) -> None:
     with opened(settings.model_copy(update={"metrics": "token", "metrics_token": SecretStr(TOKEN)})) as client:
-        run_id = finished(client)
+        run_id = submit(client, 3)["id"]
+        until_state(client.app.state.supervisor.store, run_id, State.FINISHED)  # without a request
         for path in (f"/api/runs/{run_id}", "/api/runs/nobody", "/api/no/such", "/no/such", "/api/health"):
             client.get(path)
         found = samples(client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}))
@@ -117,11 +100,9 @@ def test_metrics_count_runs_requests_and_layers(settings: Settings) -> None:
         assert found["sarqc_queue_runs", (("lane", "batch"),)] == 0
         routes = {dict(labels)["route"] for name, labels in found if name == "sarqc_http_requests_total"}
         assert routes == {"/api/runs", "/api/runs/{run_id}", "/api/{path}", "/api/health", "other"}
-        assert (
-            found["sarqc_http_requests_total", (("method", "GET"), ("route", "/api/runs/{run_id}"), ("status", "404"))]
-            == 1
-        )
-        assert found["sarqc_http_request_seconds_count", (("route", "/api/runs/{run_id}"),)] == 2
+        route = ("route", "/api/runs/{run_id}")
+        assert found["sarqc_http_requests_total", (("method", "GET"), route, ("status", "404"))] == 1
+        assert found["sarqc_http_request_seconds_count", (route,)] == 2
         assert found["sarqc_disk_bytes", (("folder", "studies"),)] > 0
         busy = [dict(labels)["device"] for name, labels in found if name == "sarqc_device_busy"]
         assert busy == ["cpu"]
@@ -140,8 +121,7 @@ def test_metrics_are_off_for_whoever_may_not_read_them(settings: Settings, tmp_p
     local = settings.model_copy(update={"metrics": "local"})
     with opened(local) as client:  # its address is “testclient”, which is not an address of this machine
         assert_error(client.get("/metrics"), 404, "not_found")
-    app = create_app(local, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
-    with TestClient(app, client=("127.0.0.1", 5000)) as client:
+    with opened(local, client=("127.0.0.1", 5000)) as client:
         assert client.get("/metrics").status_code == 200
         assert client.get("/metrics", headers={"Host": "evil.example"}).status_code == 404
         assert client.get("/metrics", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 404
@@ -153,8 +133,8 @@ def test_metrics_are_off_for_whoever_may_not_read_them(settings: Settings, tmp_p
 def test_a_stream_counts_while_it_is_open(serve: Callable[..., App], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARQC_METRICS", "local")
     app = serve("long_layer")
-    run_id = app.http.post("/api/runs", json=RECIPE).json()["id"]
-    until(lambda: app.http.get(f"/api/runs/{run_id}").json()["state"] == "running")
+    run_id = submit(app.http)["id"]
+    until(lambda: run_of(app.http, run_id)["state"] == "running")
 
     def value(metric: str, **labels: str) -> float:
         return samples(app.http.get("/metrics"))[metric, tuple(sorted(labels.items()))]
@@ -163,12 +143,9 @@ def test_a_stream_counts_while_it_is_open(serve: Callable[..., App], monkeypatch
         lines = stream.iter_lines()  # closes the stream when nobody holds it
         next(lines)
         until(lambda: value("sarqc_streams_open") == 1)
-        assert value("sarqc_device_busy", device="cpu", name=devices(app)["cpu"]) == 1
+        (device,) = app.http.get("/api/health").json()["devices"]
+        assert value("sarqc_device_busy", device="cpu", name=device["name"]) == 1
     until(lambda: value("sarqc_streams_open") == 0)
-
-
-def devices(app: App) -> dict[str, str]:
-    return {device["id"]: device["name"] for device in app.http.get("/api/health").json()["devices"]}
 
 
 def test_the_access_log_says_who_and_what_and_no_secret(
@@ -204,7 +181,7 @@ def test_the_audit_log_outlives_what_it_is_about_and_is_only_added_to(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(settings) as client:
-        run_id = finished(client)
+        run_id = finished(client, submit(client)["id"])["id"]
         assert client.delete(f"/api/runs/{run_id}").status_code == 204
         with pytest.raises(Exception, match="append-only"), client.app.state.supervisor.store.transaction() as rows:
             rows.execute("DELETE FROM audit")

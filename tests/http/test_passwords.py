@@ -9,15 +9,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi.testclient import TestClient
 
-from app import create_app
 from sarqc.errors import TooMany
+from sarqc.settings import Settings
 from sarqc.web import passwords
 from sarqc.web.passwords import AT_ONCE, OF_A_NAME, OF_AN_ADDRESS, WAITING, LoginThrottle
 from sarqc.web.users import User, write_user
-from tests.http.conftest import App
-from tests.http.fake_app import resolve
+from tests.http.conftest import App, opened
 from tests.jobs.conftest import settings_in, until
 
 ADDRESS = OF_AN_ADDRESS.amount
@@ -26,6 +24,11 @@ GROWTH_MIB = 160  # two guesses at once, and 200 requests: a guess of its own fo
 
 def basic(name: str, password: str) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+
+def of_users(folder: Path) -> Settings:
+    write_user(folder / "users", "ann", "runner", "password of ann")
+    return settings_in(folder, access="users", users_file=folder / "users")
 
 
 def resident_mib(pid: int) -> float:
@@ -58,7 +61,6 @@ def test_of_two_hundred_guesses_at_once_ten_are_judged(
 
 def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More guesses than the app has threads, from as many addresses, none of which comes to an end."""
-    write_user(tmp_path / "users", "ann", "runner", "password of ann")
     going_on, at_once, most = threading.Event(), Counter[str](), Counter[str]()
 
     def slow(users: dict[str, User], name: str, password: str) -> None:
@@ -68,9 +70,8 @@ def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pyt
         at_once["now"] -= 1
 
     monkeypatch.setattr(passwords, "user_of", slow)
-    given = {"access": "users", "users_file": tmp_path / "users", "proxy_addresses": "10.0.0.9"}
-    app = create_app(settings_in(tmp_path, **given), resolve=resolve, with_pages=False)
-    with TestClient(app, client=("10.0.0.9", 1), follow_redirects=False) as client, ThreadPoolExecutor(99) as strangers:
+    settings = of_users(tmp_path).model_copy(update={"proxy_addresses": "10.0.0.9"})
+    with opened(settings, client=("10.0.0.9", 1)) as client, ThreadPoolExecutor(99) as strangers:
 
         def guess(number: int) -> int:
             said = {"name": f"person-{number}", "password": "a guess"}
@@ -89,10 +90,7 @@ def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pyt
 
 
 def test_who_is_right_does_not_count(tmp_path: Path) -> None:
-    write_user(tmp_path / "users", "ann", "runner", "password of ann")
-    given = {"access": "users", "users_file": tmp_path / "users"}
-    app = create_app(settings_in(tmp_path, **given), resolve=resolve, with_pages=False)
-    with TestClient(app, follow_redirects=False) as client:
+    with opened(of_users(tmp_path)) as client:
         for _ in range(2 * ADDRESS):
             assert client.get("/api/visitor", headers=basic("ann", "password of ann")).json()["name"] == "ann"
         codes = [client.get("/api/visitor", headers=basic("ann", "a guess")).status_code for _ in range(ADDRESS + 1)]
@@ -103,10 +101,7 @@ def test_who_is_right_does_not_count(tmp_path: Path) -> None:
 
 def test_a_former_password_is_wrong(tmp_path: Path) -> None:
     """Also one that was right a moment ago."""
-    write_user(tmp_path / "users", "ann", "runner", "password of ann")
-    given = {"access": "users", "users_file": tmp_path / "users"}
-    app = create_app(settings_in(tmp_path, **given), resolve=resolve, with_pages=False)
-    with TestClient(app, follow_redirects=False) as client:
+    with opened(of_users(tmp_path)) as client:
         assert client.get("/api/visitor", headers=basic("ann", "password of ann")).status_code == 200
         write_user(tmp_path / "users", "ann", "runner", "another password")
         assert client.get("/api/visitor", headers=basic("ann", "password of ann")).status_code == 401

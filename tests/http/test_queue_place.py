@@ -1,7 +1,6 @@
 """Where a waiting run stands, by the rule that starts runs: also behind hundreds."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -10,11 +9,6 @@ from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.web.queue_place import queue_place
 from tests.jobs.fake_runs import recipe
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "runs.sqlite")
 
 
 def everybody(_: object) -> bool:

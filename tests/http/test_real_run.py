@@ -6,6 +6,7 @@ And of the weights: exported, fetched as one archive, unpacked and loaded by tra
 import os
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.jobs.backup import back_up, restore
 from sarqc.settings import SITE, Settings
+from tests.http.conftest import events_of, finished, run_of
 from tests.jobs.conftest import until
 
 RECIPE = {
@@ -41,9 +43,7 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, t
         layers = plan.json()["layers"]
         run_id = client.post("/api/runs", json=RECIPE).json()["id"]
 
-        def run() -> dict:
-            return client.get(f"/api/runs/{run_id}").json()
-
+        run = partial(run_of, client, run_id)
         until(lambda: run()["progress"]["done"] >= 2, seconds=150)
         client.post(f"/api/runs/{run_id}/cancel")
         until(lambda: run()["state"] == "cancelled")
@@ -57,11 +57,9 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, t
 
         back_up(settings, tmp_path / "backup")
         client.post(f"/api/runs/{run_id}/continue")
-        until(lambda: run()["state"] in ("finished", "failed"), seconds=150)
-        assert run()["state"] == "finished", run()["error"]
-        assert run()["progress"] == {"done": layers, "total": layers}
+        assert finished(client, run_id)["progress"] == {"done": layers, "total": layers}
         assert "layers" not in run()["summary"]  # rows stay small; the study has them
-        events = client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()["events"]
+        events = events_of(client, run_id)
         last_attempt = events[[event["type"] for event in events].index("interrupted") + 1 :]
         cached = [event["from_cache"] for event in last_attempt if event["type"] == "layer_done"]
         assert len(cached) == layers
@@ -85,9 +83,8 @@ def _check_backup(run_id: str, settings: Settings, folder: Path) -> None:
     app = create_app(other, with_pages=False)
     with TestClient(app) as client:
         assert client.post(f"/api/runs/{run_id}/continue").status_code == 200
-        until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished", seconds=150)
-        events = client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()["events"]
-        assert any(event["type"] == "layer_done" and event["from_cache"] for event in events)
+        finished(client, run_id)
+        assert any(event["type"] == "layer_done" and event["from_cache"] for event in events_of(client, run_id))
     here, there = (one.studies_dir() / run_id / "study.safetensors" for one in (settings, other))
     assert here.read_bytes() == there.read_bytes()
 
@@ -97,15 +94,12 @@ def _check_opening(client: TestClient, name: str) -> None:
     entries = {entry["name"]: entry["opened"] for entry in client.get("/api/models").json()["models"]}
     assert name in entries["tiny-llama"]
     asked = {key: RECIPE[key] for key in ("model", "calibration", "samples", "length", "test", "test_tokens")}
-    plan = client.post(
-        "/api/plan", json={**asked, "quantized_checkpoint": name, "method": "as-found", "baseline": False}
-    )
+    asked |= {"method": "as-found", "baseline": False}
+    plan = client.post("/api/plan", json=asked | {"quantized_checkpoint": name})
     assert plan.status_code == 200, plan.text
     assert "3 bits, full range, groups of 128" in plan.json()["opened"]
     for wrong in (f"{name}/..", f"{name[:27]}..", f"{'0' * 26}/tiny", f"../exports/{name}"):
-        refused = client.post(
-            "/api/plan", json={**asked, "quantized_checkpoint": wrong, "method": "as-found", "baseline": False}
-        )
+        refused = client.post("/api/plan", json=asked | {"quantized_checkpoint": wrong})
         assert refused.status_code == 404, (wrong, refused.text)
 
 
@@ -120,12 +114,9 @@ def _check_export(client: TestClient, run: dict, settings: Settings, folder: Pat
     made = client.post(f"/api/runs/{run['id']}/export?format=packed")
     assert made.status_code == 201, made.text
     export_id = made.json()["id"]
-    until(lambda: client.get(f"/api/runs/{export_id}").json()["state"] in ("finished", "failed"), seconds=150)
-    export = client.get(f"/api/runs/{export_id}").json()
-    assert export["state"] == "finished", export["error"]
+    export = finished(client, export_id)
     assert export["summary"]["perplexity"] == run["summary"]["perplexity"]
-    events = client.get(f"/api/runs/{export_id}/events", headers={"Accept": "application/json"}).json()["events"]
-    assert all(event["from_cache"] for event in events if event["type"] == "layer_done")
+    assert all(event["from_cache"] for event in events_of(client, export_id) if event["type"] == "layer_done")
     _check_opening(client, f"{export_id}/tiny-llama-3bit-gptq-packed")
     archive = folder / "model.tar"
     archive.write_bytes(client.get(f"/api/runs/{run['id']}/checkpoint?format=packed").content)

@@ -6,26 +6,14 @@ from pathlib import Path
 from fastapi.testclient import TestClient
 
 from sarqc.integrations.programs import programs
+from sarqc.jobs.workers import log_path
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.recipe.texts import texts
 from sarqc.settings import Settings
-from tests.http.conftest import write_study
-from tests.jobs.conftest import until
+from tests.http.conftest import HTML, events_of, finished, submit, write_study
 from tests.jobs.fake_runs import recipe
 from tests.test_recipe_texts import recipe_of_request
-
-
-def submit(client: TestClient, layers: int = 2, **headers: str) -> dict:
-    answer = client.post("/api/runs", json=recipe(layers).to_json(), headers=headers)
-    assert answer.status_code == 201
-    assert answer.headers["location"] == f"/api/runs/{answer.json()['id']}"
-    return answer.json()
-
-
-def finished(client: TestClient, run_id: str) -> dict:
-    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished")
-    return client.get(f"/api/runs/{run_id}").json()
 
 
 def test_health(client: TestClient) -> None:
@@ -62,7 +50,7 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
 def test_a_preview_is_listed_once_it_is_kept(client: TestClient, settings: Settings) -> None:
     preview = recipe(layer="model.layers.0.mlp.down_proj").to_json()
     run_id = client.post("/api/runs?lane=preview", json=preview).json()["id"]
-    finished(client, run_id)
+    assert finished(client, run_id)["lane"] == "preview"
     write_study(settings.studies_dir(), run_id)
 
     def listed() -> list[list[str]]:
@@ -97,7 +85,7 @@ def test_a_run(client: TestClient, settings: Settings) -> None:
     assert run["device"] == "cpu"
     assert "pid" not in run
     assert "this goes to the log\n" in client.get(f"/api/runs/{run['id']}/log").text
-    events = client.get(f"/api/runs/{run['id']}/events", headers={"Accept": "application/json"}).json()["events"]
+    events = events_of(client, run["id"])
     assert [event["seq"] for event in events] == list(range(1, 6))
     assert events[-1]["type"] == "finished"
     later = client.get(f"/api/runs/{run['id']}/events?after=4", headers={"Accept": "application/json"}).json()
@@ -113,6 +101,7 @@ def test_a_run(client: TestClient, settings: Settings) -> None:
     assert client.delete(f"/api/runs/{run['id']}").status_code == 204
     assert client.get(f"/api/runs/{run['id']}").status_code == 404
     assert not (settings.studies_dir() / run["id"]).exists()
+    assert not log_path(settings, run["id"]).exists()
 
 
 def test_runs_come_in_pages_newest_first(client: TestClient) -> None:
@@ -127,11 +116,11 @@ def test_runs_come_in_pages_newest_first(client: TestClient) -> None:
 
 
 def test_a_name_is_never_what_a_request_claims(client: TestClient) -> None:
-    assert submit(client, **{"X-Sarqc-Owner": "Ann Other"})["owner"] == "local"
+    assert submit(client, headers={"X-Sarqc-Owner": "Ann Other"})["owner"] == "local"
     client.cookies["sarqc_visitor"] = "made-up"
     assert submit(client)["owner"] == "local"
     client.cookies.clear()
-    client.get("/sign-in", headers={"Accept": "text/html"})  # any page gives a browser its name
+    client.get("/sign-in", headers=HTML)  # any page gives a browser its name
     guest = submit(client)["owner"]
     assert guest.startswith("guest-")
     assert submit(client)["owner"] == guest  # the cookie keeps it
@@ -146,11 +135,6 @@ def test_cancel_and_continue(client: TestClient, monkeypatch) -> None:
     monkeypatch.setattr(supervisor, "_start_due", start_due)
     assert client.post(f"/api/runs/{run_id}/continue").json()["attempt"] == 2
     assert finished(client, run_id)["error"] is None
-
-
-def test_lanes(client: TestClient) -> None:
-    answer = client.post("/api/runs?lane=preview", json=recipe().to_json())
-    assert answer.json()["lane"] == "preview"
 
 
 def test_the_interface_describes_itself(client: TestClient, caplog) -> None:
@@ -184,11 +168,8 @@ def test_programs_for_other_engines(client: TestClient) -> None:
     assert {one["name"]: one for one in programs(document)} == said
     assert said["llmcompressor"]["text"]
     assert answer(document | {"grid": "symmetric"})["llmcompressor"]["trouble"]["what"]
-    assert (
-        answer(document | {"lambda": [0, 0.1]})
-        == answer(document | {"kind": "tune", "lambda": None, "test": "t"})
-        == {}
-    )
+    for several in ({"lambda": [0, 0.1]}, {"kind": "tune", "lambda": None, "test": "t"}):
+        assert answer(document | several) == {}
     auto = document | {"lambda": "auto", "samples": 2}
     assert answer(auto, "?study=no-such-run") == answer(auto)  # a run that has left nothing yet
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +9,15 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from app import create_app
 from sarqc.__main__ import app as commands
 from sarqc.jobs import links
-from sarqc.jobs.run import State
 from sarqc.settings import Settings
 from sarqc.web.users import write_user
 from sarqc.web.visitor import COOKIE, Cookies
-from tests.http.conftest import assert_error
-from tests.http.fake_app import resolve
-from tests.jobs.conftest import settings_in, until_state
-from tests.jobs.fake_runs import recipe
+from tests.http.conftest import HTML, TOKEN, assert_error, finished, opened, submit
+from tests.jobs.conftest import settings_in
 
-TOKEN = "a-token-of-24-characters"
-HTML = {"Accept": "text/html"}
-
-
-@contextmanager
-def opened(settings: Settings, client: tuple[str, int] = ("testclient", 1)) -> Iterator[TestClient]:
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
-    with TestClient(app, raise_server_exceptions=False, follow_redirects=False, client=client) as browser:
-        yield browser
+Shared = tuple[TestClient, dict[str, Any], str]
 
 
 def another(client: TestClient, cookie: str | None = None) -> TestClient:
@@ -49,7 +36,7 @@ def of_users(tmp_path: Path) -> Settings:
 def sign_in(client: TestClient, name: str = "") -> str:
     """Returns the cookie."""
     said = {"name": name, "password": f"password of {name}" if name else TOKEN}
-    assert client.post("/sign-in", data=said).status_code == 303
+    assert client.post("/sign-in", data=said, follow_redirects=False).status_code == 303
     return str(client.cookies[COOKIE])
 
 
@@ -63,7 +50,7 @@ def test_a_copied_cookie_ends_with_signing_out(of_users: Settings, access: str) 
         assert another(client, copied).get("/api/visitor").json()["signed_in"]
         neighbour = another(client)
         sign_in(neighbour, "bob" if access == "users" else "")
-        assert client.post("/sign-out").status_code == 303
+        assert client.post("/sign-out", follow_redirects=False).status_code == 303
         assert_error(another(client, copied).get("/api/visitor"), 401, "not_signed_in")
         assert neighbour.get("/api/visitor").json()["signed_in"]
         sign_in(client, name)
@@ -99,7 +86,7 @@ def test_a_cookie_of_before_there_were_sessions_is_no_name(of_users: Settings) -
 def test_two_names_from_the_proxy_are_none(tmp_path: Path) -> None:
     """The first one is what somebody sent who wants to be another."""
     given = {"access": "proxy", "proxy_header": "X-Sarqc-User", "proxy_addresses": "10.0.0.9", "strangers": "viewer"}
-    with opened(settings_in(tmp_path, **given), ("10.0.0.9", 1)) as client:
+    with opened(settings_in(tmp_path, **given), client=("10.0.0.9", 1)) as client:
         assert client.get("/api/visitor", headers={"X-Sarqc-User": "ann"}).json()["name"] == "ann"
         for names in (["bob", "ann"], ["ann", "ann"], ["", "ann"]):
             answer = client.get("/api/visitor", headers=[("X-Sarqc-User", name) for name in names])
@@ -111,8 +98,8 @@ def test_two_names_from_the_proxy_are_none(tmp_path: Path) -> None:
 # Share links.
 
 
-@contextmanager
-def shared(tmp_path: Path) -> Iterator[tuple[TestClient, dict[str, Any], str]]:
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared]:
     """Ann with a run of hers that has a note and tags, and the address of its link."""
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "other.txt").write_text("words")
@@ -120,69 +107,68 @@ def shared(tmp_path: Path) -> Iterator[tuple[TestClient, dict[str, Any], str]]:
     given = {"access": "users", "users_file": tmp_path / "users", "host": "127.0.0.1"}
     with opened(settings_in(tmp_path, **given)) as ann:
         sign_in(ann, "ann@home.example")
-        run = ann.post("/api/runs", json=recipe().to_json()).json()
-        until_state(ann.app.state.supervisor.store, run["id"], State.FINISHED)
+        run = finished(ann, submit(ann)["id"])
         said = {"name": "For the talk", "note": "secret plan", "tags": ["thesis"]}
         assert ann.patch(f"/api/runs/{run['id']}", json=said).status_code == 200
         yield ann, run, ann.post(f"/api/runs/{run['id']}/link").json()["address"]
 
 
-def test_a_guest_reads_the_numbers_and_not_whose_they_are(tmp_path: Path) -> None:
-    with shared(tmp_path) as (ann, run, address):
-        guest = another(ann)
-        guest.get(address, headers=HTML)
-        mine, theirs = (one.get(f"/api/runs/{run['id']}").json() for one in (ann, guest))
-        assert (mine["owner"], mine["note"], mine["tags"]) == ("ann@home.example", "secret plan", ["thesis"])
-        assert (theirs["owner"], theirs["note"], theirs["tags"]) == ("", "", [])
-        assert theirs["name"] == "For the talk"
-        assert theirs["summary"] == mine["summary"]
-        for path in (f"/api/runs/{run['id']}", "/api/runs", "/api/runs/groups", "/api/runs/csv", "/api/runs/pareto",
-                     f"/api/runs/{run['id']}/events"):  # fmt: skip
-            text = guest.get(path, headers={"Accept": "application/json"}).text
-            assert run["id"] in text or "pareto" in path or "events" in path
-            assert not [secret for secret in ("home.example", "secret plan", "thesis") if secret in text], path
-        # Nor does a filter tell, which looks at all words.
-        for word in ("secret", "ann", "thesis", "talk"):
-            assert guest.get(f"/api/runs?filter={word}").json()["total"] == 0
-            assert ann.get(f"/api/runs?filter={word}").json()["total"] == 1
+def test_a_guest_reads_the_numbers_and_not_whose_they_are(shared: Shared) -> None:
+    ann, run, address = shared
+    guest = another(ann)
+    guest.get(address, headers=HTML)
+    mine, theirs = (one.get(f"/api/runs/{run['id']}").json() for one in (ann, guest))
+    assert (mine["owner"], mine["note"], mine["tags"]) == ("ann@home.example", "secret plan", ["thesis"])
+    assert (theirs["owner"], theirs["note"], theirs["tags"]) == ("", "", [])
+    assert theirs["name"] == "For the talk"
+    assert theirs["summary"] == mine["summary"]
+    for path in (f"/api/runs/{run['id']}", "/api/runs", "/api/runs/groups", "/api/runs/csv", "/api/runs/pareto",
+                 f"/api/runs/{run['id']}/events"):  # fmt: skip
+        text = guest.get(path, headers={"Accept": "application/json"}).text
+        assert run["id"] in text or "pareto" in path or "events" in path
+        assert not [secret for secret in ("home.example", "secret plan", "thesis") if secret in text], path
+    # Nor does a filter tell, which looks at all words.
+    for word in ("secret", "ann", "thesis", "talk"):
+        assert guest.get(f"/api/runs?filter={word}").json()["total"] == 0
+        assert ann.get(f"/api/runs?filter={word}").json()["total"] == 1
 
 
-def test_a_guest_knows_the_models_and_texts_of_the_shared_run_alone(tmp_path: Path) -> None:
-    with shared(tmp_path) as (ann, _, address):
-        guest = another(ann)
-        assert_error(guest.get("/api/corpora"), 401, "not_signed_in")
-        guest.get(address, headers=HTML)
-        names = {
-            one: {text["name"] for text in client.get("/api/corpora").json()["corpora"] if text["where"] == "local"}
-            for one, client in (("ann", ann), ("guest", guest))
-        }
-        assert names == {"ann": {"none.txt", "other.txt"}, "guest": {"none.txt"}}
+def test_a_guest_knows_the_models_and_texts_of_the_shared_run_alone(shared: Shared) -> None:
+    ann, _, address = shared
+    guest = another(ann)
+    assert_error(guest.get("/api/corpora"), 401, "not_signed_in")
+    guest.get(address, headers=HTML)
+    names = {
+        one: {text["name"] for text in client.get("/api/corpora").json()["corpora"] if text["where"] == "local"}
+        for one, client in (("ann", ann), ("guest", guest))
+    }
+    assert names == {"ann": {"none.txt", "other.txt"}, "guest": {"none.txt"}}
 
 
-def test_a_link_lasts_for_its_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with shared(tmp_path) as (ann, run, address):
-        one, guest = f"/api/runs/{run['id']}", another(ann)
-        for days in ("0", "366", "x"):
-            assert_error(ann.post(f"{one}/link?days={days}"), 422, "refused")
-        longer = ann.post(f"{one}/link?days=90").json()
-        assert longer["ends"] > ann.post(f"{one}/link").json()["ends"]
-        now = links.time.time()
-        assert guest.get(address, headers=HTML).status_code == 200
-        assert guest.get(one).status_code == 200
-        monkeypatch.setattr(links.time, "time", lambda: now + 31 * links.DAY)
-        assert_error(guest.get(one), 401, "not_signed_in")
-        assert another(ann).get(address, headers=HTML).status_code == 404
-        assert another(ann).get(longer["address"], headers=HTML).status_code == 200
+def test_a_link_lasts_for_its_days(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, run, address = shared
+    one, guest = f"/api/runs/{run['id']}", another(ann)
+    for days in ("0", "366", "x"):
+        assert_error(ann.post(f"{one}/link?days={days}"), 422, "refused")
+    longer = ann.post(f"{one}/link?days=90").json()
+    assert longer["ends"] > ann.post(f"{one}/link").json()["ends"]
+    now = links.time.time()
+    assert guest.get(address, headers=HTML).status_code == 200
+    assert guest.get(one).status_code == 200
+    monkeypatch.setattr(links.time, "time", lambda: now + 31 * links.DAY)
+    assert_error(guest.get(one), 401, "not_signed_in")
+    assert another(ann).get(address, headers=HTML).status_code == 404
+    assert another(ann).get(longer["address"], headers=HTML).status_code == 200
 
 
-def test_a_run_has_twenty_links(tmp_path: Path) -> None:
-    with shared(tmp_path) as (ann, run, _):
-        path = f"/api/runs/{run['id']}/link"
-        for _ in range(links.AT_MOST - 1):
-            assert ann.post(path).status_code == 201
-        assert "20 links" in assert_error(ann.post(path), 409, "conflict")["what"]
-        assert ann.delete(path).status_code == 204
+def test_a_run_has_twenty_links(shared: Shared) -> None:
+    ann, run, _ = shared
+    path = f"/api/runs/{run['id']}/link"
+    for _ in range(links.AT_MOST - 1):
         assert ann.post(path).status_code == 201
-        database = sqlite3.connect(ann.app.state.supervisor.settings.database())
-        assert database.execute("SELECT COUNT(*) FROM links").fetchone() == (1,)
-        database.close()
+    assert "20 links" in assert_error(ann.post(path), 409, "conflict")["what"]
+    assert ann.delete(path).status_code == 204
+    assert ann.post(path).status_code == 201
+    database = sqlite3.connect(ann.app.state.supervisor.settings.database())
+    assert database.execute("SELECT COUNT(*) FROM links").fetchone() == (1,)
+    database.close()

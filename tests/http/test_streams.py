@@ -17,7 +17,7 @@ from sarqc.events import Finished, Stage
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.web import streams as sse
-from tests.http.conftest import App
+from tests.http.conftest import App, finished, run_of, submit
 from tests.jobs.conftest import children_of, is_alive, until
 from tests.jobs.fake_runs import recipe
 
@@ -54,13 +54,9 @@ def messages(answer: httpx.Response) -> Iterator[tuple[int, dict]]:
             data = None
 
 
-def submit(app: App, layers: int) -> str:
-    return app.http.post("/api/runs", json=recipe(layers).to_json()).json()["id"]
-
-
 def test_a_run_is_followed_live_to_its_end(serve: Serve) -> None:
     app = serve("slow")
-    run_id = submit(app, 4)
+    run_id = submit(app.http, 4)["id"]
     with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
@@ -78,7 +74,7 @@ def test_a_run_is_followed_live_to_its_end(serve: Serve) -> None:
 
 def test_a_listener_that_comes_back_misses_nothing(serve: Serve) -> None:
     app = serve("slow")
-    run_id = submit(app, 6)
+    run_id = submit(app.http, 6)["id"]
     with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
         first = [next(stream) for stream in [messages(answer)] for _ in range(2)]
     last = first[-1][0]
@@ -89,18 +85,14 @@ def test_a_listener_that_comes_back_misses_nothing(serve: Serve) -> None:
 
 def test_two_listeners_hear_the_same(serve: Serve) -> None:
     app = serve("slow")
-    run_id = submit(app, 4)
-    heard: list[list] = [[], []]
+    run_id = submit(app.http, 4)["id"]
 
-    def follow(index: int) -> None:
+    def follow(_: int) -> list:
         with httpx.stream("GET", f"http://127.0.0.1:{app.port}/api/runs/{run_id}/events", timeout=30) as answer:
-            heard[index].extend(messages(answer))
+            return list(messages(answer))
 
-    threads = [threading.Thread(target=follow, args=(index,)) for index in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as listeners:
+        heard = list(listeners.map(follow, range(2)))
     assert len(heard[0]) == 6
     assert heard[0] == heard[1]
 
@@ -108,7 +100,7 @@ def test_two_listeners_hear_the_same(serve: Serve) -> None:
 def test_changes_of_all_runs(serve: Serve) -> None:
     app = serve("quick")
     revision = app.http.get("/api/runs").json()["revision"]
-    run_id = submit(app, 1)
+    run_id = submit(app.http, 1)["id"]
     with app.http.stream("GET", f"/api/events?after={revision}") as answer:
         stream = messages(answer)
         states = []
@@ -128,11 +120,11 @@ def test_changes_of_all_runs(serve: Serve) -> None:
 
 def test_a_storm_does_not_hold_up_the_server(serve: Serve) -> None:
     app = serve("storm")
-    run_id = submit(app, 10_000)
+    run_id = submit(app.http, 10_000)["id"]
     slowest, done = 0.0, False
     while not done:
         began = time.monotonic()
-        done = app.http.get(f"/api/runs/{run_id}").json()["state"] == "finished"
+        done = run_of(app.http, run_id)["state"] == "finished"
         slowest = max(slowest, time.monotonic() - began)
     assert slowest < 2.0
     with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
@@ -142,7 +134,7 @@ def test_a_storm_does_not_hold_up_the_server(serve: Serve) -> None:
 def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
     """The whole story over REST: kill -9, no orphan, and the listener who comes back sees it go on."""
     first = serve("slow")
-    run_id = submit(first, 8)
+    run_id = submit(first.http, 8)["id"]
     with first.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
         stream = messages(answer)
         before = [next(stream) for _ in range(3)]
@@ -162,12 +154,12 @@ def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
     assert told.startswith("The app was stopped.")
     assert "of 8 layers are kept" in told
     assert [number for number, _ in before + after] == list(range(1, len(types) + 1))
-    assert second.http.get(f"/api/runs/{run_id}").json()["attempt"] == 2
+    assert run_of(second.http, run_id)["attempt"] == 2
 
 
 def test_sigterm_ends_streams_workers_and_app(serve: Serve, tmp_path: Path) -> None:
     app = serve("long_layer")
-    run_id = submit(app, 1)
+    run_id = submit(app.http, 1)["id"]
     with (
         app.http.stream("GET", f"/api/runs/{run_id}/events") as one,
         httpx.stream("GET", f"http://127.0.0.1:{app.port}/api/events", timeout=30) as all_runs,
@@ -179,7 +171,7 @@ def test_sigterm_ends_streams_workers_and_app(serve: Serve, tmp_path: Path) -> N
         list(messages(all_runs))
     assert not is_alive(worker)
     again = serve("quick")
-    until(lambda: again.http.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    finished(again.http, run_id)
 
 
 def _until_broken(stream: Iterator) -> Iterator:

@@ -23,9 +23,7 @@ from sarqc.study.document import Study
 from sarqc.web import studies_api, upload_check, uploads
 from sarqc.web.uploads import store_upload
 from tests.former_studies import former_files
-from tests.http.conftest import assert_error, write_study
-from tests.jobs.conftest import until
-from tests.jobs.fake_runs import recipe
+from tests.http.conftest import assert_error, finished, submit, write_study
 
 Files = dict[str, bytes]
 
@@ -341,8 +339,7 @@ def test_other_sites_upload_nothing(client: TestClient, files: Files) -> None:
 
 
 def test_studies_say_where_they_come_from_and_whose_they_are(client: TestClient, settings: Settings) -> None:
-    run_id = client.post("/api/runs", json=recipe(1).to_json()).json()["id"]
-    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    run_id = finished(client, submit(client)["id"])["id"]
     shutil.rmtree(settings.studies_dir() / run_id)
     write_study(settings.studies_dir(), run_id)
     write_study(settings.studies_dir(), "0123456789abcdef")  # as the command line names them

@@ -53,6 +53,10 @@ def assigned(program: str) -> dict[str, Any]:
     return found
 
 
+def imported(program: str) -> list[str]:
+    return [one.name for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Import) for one in node.names]
+
+
 def modifiers(program: str) -> list[dict[str, Any]]:
     """What the recipe in a program for llm-compressor says of each of its modifiers."""
     (stage,) = yaml.safe_load(assigned(program)["RECIPE"]).values()
@@ -77,21 +81,15 @@ def test_saliency_is_a_modifier_of_ours() -> None:
     said = group["SARQCModifier"]
     assert (said["lam"], said["gamma"], said["actorder"]) == (0.25, 0.5, None)
     assert "dampening_frac" not in said  # the penalty is instead of it
-    imported = [one.name for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Import) for one in node.names]
-    assert "sarqc.integrations.llmcompressor" in imported
-
-
-def damping(engine: str, program: str) -> float:
-    """What a program adds to the diagonal, as a share of its mean."""
-    if engine == "llmcompressor":
-        return float(modifiers(program)[0]["dampening_frac"])
-    return float(assigned(program)["damp_percent"])
+    assert "sarqc.integrations.llmcompressor" in imported(program)
 
 
 @pytest.mark.parametrize("engine", TAKEN)
 @pytest.mark.parametrize("lam", [0.25, 0.0125])
 def test_lambda_is_the_damping_of_each_engine(engine: str, lam: float) -> None:
-    assert damping(engine, program_for(engine, PLAIN | TAKEN[engine] | {"lambda": lam})) == lam
+    program = program_for(engine, PLAIN | TAKEN[engine] | {"lambda": lam})
+    said = modifiers(program)[0]["dampening_frac"] if engine == "llmcompressor" else assigned(program)["damp_percent"]
+    assert said == lam
 
 
 def test_the_recipe_of_llmcompressor() -> None:
@@ -217,10 +215,7 @@ def test_names_are_strings_of_a_program_and_no_code() -> None:
     document = PLAIN | {"model": hostile, "calibration": "\\" + hostile, "revision": hostile}
     for engine, taken in TAKEN.items():
         program = program_for(engine, document | taken)
-        imported = {
-            one.name for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Import) for one in node.names
-        }
-        assert "os" not in imported
+        assert "os" not in imported(program)
         assert not [node for node in ast.walk(ast.parse(program)) if getattr(node, "id", "") == "__import__"]
         assert assigned(program)["MODEL"] == hostile
 
@@ -295,10 +290,9 @@ def test_the_command(by_layer: Study, tmp_path: Path) -> None:
     _, line, document = of_run(by_layer.folder)
     assert done.stdout == program_for("llmcompressor", document, by_layer, line)
     path = tmp_path / "recipe.json"
-    path.write_text(json.dumps(PLAIN | TAKEN["gptqmodel"]))
-    assert sarqc("recipe", str(path), "--for", "gptqmodel").stdout == program_for(
-        "gptqmodel", PLAIN | TAKEN["gptqmodel"]
-    )
+    document = PLAIN | TAKEN["gptqmodel"]
+    path.write_text(json.dumps(document))
+    assert sarqc("recipe", str(path), "--for", "gptqmodel").stdout == program_for("gptqmodel", document)
     refused = sarqc("recipe", str(path), "--for", "mlx")
     assert refused.returncode == 2
     assert "no programs are written for “mlx”" in refused.stderr

@@ -3,6 +3,7 @@
 import queue
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.jobs.workers import Gone, Said
+from sarqc.jobs.workers import Gone, LocalWorkers, Said
 from sarqc.settings import Settings
 
+Supervise = Callable[..., Supervisor]
 PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
 
 
@@ -52,6 +54,10 @@ def until_state(store: Store, run_id: str, *states: State, seconds: float = PATI
         run = store.get(run_id)
         raise AssertionError(f"not {states}, but {run.state}, attempt {run.attempt}: {run.error}") from None
     return store.get(run_id)
+
+
+def types(store: Store, run_id: str) -> list[str]:
+    return [event.payload["type"] for event in store.events(run_id)]
 
 
 def is_alive(pid: int) -> bool:
@@ -94,13 +100,18 @@ def store(settings: Settings) -> Iterator[Store]:
 
 
 @pytest.fixture
-def supervise(store: Store, settings: Settings) -> Iterator[Callable[..., Supervisor]]:
+def clock() -> Callable[[], float]:
+    return time.monotonic
+
+
+@pytest.fixture
+def supervise(store: Store, settings: Settings, clock: Callable[[], float]) -> Iterator[Supervise]:
     """Starts a supervisor whose workers run the named function of ``fake_runs``, with further settings if given."""
     started: list[Supervisor] = []
 
     def start(function: str, **others: Any) -> Supervisor:
-        own = settings.model_copy(update=others)
-        supervisor = Supervisor(store, own, execute=f"tests.jobs.fake_runs:{function}")
+        workers = partial(LocalWorkers, execute=f"tests.jobs.fake_runs:{function}", clock=clock)
+        supervisor = Supervisor(store, settings.model_copy(update=others), workers=workers, clock=clock)
         supervisor.start()
         started.append(supervisor)
         return supervisor

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import IO
@@ -14,18 +14,21 @@ from typing import IO
 import pytest
 
 from sarqc.errors import Damaged, Refused
+from sarqc.events import Stage
 from sarqc.files.artefacts import ArtefactStore
+from sarqc.jobs import backup as module
 from sarqc.jobs.backup import DATABASE, MANIFEST, back_up, restore
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 from tests.http.conftest import write_study
-from tests.jobs.conftest import settings_in, until, until_state
+from tests.jobs.conftest import Supervise, settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
-def elsewhere(tmp_path: Path) -> Settings:
+@pytest.fixture
+def other(tmp_path: Path) -> Settings:
     return settings_in(tmp_path / "other")
 
 
@@ -37,7 +40,7 @@ def of_snapshot(backup: Path) -> tuple[dict[str, str], set[str]]:
 
 
 def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(
-    supervise: Callable[[str], Supervisor], settings: Settings, tmp_path: Path
+    supervise: Supervise, settings: Settings, other: Settings, tmp_path: Path
 ) -> None:
     """Runs end, are deleted and write all the time: several backups, each of which is one moment of the host."""
     supervisor = supervise("quick")
@@ -73,7 +76,6 @@ def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(
     finally:
         ended.set()
         worker.join()
-    other = elsewhere(tmp_path)
     restore(other, backup)
     store = Store(other.database())
     again = Supervisor(store, other, execute="tests.jobs.fake_runs:quick")
@@ -100,8 +102,6 @@ def test_what_is_removed_while_it_is_copied_is_not_named(
         with store.transaction() as rows:
             rows.execute("UPDATE runs SET study_id = id")
         ids.append(run_id)
-    from sarqc.jobs import backup as module
-
     copy, passes = module.copy_database, []
 
     def copied(*given: Path) -> object:
@@ -123,8 +123,6 @@ def test_a_study_that_is_replaced_while_it_is_read_is_read_again(
     store: Store, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_study(settings.studies_dir(), "one")
-    from sarqc.jobs import backup as module
-
     copy, read = module._copy, []
 
     def copied(file: IO[bytes], target: Path, modified: int) -> str:
@@ -149,24 +147,22 @@ def test_a_study_that_is_replaced_while_it_is_read_is_read_again(
     assert (tmp_path / "another" / "studies" / "one" / "study.safetensors").read_bytes() == b"damaged where it is"
 
 
-def test_one_file_holds_the_same(store: Store, settings: Settings, tmp_path: Path) -> None:
+def test_one_file_holds_the_same(store: Store, settings: Settings, other: Settings, tmp_path: Path) -> None:
     store.create(recipe(), "ann")
     write_study(settings.studies_dir(), "one")
     ArtefactStore(settings.artefacts_dir()).write("0" * 32, ".layer", b"codes")
     made = back_up(settings, tmp_path / "state.tar", without=["artefacts"])
-    other = elsewhere(tmp_path)
     restored, aside = restore(other, tmp_path / "state.tar")
     assert aside is None
     assert restored == made
-    assert (other.studies_dir() / "one" / "study.safetensors").read_bytes() == (
-        settings.studies_dir() / "one" / "study.safetensors"
-    ).read_bytes()
+    here, there = (one.studies_dir() / "one" / "study.safetensors" for one in (settings, other))
+    assert here.read_bytes() == there.read_bytes()
     assert not other.artefacts_dir().exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert (other.database().stat().st_mode & 0o777, (tmp_path / "state.tar").stat().st_mode & 0o777) == (0o600, 0o600)
 
 
-def test_what_restoring_refuses(store: Store, settings: Settings, tmp_path: Path) -> None:
+def test_what_restoring_refuses(store: Store, settings: Settings, other: Settings, tmp_path: Path) -> None:
     """A running app, a state that is not empty, what is not a backup, a damaged one; nothing is changed by any."""
     store.create(recipe(), "ann")
     backup = tmp_path / "backup"
@@ -180,14 +176,10 @@ def test_what_restoring_refuses(store: Store, settings: Settings, tmp_path: Path
         restore(settings, backup)
     with pytest.raises(Refused, match="not a backup"):
         restore(settings, tmp_path)
-    other = elsewhere(tmp_path)
     changed = tmp_path / "changed"
-    for spoil in (
-        lambda: (changed / DATABASE).write_bytes(b"other"),
-        lambda: (changed / DATABASE).unlink(),
-    ):
+    for spoil in (lambda path: path.write_bytes(b"other"), Path.unlink):
         shutil.copytree(backup, changed, dirs_exist_ok=True)
-        spoil()
+        spoil(changed / DATABASE)
         with pytest.raises(Damaged, match=DATABASE):
             restore(other, changed)
     for wrong in ({"files": {"../outside": "0", DATABASE: "0"}}, {"schema": 10_000}, {"files": {}}):
@@ -218,17 +210,13 @@ def test_what_is_there_is_moved_aside(store: Store, settings: Settings, tmp_path
 def test_writers_are_not_kept_waiting(store: Store, settings: Settings, tmp_path: Path) -> None:
     """A backup of a larger database, and the longest that a write took meanwhile."""
     run_id = store.create(recipe(), "ann").id
-    from sarqc.events import Stage
-
     store.append(run_id, [Stage("words", "x" * 10_000)] * 3_000)
-    done = threading.Event()
-    thread = threading.Thread(target=lambda: (back_up(settings, tmp_path / "backup"), done.set()))
-    thread.start()
     waits = []
-    while not done.is_set():
-        began = time.monotonic()
-        store.append(run_id, [Stage("meanwhile")])
-        waits.append(time.monotonic() - began)
-        time.sleep(0.005)
-    thread.join()
+    with ThreadPoolExecutor(1) as another:
+        backup = another.submit(back_up, settings, tmp_path / "backup")
+        while not backup.done():
+            began = time.monotonic()
+            store.append(run_id, [Stage("meanwhile")])
+            waits.append(time.monotonic() - began)
+            time.sleep(0.005)
     assert max(waits) < 1.0

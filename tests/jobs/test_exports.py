@@ -3,10 +3,8 @@
 import io
 import os
 import shutil
-import sqlite3
 import tarfile
 from collections import namedtuple
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,15 +14,12 @@ from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Finished
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, State
-from sarqc.jobs.schema import MIGRATIONS, migrate
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
-from tests.jobs.conftest import until, until_state
+from tests.jobs.conftest import Supervise, until, until_state
 from tests.jobs.fake_runs import recipe
-
-Supervise = Callable[[str], Supervisor]
 
 
 def finished_run(supervisor: Supervisor, **changes: object) -> Run:
@@ -217,23 +212,6 @@ def test_batches_are_queued_whole_or_not_at_all(store: Store) -> None:
     runs = store.create_all([recipe(n) for n in (1, 2)], "ann", batch="b", at_most=3)
     assert [(run.recipe["seed"], run.batch) for run in runs] == [(1, "b"), (2, "b")]
     assert [run.id for run in store.newest(2)] == [run.id for run in reversed(runs)]
-
-
-def test_a_database_of_before_keeps_its_runs(settings: Settings) -> None:
-    settings.resolved_state_dir().mkdir(parents=True)
-    connection = sqlite3.connect(settings.database(), isolation_level=None)
-    migrate(connection, MIGRATIONS[:1])
-    connection.execute(
-        "INSERT INTO runs (id, recipe_json, recipe_fingerprint, owner, lane, state, created, queued, revision)"
-        " VALUES (?, ?, ?, 'ann', 'batch', 'finished', 1, 1, 1)",
-        ("0" * 26, recipe().model_dump_json(by_alias=True), recipe().fingerprint()),
-    )
-    connection.close()
-    store = Store(settings.database())
-    (run,) = store.newest(9)
-    assert (run.owner, run.batch, run.parent, run.format, run.bytes) == ("ann", None, None, None, None)
-    assert store.create_export(run, "plain", 1, "ann").parent == run.id
-    store.close()
 
 
 def test_the_archive_is_what_tar_reads(tmp_path: Path) -> None:

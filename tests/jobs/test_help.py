@@ -1,19 +1,14 @@
 """Free devices help with a run that can be shared, give way to runs that wait, and end with it."""
 
-from collections.abc import Callable
-
 import pytest
 
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
-from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device
 from sarqc.settings import Settings
-from tests.jobs.conftest import is_alive, until, until_state
+from tests.jobs.conftest import Supervise, is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
-
-Supervise = Callable[[str], Supervisor]
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +22,6 @@ def helpers(settings: Settings) -> list[int]:
 
 
 def crews(settings: Settings) -> list[str]:
-    """As how many each worker thinks to be."""
     return sorted(path.read_text() for role in ("run", "help") for path in settings.storage_dir().glob(f"{role}-*"))
 
 
@@ -37,10 +31,6 @@ def alive(settings: Settings) -> list[int]:
 
 def tuning(layers: int = 3) -> object:
     return recipe(layers, kind="tune", test="none.txt")
-
-
-def types(store: Store, run_id: str) -> list[str]:
-    return [event.payload["type"] for event in store.events(run_id)]
 
 
 def test_free_devices_help_and_end_with_the_run(supervise: Supervise, store: Store, settings: Settings) -> None:

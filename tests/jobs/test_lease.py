@@ -2,8 +2,6 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,8 @@ from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.jobs.workers import LocalWorkers
-from sarqc.settings import Settings
-from tests.jobs.conftest import is_alive, until, until_state
+from tests.jobs.conftest import Supervise, is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
-from tests.jobs.test_supervisor import types
 
 
 class Clock:
@@ -32,23 +27,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def supervise(store: Store, settings: Settings, clock: Clock) -> Iterator[Callable[..., Supervisor]]:
-    """Starts a supervisor by the test's clock, with the settings changed as named."""
-    started: list[Supervisor] = []
-
-    def start(function: str, **changes: object) -> Supervisor:
-        workers = partial(LocalWorkers, execute=f"tests.jobs.fake_runs:{function}", clock=clock)
-        supervisor = Supervisor(store, settings.model_copy(update=changes), workers=workers, clock=clock)
-        supervisor.start()
-        started.append(supervisor)
-        return supervisor
-
-    yield start
-    for supervisor in started:
-        supervisor.stop()
 
 
 def hush(supervisor: Supervisor, clock: Clock, token: int, seconds: float) -> bool:
@@ -75,7 +53,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(
-    supervise: Callable[..., Supervisor], store: Store, clock: Clock
+    supervise: Supervise, store: Store, clock: Clock
 ) -> None:
     supervisor = supervise("slow")
     run_id = supervisor.submit(recipe(200), "ann").id
@@ -101,9 +79,7 @@ def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(
     until_state(store, run_id, State.CANCELLED)
 
 
-def test_a_long_computation_gives_signs_of_life(
-    supervise: Callable[..., Supervisor], store: Store, clock: Clock
-) -> None:
+def test_a_long_computation_gives_signs_of_life(supervise: Supervise, store: Store, clock: Clock) -> None:
     supervisor = supervise("long_layer")
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: types(store, run_id) == ["started"])
@@ -116,7 +92,7 @@ def test_a_long_computation_gives_signs_of_life(
 
 
 def test_a_worker_that_hangs_again_and_again_waits_for_a_person(
-    supervise: Callable[..., Supervisor], store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    supervise: Supervise, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "ATTEMPTS", 1)
     supervisor = supervise("long_layer")
@@ -130,7 +106,7 @@ def test_a_worker_that_hangs_again_and_again_waits_for_a_person(
 
 @pytest.mark.parametrize("function", ["long_layer", "deaf"])
 def test_a_run_over_its_hours_fails_and_can_be_continued(
-    supervise: Callable[..., Supervisor], store: Store, clock: Clock, function: str
+    supervise: Supervise, store: Store, clock: Clock, function: str
 ) -> None:
     supervisor = supervise(function, run_hours=2.0, lease_seconds=1e9)
     run_id = supervisor.submit(recipe(1), "ann").id

@@ -106,12 +106,13 @@ def test_what_can_not_be_written_is_refused(document: dict[str, Any]) -> None:
 # A database from before.
 
 
-def test_runs_from_before_are_listed_like_all_others(settings: Settings) -> None:
+@pytest.mark.parametrize("steps", [1, BEFORE_LISTS])
+def test_runs_from_before_are_listed_like_all_others(settings: Settings, steps: int) -> None:
     path = settings.database()
     path.parent.mkdir(parents=True)
     old = sqlite3.connect(path, isolation_level=None)
     old.row_factory = sqlite3.Row
-    migrate(old, MIGRATIONS[:BEFORE_LISTS])
+    migrate(old, MIGRATIONS[:steps])
     made = recipe(method="rtn", bits=2)
     columns = {
         "recipe_json": json.dumps(made.to_json()), "recipe_fingerprint": made.fingerprint(), "owner": "ann",
@@ -119,19 +120,22 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings) -> None
         "summary_json": '{"perplexity": 9.5}', "revision": 7,
     }  # fmt: skip
     only = {"recipe_json": json.dumps(recipe(layer="model.layers.0.mlp.down_proj").to_json()), "lane": "preview"}
-    for run_id, parent, other in (("A" * 26, None, {}), ("B" * 26, "A" * 26, {}), ("C" * 26, None, only)):
-        row = columns | {"id": run_id, "parent": parent, "format": parent and "plain"} | other
+    export = {"parent": "A" * 26, "format": "plain"}
+    for row in ({"id": "A" * 26}, {"id": "C" * 26} | only, *([{"id": "B" * 26} | export] if steps > 1 else [])):
+        row = columns | row
         marks = ", ".join("?" * len(row))
         old.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({marks})", (*row.values(),))
     old.close()
     store = Store(path)
     (run,) = store.listed(Question("rtn finished"), 9)  # without its export
     assert (run.id, run.name, run.note, run.tags, run.revision) == ("A" * 26, "", "", (), 7)
+    assert (run.owner, run.batch, run.parent, run.format, run.bytes) == ("ann", None, None, None, None)
     ((group, newest),), *_ = store.groups(Question("rtn"), "seeds", 9)
     assert newest == run
     assert group.measures["duration"] == {"count": 1, "mean": 5.5, "error": None, "least": 5.5, "most": 5.5}
     assert [run.name for run in store.newest(9)] == ["preview", ""]  # previews that lists had stay in them
     assert store.passing_previews() == []
+    assert store.create_export(run, "mlx", 1, "ann").parent == run.id
     store.close()
 
 

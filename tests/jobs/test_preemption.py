@@ -1,6 +1,5 @@
 """A batch run steps aside between layers for a preview that waits, loses nothing, and goes on to the same bits."""
 
-from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -12,13 +11,10 @@ from sarqc.jobs.child import Wish
 from sarqc.jobs.preemption import Boundaries
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
-from sarqc.jobs.supervisor import Supervisor
 from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
-from tests.jobs.conftest import settings_in, until, until_state
+from tests.jobs.conftest import Supervise, settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
-
-Supervise = Callable[[str], Supervisor]
 
 
 def started(*blocks: int, experts: bool = False) -> Started:

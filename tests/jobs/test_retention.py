@@ -163,9 +163,8 @@ def test_exports_have_days_of_their_own(store: Store, keeping: Settings) -> None
     assert [one.id for one in retention.take_turn(NOW)] == [old]
     assert store.has(run)
     assert store.has(young)
-    assert (
-        Audit(store).entries()[-1].words() == f"delete export {old} of “ann” by “the host” (an export, kept for 7 days)"
-    )
+    told = Audit(store).entries()[-1].words()
+    assert told == f"delete export {old} of “ann” by “the host” (an export, kept for 7 days)"
 
 
 def test_room_is_made_in_order_and_never_of_what_somebody_wants(store: Store, settings: Settings) -> None:

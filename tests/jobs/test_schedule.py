@@ -1,6 +1,7 @@
 """The schedule against a fake clock: turns, order, and that nothing starves."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,43 +15,36 @@ def names(starts: list[Start]) -> list[str]:
     return [start.run_id for start in starts]
 
 
-def test_nothing_to_do() -> None:
-    assert decide([], ["cpu"], 0.0, {}) == []
-    assert decide([Waiting("a", "ann", 0.0)], [], 0.0, {}) == []
+ANN, PREVIEW = Waiting("a", "ann", 0.0), Waiting("p", "ann", 5.0, "preview")
+CROWD = [Waiting(f"a{i:03}", "ann", 0.0) for i in range(100)] + [Waiting("b", "bob", 1.0)]
+LANES = [Waiting("b", "ann", 0.0), PREVIEW, Waiting("q", "bob", 6.0, "preview")]
 
 
-def test_first_come_first_served_for_one_owner() -> None:
-    waiting = [Waiting("c", "ann", 3.0), Waiting("a", "ann", 1.0), Waiting("b", "ann", 2.0)]
-    assert decide(waiting, ["cuda:0", "cuda:1"], 9.0, {}) == [Start("a", "cuda:0"), Start("b", "cuda:1")]
-
-
-def test_a_hundred_runs_do_not_keep_out_one() -> None:
-    crowd = [Waiting(f"a{i:03}", "ann", 0.0) for i in range(100)]
-    late = Waiting("b", "bob", 1.0)
-    assert names(decide([*crowd, late], ["cpu"], 10.0, {"ann": 9.0})) == ["b"]
-    assert names(decide([*crowd, late], ["cuda:0", "cuda:1"], 10.0, {})) == ["a000", "b"]
-
-
-def test_newcomers_do_not_overtake_who_has_waited_since_its_last_turn() -> None:
-    waiting = [Waiting("x2", "xavier", 0.0), *[Waiting(f"n{i}", f"new{i}", 11.0 + i) for i in range(20)]]
-    assert names(decide(waiting, ["cpu"], 40.0, {"xavier": 10.0})) == ["x2"]
-
-
-def test_an_owner_back_from_holiday_has_no_old_claim() -> None:
-    waiting = [Waiting("x", "xavier", 100.0), Waiting("n", "new", 99.0)]
-    assert names(decide(waiting, ["cpu"], 101.0, {"xavier": 1.0})) == ["n"]
-
-
-def test_previews_first_but_not_for_ever() -> None:
-    waiting = [Waiting("b", "ann", 0.0), Waiting("p", "ann", 5.0, "preview"), Waiting("q", "bob", 6.0, "preview")]
-    assert names(decide(waiting, ["cpu"] * 3, 9.0, {})) == ["p", "b", "q"]
-    assert names(decide(waiting, ["cpu"], 9.0, {}, last_lane="preview")) == ["b"]
-    assert names(decide(waiting[1:], ["cpu"], 9.0, {}, last_lane="preview")) == ["p"]
-
-
-def test_who_stepped_aside_is_the_first_to_go_on() -> None:
-    waiting = [Waiting("b", "bob", 0.0), Waiting("a", "ann", 5.0, goes_on=True), Waiting("p", "cyd", 6.0, "preview")]
-    assert names(decide(waiting, ["cpu"] * 3, 9.0, {"ann": 9.0})) == ["p", "a", "b"]
+@pytest.mark.parametrize(
+    ("waiting", "devices", "now", "held", "last_lane", "expected"),
+    [
+        pytest.param([], 1, 0.0, {}, None, [], id="nobody waits"),
+        pytest.param([ANN], 0, 0.0, {}, None, [], id="no device is free"),
+        pytest.param([Waiting("c", "ann", 3.0), ANN, Waiting("b", "ann", 2.0)], 2, 9.0, {}, None, ["a", "b"],
+                     id="first come, first served for one owner"),
+        pytest.param(CROWD, 1, 10.0, {"ann": 9.0}, None, ["b"], id="a hundred runs do not keep out one"),
+        pytest.param(CROWD, 2, 10.0, {}, None, ["a000", "b"], id="nor of two devices"),
+        pytest.param([Waiting("x2", "xavier", 0.0), *(Waiting(f"n{i}", f"new{i}", 11.0 + i) for i in range(20))],
+                     1, 40.0, {"xavier": 10.0}, None, ["x2"],
+                     id="newcomers do not overtake who has waited since its last turn"),
+        pytest.param([Waiting("x", "xavier", 100.0), Waiting("n", "new", 99.0)], 1, 101.0, {"xavier": 1.0}, None, ["n"],
+                     id="an owner back from holiday has no old claim"),
+        pytest.param(LANES, 3, 9.0, {}, None, ["p", "b", "q"], id="previews first"),
+        pytest.param(LANES, 1, 9.0, {}, "preview", ["b"], id="but not for ever"),
+        pytest.param(LANES[1:], 1, 9.0, {}, "preview", ["p"], id="unless nothing else waits"),
+        pytest.param([Waiting("b", "bob", 0.0), Waiting("a", "ann", 5.0, goes_on=True), replace(PREVIEW, owner="cyd")],
+                     3, 9.0, {"ann": 9.0}, None, ["p", "a", "b"], id="who stepped aside is the first to go on"),
+    ],
+)  # fmt: skip
+def test_whose_turn_it_is(
+    waiting: list[Waiting], devices: int, now: float, held: dict[str, float], last_lane: str | None, expected: list[str]
+) -> None:
+    assert names(decide(waiting, [f"cuda:{i}" for i in range(devices)], now, held, last_lane)) == expected
 
 
 def test_as_many_step_aside_as_previews_wait() -> None:

@@ -4,12 +4,11 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sarqc.errors import Conflict, NotFound, QueueFull
+from sarqc.errors import Conflict, QueueFull
 from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
@@ -18,14 +17,8 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device, LocalWorkers
 from sarqc.settings import Settings
-from tests.jobs.conftest import PATIENCE, is_alive, until, until_state
+from tests.jobs.conftest import PATIENCE, Supervise, is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
-
-Supervise = Callable[..., Supervisor]
-
-
-def types(store: Store, run_id: str) -> list[str]:
-    return [event.payload["type"] for event in store.events(run_id)]
 
 
 def test_a_run_from_its_queue_to_its_summary(supervise: Supervise, store: Store) -> None:
@@ -147,9 +140,8 @@ def test_a_storm_is_stored_whole_and_does_not_hold_up_a_cancel(supervise: Superv
     assert [event.seq for event in store.events(run_id)] == list(range(1, 20_003))
 
 
-def test_stop_ends_workers_and_the_next_start_goes_on(store: Store, settings: Settings) -> None:
-    first = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
-    first.start()
+def test_stop_ends_workers_and_the_next_start_goes_on(supervise: Supervise, store: Store) -> None:
+    first = supervise("slow")
     run_id = first.submit(recipe(8), "ann").id
     waiting = first.submit(recipe(1), "ann").id
     until(lambda: store.get(run_id).done >= 2)
@@ -160,18 +152,15 @@ def test_stop_ends_workers_and_the_next_start_goes_on(store: Store, settings: Se
     assert types(store, run_id)[-1] == "interrupted"
     assert "The app was stopped." in store.events(run_id)[-1].payload["what"]
 
-    second = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
-    second.start()
+    supervise("slow")
     assert until_state(store, run_id, State.FINISHED).attempt == 2
     until_state(store, waiting, State.FINISHED)
     assert store.get(run_id).started < store.get(waiting).started  # it kept its place
-    second.stop()
 
 
-def test_stop_while_one_does_not_listen(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_while_one_does_not_listen(supervise: Supervise, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_module, "STOP_SECONDS", 0.3)
-    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:deaf")
-    supervisor.start()
+    supervisor = supervise("deaf")
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: types(store, run_id) == ["started"])
     pid = store.get(run_id).pid
@@ -180,41 +169,23 @@ def test_stop_while_one_does_not_listen(store: Store, settings: Settings, monkey
     assert store.get(run_id).state is State.QUEUED
 
 
-def test_what_was_cancelling_when_the_app_died_is_cancelled(store: Store, settings: Settings) -> None:
+def test_what_was_cancelling_when_the_app_died_is_cancelled(supervise: Supervise, store: Store) -> None:
     run_id = store.create(recipe(), "ann").id
     store.move(run_id, State.RUNNING)
     store.cancel(run_id)
-    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:quick")
-    supervisor.start()
+    supervise("quick")
     assert store.get(run_id).state is State.CANCELLED
-    supervisor.stop()
 
 
 def test_a_run_that_takes_the_app_down_does_not_do_so_for_ever(
-    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    supervise: Supervise, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "ATTEMPTS", 1)
     run_id = store.create(recipe(), "ann").id
     store.move(run_id, State.RUNNING)
-    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:quick")
-    supervisor.start()
+    supervise("quick")
     assert store.get(run_id).state is State.INTERRUPTED
     assert "attempt 1" in store.get(run_id).error["what"]
-    supervisor.stop()
-
-
-def test_deleting_takes_study_and_log_along(supervise: Supervise, store: Store, settings: Settings) -> None:
-    supervisor = supervise("quick")
-    run_id = supervisor.submit(recipe(1), "ann").id
-    until_state(store, run_id, State.FINISHED)
-    study, log = settings.studies_dir() / run_id, workers_module.log_path(settings, run_id)
-    assert study.is_dir()
-    assert log.is_file()
-    supervisor.delete(run_id)
-    assert not study.exists()
-    assert not log.exists()
-    with pytest.raises(NotFound):
-        supervisor.delete(run_id)
 
 
 def test_full_queue(store: Store, settings: Settings) -> None:

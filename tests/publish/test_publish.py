@@ -7,7 +7,6 @@ import re
 import subprocess
 from collections.abc import Iterator
 from functools import partial
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -25,6 +24,7 @@ from sarqc.study.document import Study
 from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, kept_codes
 from sarqc.web.link_preview import SITE
 from sarqc.web.publish import MARK, TOUR, check_output, detail_named, planned, studies_named, write_site
+from tests.documents import Document
 from tests.js.node import NODE
 from tests.publish.sites import LAYER, host_of_two
 
@@ -39,7 +39,6 @@ NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink", "htt
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A host whose shipped studies are two small ones."""
     return host_of_two(tmp_path_factory.mktemp("host"))
 
 
@@ -135,10 +134,8 @@ def test_what_was_not_written_is_not_there(app: TestClient, site: Path, studies:
     ]  # fmt: skip
     for answer in joined(site / "small", [{"path": path} for path in missing]):
         assert answer == {"answer": None, "held": False}
-    for answer in joined(
-        site / "small", [{"path": path} for path in ("/visitor", "/models", "/studies/none/tables/map")]
-    ):
-        assert answer["answer"] is None
+    others = ("/visitor", "/models", "/studies/none/tables/map")
+    assert [one["answer"] for one in joined(site / "small", [{"path": path} for path in others])] == [None] * 3
     assert "of “GPTQ + saliency penalty” at 2 bits" in contents(studies["small"])["remedy"]
 
 
@@ -179,28 +176,15 @@ def _sources(text: str) -> set[str]:
     return {address for row in rows for address in re.findall(r"https?://[\w./-]+", row["sources"] or "")}
 
 
-class Document(HTMLParser):
-    """Title, meta elements, and every address that a document loads or links."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.said: dict[str, str] = {}
-        self.addresses: list[str] = []
-        self.title, self._in_title = "", False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self._in_title = tag == "title"
-        if tag == "meta":
-            self.said[given.get("property") or given.get("name", "")] = given.get("content", "")
-        self.addresses += [given[name] for name in ("src", "href") if name in given]
-
-    def handle_data(self, data: str) -> None:
-        self.title += data if self._in_title else ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_title = False
+def loaded(document: Document) -> list[str]:
+    """Every address that a document loads or links."""
+    return [
+        given[name]
+        for every in document.elements.values()
+        for given in every
+        for name in ("src", "href")
+        if name in given
+    ]
 
 
 @pytest.mark.parametrize("place", ["", "small/", "steps/"])
@@ -211,7 +195,7 @@ def test_each_document_introduces_itself_and_loads_what_is_there(site: Path, pla
     for name in ("description", "og:title", "og:description", "og:image:alt"):
         assert document.said[name]
     assert (site / place / document.said["og:image"]).read_bytes().startswith(b"\x89PNG")
-    local = [one for one in document.addresses if not one.startswith(("#", "data:"))]
+    local = [one for one in loaded(document) if not one.startswith(("#", "data:"))]
     assert len(local) > 2
     for address in local:
         assert not address.startswith("/")
@@ -239,7 +223,7 @@ def test_an_absolute_address_is_said_to_previews_alone(
     own = Document((folder / "small" / "index.html").read_text(encoding="utf-8"))
     assert root.said["og:image"] == own.said["og:image"] == "https://lab.example/a/picture.png"
     assert (root.said["og:url"], own.said["og:url"]) == ("https://lab.example/a/", "https://lab.example/a/small/")
-    assert all("lab.example" not in address for address in root.addresses)
+    assert all("lab.example" not in address for address in loaded(root))
     # A single study opens at the root, from the same files.
     paths = ["/studies/small/view?", "/studies/small/tables/map?"]
     at_root, at_own = (joined(place, [{"path": path} for path in paths]) for place in (folder, folder / "small"))
@@ -253,7 +237,7 @@ def test_learn_is_written_where_its_studies_are(tmp_path: Path) -> None:
     text = (folder / "learn" / "index.html").read_text(encoding="utf-8")
     assert Document(text).said["og:image"] == "../picture.png"
     assert 'href="../"' in text
-    assert not any(address.startswith("/") for address in Document(text).addresses)
+    assert not any(address.startswith("/") for address in loaded(Document(text)))
     assert f'<a href="../{TOUR}/">Learn</a>' in (folder / "small" / "index.html").read_text(encoding="utf-8")
     # The one layer that it shows has a view of its own, of the identity penalty.
     known = json.loads(gzip.decompress((folder / "small" / "contents.json.gz").read_bytes()))

@@ -40,12 +40,10 @@ def runs_of(client: Any, project: str) -> list[Any]:
 
 
 def history(client: Any, run: Any, name: str) -> dict[int, float]:
-    """A metric by its steps."""
     return {one.step: one.value for one in client.get_metric_history(run.info.run_id, name)}
 
 
 def artefacts(client: Any, run: Any, folder: str) -> dict[str, bytes]:
-    """The files of a folder of artefacts."""
     paths = [one.path for one in client.list_artifacts(run.info.run_id, folder)]
     return {Path(path).name: Path(client.download_artifacts(run.info.run_id, path)).read_bytes() for path in paths}
 

@@ -7,6 +7,8 @@ kills; when these land is up to the host.
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from sarqc.web.process import raise_file_limit
@@ -37,42 +39,32 @@ def main() -> None:
     asked = parser.parse_args()
     raise_file_limit()
     sound = True
+    seed = asked.seed
     with tempfile.TemporaryDirectory(prefix="sarqc-torture-") as name:
         folder = Path(name)
-        for profile in requests_of_a_profile.PROFILES:
+        parts: dict[str, Callable[[Figures], None]] = {
+            f"requests, {profile} profile": partial(
+                requests_of_a_profile.play, folder, profile, number=asked.requests, seed=seed, with_pages=True
+            )
+            for profile in requests_of_a_profile.PROFILES
+        } | {
+            "pattern bombs": partial(pattern_bombs.play, folder / "patterns"),
+            "kills": partial(kills.play, folder / "kills", kills=asked.kills, seed=seed),
+            "kills of exports and repairs": partial(
+                kills_of_exports.play, folder / "exports", number=asked.export_kills, seed=seed
+            ),
+            "full disks": partial(full_disk.play, folder / "full-disk", times=asked.full_disks),
+            "many runs": partial(many_runs.play, folder / "many-runs", runs=asked.runs),
+            "viewers": partial(viewers.listen, folder / "viewers", viewers=asked.viewers, queued=50),
+            "a lecture": partial(halls.fill, folder / "halls", phones=asked.phones),
+        }
+        for part, play in parts.items():
             figures = Figures()
-            requests_of_a_profile.play(folder, profile, figures, asked.requests, asked.seed, with_pages=True)
-            sound &= _say(f"requests, {profile} profile", figures)
-        figures = Figures()
-        pattern_bombs.play(folder / "patterns", figures)
-        sound &= _say("pattern bombs", figures)
-        figures = Figures()
-        kills.play(folder / "kills", figures, asked.kills, asked.seed)
-        sound &= _say("kills", figures)
-        figures = Figures()
-        kills_of_exports.play(folder / "exports", figures, asked.export_kills, asked.seed)
-        sound &= _say("kills of exports and repairs", figures)
-        figures = Figures()
-        full_disk.play(folder / "full-disk", figures, asked.full_disks)
-        sound &= _say("full disks", figures)
-        figures = Figures()
-        many_runs.play(folder / "many-runs", figures, asked.runs)
-        sound &= _say("many runs", figures)
-        figures = Figures()
-        if asked.viewers:
-            viewers.listen(folder / "viewers", figures, asked.viewers, 50)
-        sound &= _say("viewers", figures)
-        figures = Figures()
-        if asked.phones:
-            halls.fill(folder / "halls", figures, asked.phones)
-            sound &= _say("a lecture", figures)
+            play(figures)
+            print(f"\n{part}\n{figures.table()}", flush=True)
+            sound &= figures.is_sound
     print(f"\nseed {asked.seed}: {'nothing broke' if sound else 'something broke'}")
     sys.exit(0 if sound else 1)
-
-
-def _say(part: str, figures: Figures) -> bool:
-    print(f"\n{part}\n{figures.table()}", flush=True)
-    return figures.is_sound
 
 
 if __name__ == "__main__":

@@ -64,7 +64,6 @@ class Judge:
         return Answer(got.status_code, got.headers, body, time.monotonic() - began)
 
     def judge(self, asked: str, method: str, path: str, answer: Answer) -> None:
-        """Counts an answer, and complains of it where a rule is broken."""
         self.figures.count(REQUESTS)
         self.figures.took(SLOWEST, answer.seconds)
         said = f"{asked} → {answer.status} {answer.body[:300]!r}"

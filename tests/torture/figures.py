@@ -1,6 +1,6 @@
 """What a torture has counted: figures that are printed as a table, and the first of each kind of complaint."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 KEPT = 8  # complaints of a kind that are printed
 
@@ -10,15 +10,14 @@ class Figures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.slowest: dict[str, float] = {}
+        self.slowest: defaultdict[str, float] = defaultdict(float)
         self.complaints: dict[str, list[str]] = {}
 
     def count(self, name: str, number: int = 1) -> None:
         self.counts[name] += number
 
     def took(self, name: str, seconds: float) -> None:
-        """Keeps the longest of all times under a name."""
-        self.slowest[name] = max(seconds, self.slowest.get(name, 0.0))
+        self.slowest[name] = max(seconds, self.slowest[name])
 
     def expect(self, *names: str) -> None:
         """Names of complaints that stand in the table even when there are none."""
@@ -27,7 +26,6 @@ class Figures:
             self.counts[name] += 0
 
     def complain(self, name: str, what: str) -> None:
-        """Counts something that broke."""
         self.counts[name] += 1
         kept = self.complaints.setdefault(name, [])
         if len(kept) < KEPT:
@@ -35,11 +33,9 @@ class Figures:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing broke."""
         return not any(self.complaints.values())
 
     def table(self) -> str:
-        """All figures, one a line, and the complaints below them."""
         rows = [(name, str(number)) for name, number in self.counts.items()]
         rows += [(f"{name}, s", f"{seconds:.2f}") for name, seconds in self.slowest.items()]
         width = max((len(name) for name, _ in rows), default=0)

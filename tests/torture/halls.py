@@ -21,6 +21,8 @@ SECONDS = 120.0  # a busy host is slow; a message that is lost never comes
 def fill(folder: Path, figures: Figures, phones: int = PHONES) -> None:
     """One lecture with so many phones, from its first question to its end; one phone more is turned away."""
     figures.expect(LISTENED, MISSED, MISCOUNTED, REFUSED)
+    if not phones:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     app = App(folder, "quick")
     try:
@@ -94,7 +96,6 @@ async def _guess(port: int, code: str, number: int, hands: asyncio.Semaphore, fi
 
 
 async def _status(port: int, method: str, path: str, document: Any = None, headers: str = "") -> int:
-    """The status of an answer on a connection of its own."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     body = b"" if document is None else json.dumps(document).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}"

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.http.conftest import App
+from tests.http.conftest import App, finished, submit
 from tests.jobs.conftest import until
-from tests.jobs.fake_runs import recipe
 from tests.torture.figures import Figures
 
 RUNS, GREW = "runs one after the other", "what grew with them"
@@ -39,8 +38,7 @@ def play(folder: Path, figures: Figures, runs: int) -> None:
 
 
 def _one(app: App) -> None:
-    run_id = app.http.post("/api/runs", json=recipe(3).to_json()).json()["id"]
-    until(lambda: app.http.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    run_id = finished(app.http, submit(app.http, 3)["id"])["id"]
     with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
         assert answer.read().count(b"data: ") >= 5
     assert app.http.get("/api/runs").status_code == 200

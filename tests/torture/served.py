@@ -79,7 +79,6 @@ class Served:
         return self.http.post(f"{self.address}{path}", json=document, timeout=60)
 
     def end(self) -> None:
-        """Ends it at once, whatever it does."""
         self.http.close()
         self.process.kill()
         self.process.wait()

@@ -1,5 +1,6 @@
 """A short part of the torture; all of it is ``make torture``."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,52 +14,48 @@ from tests.torture.figures import Figures
 REQUESTS, KILLS = 150, 1
 
 
+@pytest.fixture
+def figures() -> Iterator[Figures]:
+    """Of a torture that breaks nothing."""
+    figures = Figures()
+    yield figures
+    assert figures.is_sound, figures.table()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("profile", requests_of_a_profile.PROFILES)
-def test_malformed_requests_break_nothing(tmp_path: Path, profile: str) -> None:
-    figures = Figures()
+def test_malformed_requests_break_nothing(tmp_path: Path, figures: Figures, profile: str) -> None:
     requests_of_a_profile.play(tmp_path, profile, figures, REQUESTS, 1, with_pages=False)
-    assert figures.is_sound, figures.table()
     assert figures.counts["requests"] > 0.9 * REQUESTS
 
 
 @pytest.mark.soak
-def test_pattern_bombs_freeze_nothing(tmp_path: Path) -> None:
-    figures = Figures()
+def test_pattern_bombs_freeze_nothing(tmp_path: Path, figures: Figures) -> None:
     some = {"froze": [pattern_bombs.FROZE], "many": pattern_bombs.BOMBS["many"]}
     pattern_bombs.play(tmp_path, figures, some)
-    assert figures.is_sound, figures.table()
     assert figures.counts[pattern_bombs.PLANS] == 3 * (1 + len(some))
 
 
 @pytest.mark.soak
-def test_kills_change_nothing(tmp_path: Path) -> None:
-    figures = Figures()
+def test_kills_change_nothing(tmp_path: Path, figures: Figures) -> None:
     kills.play(tmp_path, figures, KILLS, 1, [kills.RECIPES[-1]])
-    assert figures.is_sound, figures.table()
     assert figures.counts["kills"] == KILLS
 
 
 @pytest.mark.soak
-def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    figures = Figures()
+def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path, figures: Figures) -> None:
     viewers.listen(tmp_path, figures, 300, 2)
-    assert figures.is_sound, figures.table()
     assert figures.counts[viewers.HEARD] >= 300 * 3
 
 
 @pytest.mark.soak
-def test_a_full_hall_hears_each_change(tmp_path: Path) -> None:
-    figures = Figures()
+def test_a_full_hall_hears_each_change(tmp_path: Path, figures: Figures) -> None:
     halls.fill(tmp_path, figures)
-    assert figures.is_sound, figures.table()
 
 
 @pytest.mark.soak
-def test_runs_one_after_the_other_leave_nothing_behind(tmp_path: Path) -> None:
-    figures = Figures()
+def test_runs_one_after_the_other_leave_nothing_behind(tmp_path: Path, figures: Figures) -> None:
     many_runs.play(tmp_path, figures, 4)
-    assert figures.is_sound, figures.table()
 
 
 def test_a_single_bit_is_seen(tmp_path: Path) -> None:

@@ -1,15 +1,14 @@
 """Many who watch: every listener of every kind hears each event once."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import psutil
 
-from tests.http.conftest import App
+from tests.http.conftest import App, events_of, submit
 from tests.http.test_streams import messages
 from tests.jobs.conftest import until
-from tests.jobs.fake_runs import recipe
 from tests.torture.figures import Figures
 
 HEARD, LOST, DOUBLED, LISTENERS, QUEUED = "events heard", "events lost", "events doubled", "viewers", "queued runs"
@@ -22,34 +21,28 @@ VIEWER_BYTES = 256 << 10  # of memory that the allocator may keep for each
 def listen(folder: Path, figures: Figures, viewers: int, queued: int) -> None:
     """``viewers`` follow the runs of a full queue from their beginning to their end, spread over them."""
     figures.expect(LISTENERS, QUEUED, HEARD, LOST, DOUBLED, GREW)
+    if not viewers:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     app = App(folder, "slow")
     process = psutil.Process(app.process.pid)
     try:
         app.http.get("/api/runs")
         memory, descriptors = process.memory_info().rss, process.num_fds()
-        ids = [
-            app.http.post("/api/runs", json=recipe(LAYERS if n < 3 else 1).to_json()).json()["id"]
-            for n in range(queued)
-        ]
-        heard: list[list[int]] = [[] for _ in range(viewers)]
+        ids = [submit(app.http, LAYERS if n < 3 else 1)["id"] for n in range(queued)]
 
-        def follow(index: int) -> None:
+        def follow(index: int) -> list[int]:
             address = f"http://127.0.0.1:{app.port}/api/runs/{ids[index % len(ids)]}/events"
             transport = httpx.HTTPTransport(local_address=f"127.0.0.{1 + index // TOGETHER}")
             with httpx.Client(transport=transport) as client, client.stream("GET", address, timeout=300) as answer:
-                heard[index].extend(number for number, _ in messages(answer))
+                return [number for number, _ in messages(answer)]
 
-        threads = [threading.Thread(target=follow, args=(index,)) for index in range(viewers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(viewers) as watching:
+            heard = list(watching.map(follow, range(viewers)))
         until(lambda: app.http.get("/api/health").json()["runs"].get("finished") == queued, seconds=300)
         for index, numbers in enumerate(heard):
             run_id = ids[index % len(ids)]
-            listed = app.http.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()["events"]
-            written = [event["seq"] for event in listed]
+            written = [event["seq"] for event in events_of(app.http, run_id)]
             figures.count(HEARD, len(numbers))
             if lost := set(written) - set(numbers):
                 figures.complain(LOST, f"run {run_id}: {sorted(lost)}")
