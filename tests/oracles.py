@@ -6,8 +6,6 @@ same row; so every rounding also returns its ``margin``, the distance to the nea
 rows whose margin is not at the level of floating-point noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Written from the definitions: every candidate is tried, every level of every wei
 squares problem for each column. numpy and float64; shapes as in ``oracles``.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

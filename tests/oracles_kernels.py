@@ -1,7 +1,5 @@
 """A kernel and a loop given the same block, and a solver made to use either."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 

@@ -3,8 +3,6 @@
 Nothing is shared with ``sarqc``. Everything is float64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from sarqc import __main__ as command_line
 from sarqc import __version__
-from sarqc.errors import Refused
 from sarqc.events import (
     BlockDistilled,
     BlockRounded,

@@ -1,7 +1,5 @@
 """Codes of every method on every grid, of a layer of each shipped model, with the inputs that its own text gives it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Digests of JSON documents in two halves: their numbers with the structure, and their words."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

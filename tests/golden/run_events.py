@@ -1,7 +1,5 @@
 """Events of a run of each kind, reduced to what repeats: their types, and numbers that no clock decides."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path

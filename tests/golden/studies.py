@@ -1,7 +1,5 @@
 """Digests of shipped studies: their arrays, and the facts and the words of each part of every view."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 difference in git shows which parts it touched.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

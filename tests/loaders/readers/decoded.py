@@ -2,8 +2,6 @@
 rounding would part tokens that are none the worse for it.
 """
 
-from __future__ import annotations
-
 from gptqmodel.nn_modules.qlinear import BaseQuantLinear
 from torch import nn
 

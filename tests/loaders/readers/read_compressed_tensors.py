@@ -1,7 +1,5 @@
 """compressed-tensors itself: every linear decompressed by the library, and the weights given to transformers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """transformers with GPTQModel, which it asks for GPTQ's format."""
 
-from __future__ import annotations
-
 import os
 
 os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # it takes no fewer, and on two cores would not start

@@ -1,7 +1,5 @@
 """GPTQModel with its kernel in PyTorch."""
 
-from __future__ import annotations
-
 import os
 
 os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # it takes no fewer, and on two cores would not start

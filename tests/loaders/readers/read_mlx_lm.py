@@ -1,7 +1,5 @@
 """mlx-lm, on the processor."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mlx.core as mx

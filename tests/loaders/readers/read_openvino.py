@@ -1,7 +1,5 @@
 """OpenVINO by way of optimum-intel, which traces the model that transformers loads."""
 
-from __future__ import annotations
-
 import torch
 from optimum.intel import OVModelForCausalLM
 from reading import answer_all, greedy

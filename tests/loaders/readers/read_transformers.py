@@ -1,7 +1,5 @@
 """transformers, with what it uses for compressed-tensors."""
 
-from __future__ import annotations
-
 import torch
 from reading import answer_all, greedy
 from transformers import AutoModelForCausalLM

@@ -3,8 +3,6 @@
 Run by the interpreters of environments that have a reader; it knows nothing of this repository.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import sys

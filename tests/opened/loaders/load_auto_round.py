@@ -3,8 +3,6 @@
 Packed as AWQ's, they are linears of other libraries: of these, what AutoRound's own function decodes.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """compressed-tensors: every linear decompressed by the library, with the scheme that it gives it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

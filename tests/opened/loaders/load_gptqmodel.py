@@ -1,7 +1,5 @@
 """GPTQModel with its kernels in PyTorch: what each of its linears dequantizes to."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

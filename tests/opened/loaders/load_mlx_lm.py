@@ -1,7 +1,5 @@
 """mlx-lm on the processor: what ``mx.dequantize`` makes of each module that it holds as quantized."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mlx.core as mx

@@ -1,7 +1,5 @@
 """A checkpoint by AutoRound, in the format that is asked for."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

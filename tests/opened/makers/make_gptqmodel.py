@@ -1,7 +1,5 @@
 """A checkpoint by GPTQModel, in GPTQ's format or in AWQ's."""
 
-from __future__ import annotations
-
 import os
 
 os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # it takes no fewer, and on two cores would not start

@@ -1,7 +1,5 @@
 """A checkpoint by llm-compressor's GPTQ."""
 
-from __future__ import annotations
-
 import torch
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 from llmcompressor import oneshot

@@ -1,7 +1,5 @@
 """A checkpoint by mlx-lm's converter, which needs no text."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 Run by the interpreters of environments that have an engine; it knows nothing of this repository.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

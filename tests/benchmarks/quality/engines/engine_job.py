@@ -4,8 +4,6 @@ It lies beside the scripts and needs numpy alone, and torch where the job is for
 environments without this repository.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import time

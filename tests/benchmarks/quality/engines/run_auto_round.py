@@ -6,8 +6,6 @@ own format by itself is AWQ's layout at 4 bits, which 0.16.1 can't write.
 Run by the interpreter of an environment that has AutoRound; it knows nothing of this repository.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

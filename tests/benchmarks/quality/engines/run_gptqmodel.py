@@ -3,8 +3,6 @@
 Run by the interpreter of an environment that has GPTQModel; it knows nothing of this repository.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

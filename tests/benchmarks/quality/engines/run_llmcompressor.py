@@ -3,8 +3,6 @@
 Run by the interpreter of an environment that has llm-compressor; it knows nothing of this repository.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ It is the calibration of a run with its store of finished layers; with distillat
 is a part of it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
