@@ -20,6 +20,7 @@ from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.files.artefacts import chain_key
+from sarqc.files.hashes import sha256_of
 from sarqc.models.host_copies import parts_on_host
 from sarqc.models.loading import STORED, LoadedModel
 from sarqc.models.rotated_files import RotatedFiles
@@ -38,6 +39,11 @@ STATISTICS_FORMAT = 1
 TUNING_FORMAT = 1
 TEXT_FORMAT = 1
 SURVEY_FORMAT = 1
+# Of tokenizers of every kind, of chats, and of the tokens that end a text.
+TEXT_FILES = (
+    "tokenizer*", "*.model", "vocab*", "merges.txt", "*.tiktoken", "special_tokens_map.json", "added_tokens.json",
+    "chat_template*", "generation_config.json",
+)  # fmt: skip
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 
 
@@ -125,6 +131,13 @@ def _configuration(loaded: LoadedModel) -> dict[str, object]:
     return {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
 
 
+def _text_files(loaded: LoadedModel) -> dict[str, str]:
+    """The files by which a model reads and writes text, and ends one, as hashes by name."""
+    folder = loaded.checkpoint.folder
+    paths = sorted({path for pattern in TEXT_FILES for path in folder.glob(pattern) if path.is_file()})
+    return {path.name: sha256_of(path) for path in paths}
+
+
 def _storage(loaded: LoadedModel) -> str | dict[str, str]:
     """The dtype in which the blocks are stored; where there are several, that of each tensor."""
     checkpoint = loaded.checkpoint
@@ -162,8 +175,8 @@ def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequ
 
 
 def float_model_key(loaded: LoadedModel, weights: Weights) -> str:
-    """Of the model as it was loaded, and of how it computes."""
-    return chain_key(loaded.device.type, str(loaded.compute_dtype), _fingerprint_of(weights))
+    """Of the model as it was loaded, and of how it computes: by its configuration, which no weight shows."""
+    return chain_key(loaded.device.type, str(loaded.compute_dtype), _configuration(loaded), _fingerprint_of(weights))
 
 
 def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
@@ -222,14 +235,14 @@ def divergence_key(quantized_key: str, test: Text, window: int) -> str:
     return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, *text_parts(test, window))
 
 
-def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
+def accuracy_key(loaded: LoadedModel, model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
     """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart."""
-    return chain_key("accuracy", ACCURACY_FORMAT, model_key, task, limit, *items)
+    return chain_key("accuracy", ACCURACY_FORMAT, model_key, _text_files(loaded), task, limit, *items)
 
 
 def survey_model_key(loaded: LoadedModel) -> str:
     """Of the model with its weights as they are now: a survey puts them there one point after the other."""
-    return chain_key(model_fingerprint(loaded), str(loaded.device))
+    return chain_key(model_fingerprint(loaded), _configuration(loaded), str(loaded.device))
 
 
 def survey_line_key(
@@ -252,9 +265,11 @@ def survey_point_key(model_key: str, float_key: str, test: Text, window: int) ->
     return chain_key("survey point", MEASUREMENT_FORMAT, model_key, float_key, *text_parts(test, window))
 
 
-def float_text_key(float_key: str, ids: np.ndarray, new_tokens: int, seed: int) -> str:
+def float_text_key(loaded: LoadedModel, float_key: str, ids: np.ndarray, new_tokens: int, seed: int) -> str:
     """Of the float model's continuations of one prompt: ``ids`` (prompt tokens,)."""
-    return chain_key("text", float_key, ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed))
+    return chain_key(
+        "text", float_key, _text_files(loaded), ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed)
+    )
 
 
 def compared_text_key(text_key: str, quantized_key: str) -> str:

@@ -262,7 +262,7 @@ def _accuracy(
         measured = measure_accuracy(bench.loaded, task, bench.settings, limit=limit, tell=tell)
         return json.dumps(asdict(measured) | {"seconds": time.perf_counter() - started}).encode()
 
-    key = accuracy_key(model_key, task, limit, items_key(task, bench.settings))
+    key = accuracy_key(bench.loaded, model_key, task, limit, items_key(task, bench.settings))
     payload = bench.store.read(key, ".json")
     if payload is None:
         payload = yield from with_progress(work, f"answers of {task}")
@@ -281,7 +281,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared, float_key: str) -> Ge
     if prepared.prompts:
         yield Stage("measuring the float model", TEXTS)
     for ids in prepared.prompts:
-        key = float_text_key(float_key, ids, recipe.new_tokens, recipe.seed)
+        key = float_text_key(bench.loaded, float_key, ids, recipe.new_tokens, recipe.seed)
 
         def make(ids: np.ndarray = ids) -> bytes:
             return continue_float(bench.loaded, ids, recipe.new_tokens, recipe.seed)
@@ -360,7 +360,8 @@ def _point_keys(
     bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
 ) -> list[str]:
     return [survey_point_key(model_key, original.key, original.test, original.window)] + [
-        accuracy_key(model_key, task, task_limit, ("survey", *items_key(task, bench.settings))) for task in tasks
+        accuracy_key(bench.loaded, model_key, task, task_limit, ("survey", *items_key(task, bench.settings)))
+        for task in tasks
     ]
 
 
