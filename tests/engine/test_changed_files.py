@@ -1,4 +1,4 @@
-"""What is stored of a model is shown again of that model alone: not after a change of its configuration or tokenizer."""
+"""What is stored of a model is shown again of that model alone, not after a change of its files."""
 
 import json
 import shutil
