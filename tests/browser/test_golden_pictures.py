@@ -1,8 +1,7 @@
 """Each card of the pages beside its picture of before, in wide and narrow windows, light and dark.
 
-What is compared is a perceptual hash: it changes where a figure or a layout does, hardly where a word does. The
-pictures lie in ``build/golden``, to be looked at beside those of another state. ``SARQC_WRITE_GOLDEN=1`` writes the
-hashes.
+A perceptual hash is compared, which changes where a figure or a layout does, hardly where a word does. The pictures
+lie in ``build/golden``, to be looked at beside those of another state; ``SARQC_WRITE_GOLDEN=1`` writes the hashes.
 """
 
 import io

@@ -5,23 +5,26 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sarqc.engine.execute import execute
-from sarqc.events import Finished, Measured, TextsCompared
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.golden.run_events import documents, events_of, numbers_in
 
-CHANGES: dict[str, dict[str, Any]] = {
-    "positions": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}},
-    "longer context": {
-        "rope_parameters": {
-            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32,
-        }
-    },
-    "ε": {"rms_norm_eps": 0.1},
-    "activation": {"hidden_act": "relu"},
-}  # fmt: skip
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32}
+CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+    "positions": {"config.json": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
+    "longer context": {"config.json": {"rope_parameters": YARN}},
+    "ε": {"config.json": {"rms_norm_eps": 0.1}},
+    "activation": {"config.json": {"hidden_act": "relu"}},
+    "tokenizer": {"tokenizer.json": {"normalizer": {"type": "Lowercase"}}},
+}
+
+
+def measured(folder: Path, text_file: Path, settings: Settings) -> np.ndarray:
+    """Return what a run measures: perplexities, divergences, accuracies and continuations."""
+    events = events_of(documents(folder, text_file)["run"], settings)
+    return numbers_in([event for event in events if event.type in ("measured", "diverged", "texts_compared")])
 
 
 @pytest.fixture
@@ -29,52 +32,24 @@ def folder(random_llama: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(random_llama, tmp_path / "model"))
 
 
-def measured(folder: Path, text_file: Path, settings: Settings, **further: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Return the summary and the events of a run, without what a clock decides."""
-    document = {
-        "model": str(folder), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
-        "samples": 2, "length": 32, "test": str(text_file), "window": 64, "test_tokens": 640, "baseline": False,
-    }  # fmt: skip
-    events = list(execute(Recipe.parse(document | further), settings))
-    assert isinstance(events[-1], Finished)
-    numbers = ("perplexity", "perplexity_float", "kl", "log_ratio")
-    summary = events[-1].summary
-    return {name: summary[name] for name in numbers}, [e for e in events if isinstance(e, Measured | TextsCompared)]
-
-
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_another_configuration_is_measured_anew(
-    change: dict[str, Any], folder: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
+def test_a_changed_model_is_measured_anew(
+    change: dict[str, dict[str, Any]], folder: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    before, _ = measured(folder, text_file, fresh_settings)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | change), encoding="utf-8")
-    after, _ = measured(folder, text_file, fresh_settings)
+    before = measured(folder, text_file, fresh_settings)
+    for name, values in change.items():
+        document = json.loads((folder / name).read_text(encoding="utf-8"))
+        (folder / name).write_text(json.dumps(document | values), encoding="utf-8")
+    after = measured(folder, text_file, fresh_settings)
     alone = fresh_settings.model_copy(update={"state_dir": tmp_path / "alone"})
-    assert after == measured(folder, text_file, alone)[0]
-    assert after["perplexity_float"] != before["perplexity_float"]
-    assert after["kl"] != before["kl"]
+    np.testing.assert_array_equal(after, measured(folder, text_file, alone))
+    assert not np.array_equal(before, after)
 
 
-def test_another_tokenizer_answers_tasks_and_prompts_anew(
-    folder: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
-    further: dict[str, Any] = {
-        "tasks": ["tiny-llama-continuations"], "task_limit": 12, "prompts": ["Once upon a time"], "new_tokens": 3,
-    }  # fmt: skip
-    measured(folder, text_file, fresh_settings, **further)
-    document = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    document["normalizer"] = {"type": "Lowercase"}
-    (folder / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
-    _, after = measured(folder, text_file, fresh_settings, **further)
-    alone = fresh_settings.model_copy(update={"state_dir": tmp_path / "alone"})
-    assert after == measured(folder, text_file, alone, **further)[1]
-
-
-def test_the_same_files_are_measured_once(
+def test_the_same_model_is_measured_once(
     folder: Path, text_file: Path, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = measured(folder, text_file, fresh_settings)
-    (folder / "README.md").write_text("not a part of the model", encoding="utf-8")
-    monkeypatch.setattr("sarqc.engine.measure.perplexity_steps", None)  # so that a second measurement fails
-    assert measured(folder, text_file, fresh_settings)[0] == first
+    first = measured(folder, text_file, fresh_settings)
+    (folder / "README.md").touch()  # not a part of the model
+    monkeypatch.setattr("sarqc.engine.measure.perplexity_steps", None)  # a second measurement would fail
+    np.testing.assert_array_equal(measured(folder, text_file, fresh_settings), first)

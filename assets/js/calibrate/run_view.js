@@ -531,9 +531,7 @@ const withoutRoom = (done, total) =>
  */
 function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, before) {
   if (waits_for_room) return withoutRoom(progress.done, progress.total);
-  const what = stepped_aside
-    ? `Paused for a preview at ${progress.done} of ${progress.total}`
-    : "Waiting for a device";
+  const what = stepped_aside ? `Paused for a preview at ${progress.done} of ${progress.total}` : "Waiting for a device";
   const where = `${what}${queued ? ` since ${when(queued)}` : ""}, ${State.queueWords(queue ?? null)}`;
   if (!queue?.behind || !before) return where;
   const link = html`<a href=${at(`/calibrate?run=${encodeURIComponent(queue.behind)}`)}>${before}</a>`;
