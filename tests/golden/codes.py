@@ -48,7 +48,6 @@ def _layer(model: str, settings: Settings) -> tuple[Tensor, Tensor]:
         loaded.model(torch.from_numpy(ids).reshape(SEQUENCES, LENGTH))
     hook.remove()
     weight = linear.weight
-    assert isinstance(weight, Tensor)
     return weight[:ROWS].detach().double(), seen[0]
 
 
@@ -69,5 +68,4 @@ def _codes(name: str, weight: Tensor, inputs: Tensor, statistics: LayerStatistic
         inputs=[inputs],
         targets=[forward({"layer": weight}, inputs)],
     )
-    assert isinstance(layers, dict)
     return layers["layer"].codes.numpy()
