@@ -299,7 +299,7 @@ def test_arguments_are_not_changed() -> None:
 
 REFUSED = [
     *((r"group", {"q": WEIGHTS["q"]}, name, {"ties": TIES}) for name in ("gptq", "rtn", "sarqc-gs", "omniquant")),
-    ("", {}, "foldable", {}),
+    ("no linear", {}, "foldable", {}),
     ("dtypes", WEIGHTS | {"k": WEIGHTS["k"].half()}, "foldable", {}),
     (r"^k: ", WEIGHTS | {"k": WEIGHTS["k"][:, :16]}, "foldable", {}),
     *(
