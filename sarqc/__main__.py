@@ -70,7 +70,7 @@ class _Commands(TyperGroup):
         except SarqcError as error:
             refusal = error
         except BrokenPipeError:
-            raise  # nobody reads on: typer ends the process
+            raise  # the reader closed the pipe: typer ends the process
         except OSError as error:
             where = str(error.filename) if error.filename is not None else "command line"
             remedy = "Check the path, the rights and the room on the disk."

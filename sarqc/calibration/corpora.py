@@ -364,7 +364,7 @@ def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
 
 
 def _file_of(corpus: HubCorpus, settings: Settings) -> Path | None:
-    """The file of a corpus of the Hub that is on this host, a mirror's part only when there is no other."""
+    """Return the file of a Hub corpus on this host; a mirror’s file of one part only where there is no other."""
     folder = (settings.data_dir or settings.texts_dir()) / corpus.folder
     endings = (".jsonl",) if settings.data_dir is None else (".jsonl", ".txt", ".partial.jsonl", ".partial.txt")
     paths = (folder / f"{corpus.split}{ending}" for ending in endings)

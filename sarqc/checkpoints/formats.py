@@ -149,9 +149,9 @@ def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) 
             raise Refused("only tuning keeps statistics of the float model", where, remedy)
         return check_format(recipe, wanted, layers)
     if not recipe.repairs:
-        raise Refused("the checkpoint was measured as it was found, and not changed", where, "Repair it first.")
+        raise Refused("the checkpoint was only measured, not changed", where, "Repair it first.")
     if wanted != AS_IT_WAS:
-        what = "a repaired checkpoint is written in the files that it was found in"
+        what = "a repaired checkpoint keeps the format of the original files"
         raise Refused(what, where, f"Use the format {AS_IT_WAS}.")
     return AS_IT_WAS
 

@@ -56,7 +56,7 @@ def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(
     page.context.set_default_timeout(120_000)
     page.select_option("[data-testid=open-checkpoint]", made.name)
     page.wait_for_selector(f".plan-body :text('{made.name}, GPTQ')")
-    assert "measured as it was found" in page.text_content("[data-testid=opened]")
+    assert "measured unchanged" in page.text_content("[data-testid=opened]")
     assert page.locator("[data-testid=opened-size]").is_visible()
     assert not page.locator("#field-bits").is_visible()
     assert not page.locator("[data-testid=tune]").is_enabled()

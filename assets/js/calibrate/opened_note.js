@@ -39,7 +39,7 @@ export function openedNote({ offered, opened, method, isSought, folders }, { ope
   if (opened) {
     const what =
       method === AS_FOUND.name
-        ? "is measured as it was found, beside the original."
+        ? "is measured unchanged, beside the original."
         : "is repaired: its scales stay, and its codes are solved again.";
     return html`<p data-testid="opened" role="status"><strong>${openedTitle(opened)}</strong> ${what}</p>
       ${button("Quantize the original instead", "close-opened", close, "act-quiet")}`;
