@@ -39,7 +39,7 @@ MODULES = {
 SPEC = "the number of decimals, or the width, is made here and has a limit"
 ALLOWED = {
     # Regular expressions
-    ("sarqc/checkpoints/matching.py", "re.compile(pattern)"): "in a process of its own, with limits",
+    ("sarqc/checkpoints/patterns.py", "re.compile(pattern)"): "in a process of its own, with limits",
     ("sarqc/files/kept_out.py", "re.compile(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/files/kept_out.py", r"re.compile('(?<![\\w.:/<~-])(?:~|/)[\\w.@+-]+(?:/[\\w.@+ -]*[\\w.@+-])+/?')"):
         "each repetition begins with a slash, which is not within one",
@@ -68,12 +68,14 @@ ALLOWED = {
     # Names of files
     ("sarqc/models/catalogue.py", "root.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/files/scratch.py", "parent.glob(f'{kind}-*')"): "a constant where it is called, and a star",
+    ("sarqc/engine/keys.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/reports/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
     ("sarqc/web/static.py", "(folder / name).rglob(f'*{suffix}')"): "the constants of FOLDERS",
     ("sarqc/web/uploads.py", "root.glob(pattern)"): "a loop over the constants of LEFTOVERS",
     # Code by name
     ("sarqc/__init__.py", "importlib.import_module(_WHERE[name])"): "one of the constants of _WHERE",
+    ("sarqc/files/limited.py", "importlib.import_module(module)"): "a constant of the app's code that asks",
     ("sarqc/jobs/child.py", "importlib.import_module(name)"): "of the app's own command line, in a worker",
     ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
     ("sarqc/reports/trackers.py", "importlib.import_module(entry.module)"): "a constant of the tracker's entry",

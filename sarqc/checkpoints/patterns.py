@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterable
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from sarqc.errors import Refused
+from sarqc.files.limited import Exhausted, answer_of
 from sarqc.files.names import shortened
+from sarqc.files.once import once
 
 CPU_SECONDS, MEMORY = 2, 1 << 30
 _REMEDY = "Edit its config.json: name the linears, or write a simpler pattern."
@@ -58,11 +56,9 @@ def by_pattern(
     if others:
         try:
             answer = _matched(tuple(given[number][0] for number in others), asked, anywhere, skips_invalid)
-        except subprocess.TimeoutExpired:  # on a host that is too busy now
-            answer = None
-        if answer is None:
+        except Exhausted:
             what = f"its patterns for names of linears take more than {CPU_SECONDS} s or {MEMORY >> 30} GiB"
-            raise refused(what, _REMEDY)
+            raise refused(what, _REMEDY) from None
         if isinstance(answer, dict):
             pattern = shortened(given[others[answer["invalid"]]][0])
             what = f"its pattern “{pattern}” for names of linears is invalid: {answer['reason']}"
@@ -73,17 +69,37 @@ def by_pattern(
     return {name: given[listed[name]][1] for name in asked if name in listed}
 
 
-@lru_cache(maxsize=16)
+@once(16)
 def _matched(
     patterns: tuple[str, ...], names: tuple[str, ...], anywhere: bool, skips_invalid: bool
-) -> list[int | None] | dict[str, Any] | None:
-    """The answer of a process for itself; None where its time or its memory was not enough. Every plan asks again."""
+) -> list[int | None] | dict[str, Any]:
+    """The answer of a process for itself. Every plan asks again. Raises ``Exhausted``."""
     request = {"patterns": patterns, "names": names, "anywhere": anywhere, "skips_invalid": skips_invalid}
-    program = Path(__file__).with_name("matching.py")
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(program), str(CPU_SECONDS), str(MEMORY)],
-        input=json.dumps(request), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        timeout=10 * CPU_SECONDS,
-    )  # fmt: skip
-    answer: list[int | None] | dict[str, Any] | None = None if done.returncode else json.loads(done.stdout)
+    function = "sarqc.checkpoints.patterns:matches"
+    answer: list[int | None] | dict[str, Any] = json.loads(
+        answer_of(function, json.dumps(request).encode(), cpu_seconds=CPU_SECONDS, memory=MEMORY)
+    )
     return answer
+
+
+def matches(request: bytes) -> bytes:
+    """Return the answer to the arguments of ``first_matches``; all of it is JSON."""
+    return json.dumps(first_matches(**json.loads(request))).encode()
+
+
+def first_matches(
+    patterns: Sequence[str], names: Sequence[str], *, anywhere: bool, skips_invalid: bool
+) -> list[int | None] | dict[str, Any]:
+    """Return the number of the first expression that matches each name, or an ``invalid`` one with the ``reason``."""
+    compiled = []
+    for number, pattern in enumerate(patterns):
+        try:
+            expression = re.compile(pattern)
+        except re.error as error:
+            if not skips_invalid:
+                return {"invalid": number, "reason": str(error)}
+        except (OverflowError, RecursionError):
+            return {"invalid": number, "reason": "it is too large"}
+        else:
+            compiled.append((number, expression.search if anywhere else expression.match))
+    return [next((number for number, match in compiled if match(name)), None) for name in names]

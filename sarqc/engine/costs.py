@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
-
-import psutil
 
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
@@ -17,6 +14,7 @@ from sarqc.engine.parallel_cost import moved, speedup
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
+from sarqc.files.memory import free_memory
 from sarqc.models import batch_tokens
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
@@ -595,7 +593,6 @@ def _speed(work: Work) -> Count:
     return once.times(2 * (SPEED_REPEATS + 1))
 
 
-_CGROUP = Path("/sys/fs/cgroup")
 _SWEEP = 1 << 30
 
 
@@ -604,7 +601,7 @@ def free_bytes(settings: Settings) -> int | None:
     if settings.memory_gib is not None:
         return int(settings.memory_gib * 2**30)
     if on_processor(settings):
-        return _free_here()
+        return free_memory()
     gpu = gpu_of(settings)
     return None if gpu is None else gpu.free
 
@@ -626,18 +623,3 @@ def gpu_of(settings: Settings) -> Gpu | None:
 def on_processor(settings: Settings) -> bool:
     """Whether runs compute on the CPU, so that the device's memory is the machine's."""
     return settings.device == "cpu" or (settings.device == "auto" and not visible_gpus())
-
-
-def _free_here() -> int:
-    """Free memory of the machine, or of the container that this is."""
-    free = psutil.virtual_memory().available
-    try:
-        limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        cached = next(
-            int(line.split()[1])
-            for line in (_CGROUP / "memory.stat").read_text().splitlines()
-            if line.startswith("inactive_file ")
-        )
-        return free if limit == "max" else min(free, int(limit) - int(used) + cached)
-    except (OSError, ValueError, StopIteration):
-        return free

@@ -9,8 +9,6 @@ Axes: B sequences, T tokens of a sequence, D hidden size.
 from __future__ import annotations
 
 import json
-import resource
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Hashable
@@ -413,26 +411,17 @@ def _first_number(config: Any, names: tuple[str, ...]) -> int | None:
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
-def answer(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of the decoder of a config.json as JSON, or the ``problem`` with it and a ``remedy``."""
-    try:
-        with WithoutNumbers():
-            decoder = derive(model_of(config, ""), "")
-        with suppress(Refused):  # without sources it is a decoder as well
-            with LittleMemory():
-                model = model_of(config, "")
-            decoder = with_sources(decoder, model)
-    except Refused as refusal:
-        return {"problem": refusal.what, "remedy": refusal.remedy}
-    return decoder.model_dump(mode="json")
+def description(config: bytes) -> bytes:
+    """Return the description of the decoder of a config.json, both as JSON.
 
-
-def main() -> None:
-    """Read a config.json from standard input and write the answer as a line of JSON, within bytes of addresses."""
-    most = int(sys.argv[1])
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    print(json.dumps(answer(json.load(sys.stdin))))
-
-
-if __name__ == "__main__":
-    main()
+    Raises:
+        Refused: As by ``decoder_of``, which asks for it.
+    """
+    document = json.loads(config)
+    with WithoutNumbers():
+        decoder = derive(model_of(document, ""), "")
+    with suppress(Refused):  # without sources it is a decoder as well
+        with LittleMemory():
+            model = model_of(document, "")
+        decoder = with_sources(decoder, model)
+    return decoder.model_dump_json().encode()

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
-import threading
 from contextlib import suppress
-from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -17,17 +12,26 @@ from pydantic import ValidationError
 
 from sarqc.errors import Refused
 from sarqc.files.folder import Folder
+from sarqc.files.limited import Exhausted, answer_of
 from sarqc.files.names import shortened
+from sarqc.files.once import once
 from sarqc.models.decoder import Decoder
 from sarqc.settings import Settings
 
 _FORMAT = 14  # of what is kept; higher after every change of the derivation
 _SECONDS = 120
 _MEMORY = 12 << 30  # bytes of addresses: shapes alone take little, a hostile number of blocks much
-_MOST_BLOCKS, _MOST = 1 << 12, 1 << 40  # of a number in a configuration
+_MOST_BLOCKS = 1 << 12
+# The largest number in a configuration by words of its name; all others are sizes of something that takes memory.
+_MOST = {
+    ("layer", "block"): _MOST_BLOCKS,
+    ("expert", "label"): 1 << 16,
+    ("position", "max", "length", "window"): 1 << 31,
+}
+_MOST_OTHER = 1 << 24
 _OTHER = "Use another model."
+_REPAIR = "Repair it, or download it again."
 _NOT_ASKED = ("transformers_version", "_name_or_path", "architectures")  # without effect on the model
-_one_at_a_time = threading.Lock()
 
 
 def decoder_of(config: dict[str, Any], where: str) -> Decoder:
@@ -36,15 +40,30 @@ def decoder_of(config: dict[str, Any], where: str) -> Decoder:
     Raises:
         Refused: If transformers has no such decoder, or if its blocks can't be run one by one.
     """
-    for name, value in config.items():
-        if isinstance(value, int) and value > (_MOST_BLOCKS if "layer" in name else _MOST):
-            what = f"config.json: {shortened(name)} is {value}"
-            raise Refused(what, where, "Repair it, or download it again.")
-    with _one_at_a_time:
-        result = _derived(_asked(config))
-    if isinstance(result, Decoder):
-        return result
-    raise Refused(result["problem"], where, result["remedy"])
+    _check_size(config, "", where)
+    try:
+        return _derived(_asked(config))
+    except Refused as refusal:
+        raise Refused(refusal.what, where, refusal.remedy) from None
+
+
+def _check_size(value: object, name: str, where: str) -> None:
+    """Refuse numbers and lists at any depth of a configuration that no model needs."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _check_size(each, key, where)
+    elif isinstance(value, list):
+        if len(value) > _MOST_BLOCKS:
+            raise Refused(f"config.json: {shortened(name)} has {len(value):,} entries", where, _REPAIR)
+        for each in value:
+            _check_size(each, name, where)
+    elif isinstance(value, int) and value > _most(name):
+        raise Refused(f"config.json: {shortened(name)} is {value}", where, _REPAIR)
+
+
+def _most(name: str) -> int:
+    """The largest number of that name that is not refused."""
+    return next((most for words, most in _MOST.items() if any(word in name for word in words)), _MOST_OTHER)
 
 
 def is_described(config: dict[str, Any]) -> bool:
@@ -66,36 +85,19 @@ def _name(config: str) -> str:
     return f"{key}.json"
 
 
-@lru_cache(maxsize=64)
-def _derived(config: str) -> Decoder | dict[str, str]:
-    """The description, or a refusal with its remedy. Raises ``Refused`` if neither came in time."""
+@once(64)
+def _derived(config: str) -> Decoder:
+    """The description. Raises ``Refused`` if there is none, or none in time."""
     kept, name = _kept(), _name(config)
     if (found := kept.read(name)) is not None:
         with suppress(ValidationError):
             return Decoder.model_validate_json(found)
-    answer = _ask(config)
-    if "problem" in answer:
-        return answer
-    decoder = Decoder.model_validate(answer)
-    kept.write(name, decoder.model_dump_json().encode())
-    return decoder
-
-
-def _ask(config: str) -> dict[str, Any]:
-    """The answer of a process for itself, which a hostile configuration can exhaust without harm."""
-    environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    environment |= {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path), "HF_HUB_OFFLINE": "1"}
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "sarqc.models.derivation", str(_MEMORY)],
-            input=config, capture_output=True, text=True, timeout=_SECONDS, env=environment, check=True,
-        )  # fmt: skip
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        what = f"its configuration was not understood within {_SECONDS} s"
-        raise Refused(what, "config.json", _OTHER) from None
-    except (subprocess.CalledProcessError, json.JSONDecodeError, IndexError) as error:
-        said = (getattr(error, "stderr", "") or type(error).__name__).strip().splitlines()[-1]
-        what = f"its configuration does not make a model ({said[:200]})"
-        raise Refused(what, "config.json", _OTHER) from None
-    return answer
+        function = "sarqc.models.derivation:description"
+        answer = answer_of(function, config.encode(), cpu_seconds=_SECONDS, memory=_MEMORY)
+    except Exhausted as error:
+        what = f"its configuration does not make a model within {_SECONDS} s ({error.what[:200]})"
+        raise Refused(what, "", _OTHER) from None
+    decoder = Decoder.model_validate_json(answer)
+    kept.write(name, answer)
+    return decoder

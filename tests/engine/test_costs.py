@@ -14,6 +14,7 @@ from sarqc.engine import gpus
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, together
 from sarqc.evaluation import LOGIT_BYTES, loss_bytes, task_batch
+from sarqc.files import memory
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -75,7 +76,7 @@ def test_a_gpu_that_does_not_answer_is_none(two_gpus: Path) -> None:
 
 
 def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     whole = host.free_bytes(Settings(device="cpu"))
     said = {"memory.max": "3000000", "memory.current": "2000000", "memory.stat": "anon 1\ninactive_file 500000\n"}
     for name, text in said.items():

@@ -23,7 +23,7 @@ from sarqc.models import derived
 from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
 from sarqc.models.decoder import Decoder, DerivedFamily
-from sarqc.models.derivation import WithoutNumbers, answer, derive
+from sarqc.models.derivation import WithoutNumbers, derive, description
 from sarqc.models.families import FAMILIES, InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
@@ -47,7 +47,7 @@ def own_process() -> None:
 def this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Configurations are described here: another process would import transformers for each."""
     if "own_process" not in request.fixturenames:
-        monkeypatch.setattr(derived, "_ask", lambda config: answer(json.loads(config)))
+        monkeypatch.setattr(derived, "answer_of", lambda _, config, **__: description(config))
 
 
 def described(model_type: str) -> Decoder:
@@ -334,7 +334,7 @@ def test_a_description_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_given: object, **_named: object) -> None:
         raise AssertionError("a second process")
 
-    monkeypatch.setattr(derived.subprocess, "run", fail)
+    monkeypatch.setattr(derived, "answer_of", fail)
     assert derived.decoder_of(config | {"transformers_version": "another"}, "phi3") == first
 
 
