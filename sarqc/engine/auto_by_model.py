@@ -12,7 +12,7 @@ from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pipeline import calibrate
 from sarqc.documents import PerplexityProtocol, Selection
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.keys import Weights, layer_keys, selection_key
+from sarqc.engine.keys import ModelDescription, layer_keys, selection_key
 from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import CandidateDone, EpochDone, Event, RoundingChecked, Stage
@@ -46,7 +46,7 @@ class ModelSelection:
 
 
 def settle(
-    bench: Workbench, recipe: Recipe, job: CalibrationJob, weights: Weights
+    bench: Workbench, recipe: Recipe, job: CalibrationJob
 ) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
     """The job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for that."""
     if recipe.auto_by() != "model":
@@ -56,7 +56,7 @@ def settle(
     yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
     selection = yield from select_for_model(
         bench.loaded,
-        weights,
+        bench.model,
         job,
         candidates,
         samples,
@@ -69,7 +69,7 @@ def settle(
 
 def select_for_model(
     loaded: LoadedModel,
-    weights: Weights,
+    model: ModelDescription,
     job: CalibrationJob,
     candidates: Sequence[Method],
     validation_samples: int,
@@ -80,7 +80,7 @@ def select_for_model(
 ) -> Generator[CandidateDone | EpochDone | RoundingChecked, None, ModelSelection]:
     """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
 
-    ``weights``: those of the float model. The last ``validation_samples`` calibration sequences are kept for judging,
+    The last ``validation_samples`` calibration sequences are kept for judging,
     in windows of their own length, the others are calibrated on. The model is float before and after. Perplexities are
     kept in ``store``: a selection that was stopped goes on at the candidate where it was.
     """
@@ -93,10 +93,10 @@ def select_for_model(
     lams = tuple(0.0 if candidate.lam is None else candidate.lam for candidate in candidates)
     values: list[float] = []
     state = loaded.weights()
-    keys, outside = layer_keys(loaded, judged, weights), list(weights.outside.values())
+    keys = layer_keys(model, judged)
     for index, candidate in enumerate(candidates):
         trial = replace(judged, method=candidate)
-        key = selection_key(keys, outside, trial, validation)
+        key = selection_key(model, keys, trial, validation)
         payload = store.read(key, ".json")
         if payload is None:
             for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes, spread=spread):

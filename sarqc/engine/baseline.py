@@ -10,13 +10,12 @@ import numpy as np
 from sarqc.calibration.job import CalibrationJob
 from sarqc.documents import Baseline
 from sarqc.engine.kept_states import KeptStates
-from sarqc.engine.keys import Weights, layer_keys, quantized_model_key
+from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, divergences, kept_beside
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Compared, Event, Stage
-from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE, Recipe
@@ -31,18 +30,17 @@ def baseline_job(job: CalibrationJob, recipe: Recipe) -> CalibrationJob:
     return CalibrationJob(job.grids, recipe.baseline_method(), job.inputs_from, job.sequences)
 
 
-def baseline_key(loaded: LoadedModel, job: CalibrationJob, recipe: Recipe, weights: Weights, float_key: str) -> str:
-    """Of the model that the baseline makes; ``weights``: those of the float model."""
-    return quantized_model_key(float_key, layer_keys(loaded, baseline_job(job, recipe), weights))
+def baseline_key(model: ModelDescription, job: CalibrationJob, recipe: Recipe) -> str:
+    """Return the key of the model that the baseline makes."""
+    return quantized_model_key(model, layer_keys(model, baseline_job(job, recipe)))
 
 
 def compare(
-    bench: Workbench, prepared: Prepared, job: CalibrationJob, weights: Weights, float_key: str,
-    states: KeptStates | None, run: Measurements,
-) -> Generator[Event, None, tuple[Baseline | None, bool]]:  # fmt: skip
+    bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates | None, run: Measurements
+) -> Generator[Event, None, tuple[Baseline | None, bool]]:
     """The baseline beside what was measured of the ``run``; None where the recipe does not ask for it.
 
-    ``weights``: those of the float model. Also returns whether the model was changed: it is float then. Where the
+    Also returns whether the model was changed: it is float then. Where the
     baseline was measured before, on the same texts, nothing is done.
     """
     if not prepared.recipe.baseline:
@@ -53,8 +51,8 @@ def compare(
         yield Compared(unmeasured)
         return unmeasured, False
     job = baseline_job(job, prepared.recipe)
-    keys = layer_keys(bench.loaded, job, weights)
-    key = quantized_model_key(float_key, keys)
+    keys = layer_keys(bench.model, job)
+    key = quantized_model_key(bench.model, keys)
     changed = kept_beside(bench, prepared, key) is None
     if changed:
         yield Stage(f"comparing with {_TITLE}", "quantizing")

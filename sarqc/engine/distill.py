@@ -57,11 +57,10 @@ class ScaleTuning:
     recipe: Recipe
     job: CalibrationJob
     solved: dict[str, str]  # keys of the solver's layers by name
-    float_key: str  # of the float model
 
     def key(self) -> str:
         """Return the key of the outcome."""
-        return distillation_key(self.bench.loaded, self.float_key, self.solved, self.job, self.recipe.distilling())
+        return distillation_key(self.bench.model, self.solved, self.job, self.recipe.distilling())
 
     def keys(self) -> dict[str, str]:
         """Return the keys of the tuned layers by name."""

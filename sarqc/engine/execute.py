@@ -19,7 +19,7 @@ from sarqc.engine.device_check import require_sound_device
 from sarqc.engine.device_memory import out_of_memory
 from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.imported_model import ImportedModel
-from sarqc.engine.keys import weights_of
+from sarqc.engine.keys import describe
 from sarqc.engine.ladder_run import measure_ladder
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, output_is_free, prepare
@@ -126,9 +126,9 @@ def _executed(
     if prepared.checkpoint.decoder is not None:
         admit(loaded, learns=prepared.recipe.to_method().unit == "block")
     with spread_over(settings, device) as spread:
-        bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
+        bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root(), crew), settings, spread)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)
-        run = RunContext(bench, prepared, job, weights_of(loaded), output, imported, started, rotation)
+        run = RunContext(bench, prepared, job, output, imported, started, rotation)
         summary = yield from _with_damage(_stages(run), bench.store)
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(summary, time.perf_counter() - started)

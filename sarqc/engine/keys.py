@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
+import transformers
 import xxhash
 from torch import Tensor, nn
 
@@ -44,19 +47,72 @@ TEXT_FILES = (
     "tokenizer*", "*.model", "vocab*", "merges.txt", "*.tiktoken", "special_tokens_map.json", "added_tokens.json",
     "chat_template*", "generation_config.json",
 )  # fmt: skip
+_FORWARD = "5.23.0"  # version of transformers before which keys named none
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of a model at one moment as hashes, made once for all keys that depend on them."""
+    """The weights of a model at one moment as hashes."""
 
     outside: dict[str, str]  # of embedding, last norm and head, by their paths
     blocks: list[str]
 
 
+@dataclass(frozen=True)
+class ModelDescription:
+    """A float model and the libraries that compute with it: all that a result may depend on besides a recipe.
+
+    Every key of what is computed with a model begins with one of its keys.
+    """
+
+    libraries: list[str]
+    device: str  # its type
+    dtype: str  # of computing
+    storage: str | dict[str, str]  # dtype in which the blocks are stored; where there are several, that of each tensor
+    configuration: dict[str, object]
+    text_files: dict[str, str]  # by which the model reads and writes text, and ends one, as hashes by name
+    weights: Weights
+    embedding: str | dict[str, str]  # weights that the first block's states depend on
+    layers: list[list[str]]  # names of those to quantize, by block
+    threads: list[int]  # whose number the last bits of a gradient depend on: it is summed in as many parts
+
+    @cached_property
+    def key(self) -> str:
+        """Key of what is measured of the model on tokens."""
+        return chain_key(
+            *self.libraries, self.device, self.dtype, self.configuration, _fingerprint_of(self.weights)
+        )  # fmt: skip
+
+    @cached_property
+    def text_key(self) -> str:
+        """Key of its tokenizer and of the settings by which it writes."""
+        return chain_key("text files", self.text_files)
+
+
+def describe(loaded: LoadedModel) -> ModelDescription:
+    """Return the description of a model with float weights, of which every byte is read."""
+    weights, checkpoint = weights_of(loaded), loaded.checkpoint
+    prefix = loaded.family.in_file(f"{loaded.family.blocks}.")
+    kinds = {name: checkpoint.dtypes[name] for name in checkpoint.parameter_names if name.startswith(prefix)}
+    by_block = layers_by_block(checkpoint.layers)
+    return ModelDescription(
+        libraries=[torch.__version__, *([] if transformers.__version__ == _FORWARD else [transformers.__version__])],
+        device=loaded.device.type,
+        dtype=str(loaded.compute_dtype),
+        storage=kinds if len({*kinds.values()}) > 1 else str(STORED[next(iter(kinds.values()))]),
+        configuration={name: value for name, value in checkpoint.config.items() if name != "transformers_version"},
+        text_files=_text_files(checkpoint.folder),
+        weights=weights,
+        # Of a derived model any part outside the blocks may come before them.
+        embedding=weights.outside[loaded.family.embedding] if checkpoint.decoder is None else weights.outside,
+        layers=[[layer.name for layer in by_block.get(index, [])] for index in range(len(weights.blocks))],
+        threads=[torch.get_num_threads()] if loaded.device.type == "cpu" else [],
+    )
+
+
 def weights_of(loaded: LoadedModel) -> Weights:
-    """The model's weights as they are now: every byte is read."""
+    """Return the model's weights as they are now: every byte is read."""
     inside = {id(module) for module in loaded.blocks().modules()}
     outside = {
         path: fingerprint(module)
@@ -74,25 +130,19 @@ def weights_of(loaded: LoadedModel) -> Weights:
         return Weights(outside, list(threads.map(of_block, loaded.blocks())))
 
 
-def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None = None) -> dict[str, str]:
-    """The key of every layer, in the order of solving, from the float weights and the job alone.
-
-    ``weights``: those of the float model, where they are known.
-    """
-    weights = weights or weights_of(loaded)
+def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
+    """Return the key of every layer, in the order of solving, from the float model and the job alone."""
     chain = chain_key(
-        LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), _storage(loaded),
-        _configuration(loaded), job.sequences.protocol, job.inputs_from,
-        _before_blocks(loaded, weights), *([] if job.found is None else [job.found.fingerprint]),
+        LAYER_FORMAT, *model.libraries, model.device, model.dtype, model.storage, model.configuration,
+        job.sequences.protocol, job.inputs_from, model.embedding,
+        *([] if job.found is None else [job.found.fingerprint]),
     )  # fmt: skip
-    # Gradients through a block are summed in as many parts as there are threads, and every step builds on the last bits
-    # of the one before. No code of another solver was seen to depend on it.
-    threads = [torch.get_num_threads()] if job.method.unit == "block" and loaded.device.type == "cpu" else []
+    # Every step of learning builds on the last bits of the one before. No code of another solver was seen to depend on
+    # the number of threads.
+    threads = model.threads if job.method.unit == "block" else []
     keys: dict[str, str] = {}
-    by_block = layers_by_block(loaded.checkpoint.layers)
-    for index, of_block in enumerate(weights.blocks):
+    for index, (of_block, names) in enumerate(zip(model.weights.blocks, model.layers, strict=True)):
         chain = chain_key(chain, of_block)
-        names = [layer.name for layer in by_block.get(index, [])]
         grids, choices = {name: asdict(job.grids[name]) for name in names}, _choices(job.in_block(index))
         block_keys = [
             chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, choices, *threads)
@@ -104,47 +154,26 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None
     return keys
 
 
-def statistics_keys(loaded: LoadedModel, sequences: np.ndarray, weights: Weights) -> list[str]:
-    """Of the float model's statistics on sequences (samples, length), a key for each block."""
+def statistics_keys(model: ModelDescription, sequences: np.ndarray) -> list[str]:
+    """Return a key for each block, of the float model's statistics on sequences (samples, length)."""
     chain = chain_key(
-        "statistics", STATISTICS_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype),
-        _configuration(loaded), sequences.shape, np.ascontiguousarray(sequences).tobytes(),
-        _before_blocks(loaded, weights),
+        "statistics", STATISTICS_FORMAT, *model.libraries, model.device, model.dtype, model.configuration,
+        sequences.shape, np.ascontiguousarray(sequences).tobytes(), model.embedding,
     )  # fmt: skip
     keys = []
-    for of_block in weights.blocks:
+    for of_block in model.weights.blocks:
         chain = chain_key(chain, of_block)
         keys.append(chain)
     return keys
-
-
-def _before_blocks(loaded: LoadedModel, weights: Weights) -> str | dict[str, str]:
-    """The weights that the first block's states depend on; of a derived model all that are outside the blocks."""
-    return weights.outside[loaded.family.embedding] if loaded.checkpoint.decoder is None else weights.outside
 
 
 def _has_own(module: nn.Module) -> bool:
     return any(True for _ in module.parameters(recurse=False))
 
 
-def _configuration(loaded: LoadedModel) -> dict[str, object]:
-    return {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
-
-
-def _text_files(loaded: LoadedModel) -> dict[str, str]:
-    """The files by which a model reads and writes text, and ends one, as hashes by name."""
-    folder = loaded.checkpoint.folder
+def _text_files(folder: Path) -> dict[str, str]:
     paths = sorted({path for pattern in TEXT_FILES for path in folder.glob(pattern) if path.is_file()})
     return {path.name: sha256_of(path) for path in paths}
-
-
-def _storage(loaded: LoadedModel) -> str | dict[str, str]:
-    """The dtype in which the blocks are stored; where there are several, that of each tensor."""
-    checkpoint = loaded.checkpoint
-    prefix = loaded.family.in_file(f"{loaded.family.blocks}.")
-    kinds = {name: checkpoint.dtypes[name] for name in checkpoint.parameter_names if name.startswith(prefix)}
-    several = len({*kinds.values()}) > 1
-    return kinds if several else str(STORED[next(iter(kinds.values()))])
 
 
 def _choices(job: CalibrationJob) -> list[object]:
@@ -159,13 +188,11 @@ def _values(point: Method) -> dict[str, object]:
 
 
 def selection_key(
-    keys: Mapping[str, str], outside: Sequence[str], trial: CalibrationJob, validation: np.ndarray
+    model: ModelDescription, keys: Mapping[str, str], trial: CalibrationJob, validation: np.ndarray
 ) -> str:
-    """Of one candidate for the whole model: ``keys`` of its layers, ``outside`` of the blocks (see
-    ``Weights``), ``validation`` (samples, length) judged on.
-    """
-    choices = _choices(trial)
-    return chain_key("selection", SELECTION_FORMAT, [*keys.values()], [*outside], choices, validation.tobytes())
+    """Of one candidate for the whole model: ``keys`` of its layers, ``validation`` (samples, length) judged on."""
+    outside, choices = [*model.weights.outside.values()], _choices(trial)
+    return chain_key("selection", SELECTION_FORMAT, [*keys.values()], outside, choices, validation.tobytes())
 
 
 def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequence[Method], *further: object) -> str:
@@ -174,29 +201,24 @@ def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequ
     return chain_key(what, TUNING_FORMAT, [*statistics], grids, values, *further)
 
 
-def float_model_key(loaded: LoadedModel, weights: Weights) -> str:
-    """Of the model as it was loaded, and of how it computes: by its configuration, which no weight shows."""
-    return chain_key(loaded.device.type, str(loaded.compute_dtype), _configuration(loaded), _fingerprint_of(weights))
-
-
-def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
+def quantized_model_key(model: ModelDescription, keys: Mapping[str, str]) -> str:
     """Of the model with the layers of these keys."""
-    return chain_key(float_key, [*keys.values()])
+    return chain_key(model.key, [*keys.values()])
 
 
 def distillation_key(
-    loaded: LoadedModel, float_key: str, keys: Mapping[str, str], job: CalibrationJob, choices: Mapping[str, str | int]
+    model: ModelDescription, keys: Mapping[str, str], job: CalibrationJob, choices: Mapping[str, str | int]
 ) -> str:
-    """Of the tuning of a model's scales: ``keys`` of its layers, ``float_key`` of the float model, and the recipe's
-    ``choices``, see ``Recipe.distilling``."""
-    # Every step builds on the last bits of a gradient, which is summed in as many parts as there are threads.
-    threads = [torch.get_num_threads()] if loaded.device.type == "cpu" else []
+    """Of the tuning of a model's scales: ``keys`` of its layers, and the recipe's ``choices``, see
+    ``Recipe.distilling``.
+    """
+    # Every step builds on the last bits of a gradient.
     tokens = [np.ascontiguousarray(part).tobytes() for part in (job.sequences.calibration, job.sequences.held_out)]
     shapes = [job.sequences.calibration.shape, job.sequences.held_out.shape]
     further = {name: value for name, value in choices.items() if name != "distill"}
     return chain_key(
-        "distillation", DISTILLATION_FORMAT, float_key, [*keys.values()], shapes, *tokens, choices["distill"], *threads,
-        *([further] if further else []),
+        "distillation", DISTILLATION_FORMAT, model.key, [*keys.values()], shapes, *tokens, choices["distill"],
+        *model.threads, *([further] if further else []),
     )  # fmt: skip
 
 
@@ -225,9 +247,9 @@ def perplexity_key(model_key: str, test: Text, window: int) -> str:
     return chain_key("perplexity", MEASUREMENT_FORMAT, model_key, *text_parts(test, window), test.corpus)
 
 
-def states_key(float_key: str, test: Text, window: int) -> str:
+def states_key(model: ModelDescription, test: Text, window: int) -> str:
     """Of what the float model's head reads of a text."""
-    return chain_key("float states", DIVERGENCE_FORMAT, float_key, *text_parts(test, window))
+    return chain_key("float states", DIVERGENCE_FORMAT, model.key, *text_parts(test, window))
 
 
 def divergence_key(quantized_key: str, test: Text, window: int) -> str:
@@ -235,18 +257,18 @@ def divergence_key(quantized_key: str, test: Text, window: int) -> str:
     return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, *text_parts(test, window))
 
 
-def accuracy_key(loaded: LoadedModel, model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
-    """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart."""
-    return chain_key("accuracy", ACCURACY_FORMAT, model_key, _text_files(loaded), task, limit, *items)
+def accuracy_key(model: ModelDescription, model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
+    """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart, ``model_key`` with which weights."""
+    return chain_key("accuracy", ACCURACY_FORMAT, model_key, model.text_key, task, limit, *items)
 
 
-def survey_model_key(loaded: LoadedModel) -> str:
+def survey_model_key(model: ModelDescription, loaded: LoadedModel) -> str:
     """Of the model with its weights as they are now: a survey puts them there one point after the other."""
-    return chain_key(model_fingerprint(loaded), _configuration(loaded), str(loaded.device))
+    return chain_key("survey model", model.key, model_fingerprint(loaded))
 
 
 def survey_line_key(
-    float_key: str,
+    model: ModelDescription,
     grid: Grid,
     methods: Sequence[Method],
     lams: Sequence[float],
@@ -254,21 +276,21 @@ def survey_line_key(
     held_out: np.ndarray,
     by_size: Sequence[np.ndarray],
 ) -> str:
-    """Of a line of a survey, solved on one draw of the float model of that key: each of the methods at each λ."""
+    """Of a line of a survey, solved on one draw: each of the methods at each λ."""
     values = [[type(one).__name__, _values(one)] for one in methods]
     tokens = [np.ascontiguousarray(one).tobytes() for one in (sequences, held_out, *by_size)]
-    return chain_key("survey line", SURVEY_FORMAT, torch.__version__, float_key, asdict(grid), values, [*lams], *tokens)
+    return chain_key("survey line", SURVEY_FORMAT, model.key, asdict(grid), values, [*lams], *tokens)
 
 
-def survey_point_key(model_key: str, float_key: str, test: Text, window: int) -> str:
-    """Of what a point of a survey says of a text, beside the float model of that key."""
-    return chain_key("survey point", MEASUREMENT_FORMAT, model_key, float_key, *text_parts(test, window))
+def survey_point_key(model: ModelDescription, model_key: str, test: Text, window: int) -> str:
+    """Of what a point of a survey says of a text, beside the float model."""
+    return chain_key("survey point", MEASUREMENT_FORMAT, model_key, model.key, *text_parts(test, window))
 
 
-def float_text_key(loaded: LoadedModel, float_key: str, ids: np.ndarray, new_tokens: int, seed: int) -> str:
+def float_text_key(model: ModelDescription, ids: np.ndarray, new_tokens: int, seed: int) -> str:
     """Of the float model's continuations of one prompt: ``ids`` (prompt tokens,)."""
     return chain_key(
-        "text", float_key, _text_files(loaded), ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed)
+        "text", model.key, model.text_key, ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed)
     )
 
 

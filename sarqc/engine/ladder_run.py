@@ -31,7 +31,7 @@ def measure_ladder(run: RunContext) -> Generator[Event, None, Summary]:
     yield run.started_event({})
     steps = ladder_steps(run.recipe)
     yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), [steps[-1].method])
-    ground = ground_of(run.bench, run.prepared, run.job.grids, run.weights)
+    ground = ground_of(run.bench, run.prepared, run.job.grids)
     minutes = run.recipe.minutes
     budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)
     state, ladder = yield from measure_steps(run.recipe, ground, budget)
@@ -56,7 +56,7 @@ def measure_steps(
 def _measured(state: LadderState, ground: TuningContext) -> Iterator[Event]:
     recipe, budget = state.recipe, state.budget
     alone = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
-    measuring = measure(ground.bench, alone, "float", ground.float_key, ground.states)
+    measuring = measure(ground.bench, alone, "float", ground.bench.model.key, ground.states)
     state.original = yield from budget.within(measuring)
     yield from budget.within(keep_states(ground.bench, alone, ground.states))
     yield LadderStanding(state.to_json())

@@ -23,11 +23,11 @@ from sarqc.documents import Divergences, PerplexityProtocol, WeightsProtocol, Wh
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.keys import (
+    ModelDescription,
     accuracy_key,
     compared_text_key,
     divergence_key,
     float_text_key,
-    model_fingerprint,
     perplexity_key,
     survey_point_key,
 )
@@ -55,6 +55,7 @@ class Workbench:
     """A loaded model, and the store of what was solved and measured on this host."""
 
     loaded: LoadedModel
+    model: ModelDescription  # with float weights, whatever it is given later
     store: ArtefactStore
     settings: Settings
     spread: MultiDevice | None = None  # where single linears are solved; None: on the model's own device
@@ -262,7 +263,7 @@ def _accuracy(
         measured = measure_accuracy(bench.loaded, task, bench.settings, limit=limit, tell=tell)
         return json.dumps(asdict(measured) | {"seconds": time.perf_counter() - started}).encode()
 
-    key = accuracy_key(bench.loaded, model_key, task, limit, items_key(task, bench.settings))
+    key = accuracy_key(bench.model, model_key, task, limit, items_key(task, bench.settings))
     payload = bench.store.read(key, ".json")
     if payload is None:
         payload = yield from with_progress(work, f"answers of {task}")
@@ -272,7 +273,7 @@ def _accuracy(
     return event, document["correct"], document["seconds"]
 
 
-def continue_prompts(bench: Workbench, prepared: Prepared, float_key: str) -> Generator[Event, None, tuple[str, ...]]:
+def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, None, tuple[str, ...]]:
     """The recipe's prompts continued by the model while it is the float one; returns the keys of what is kept.
 
     The log-probabilities of a prompt take up to half a gigabyte: they stay in the store, not in memory.
@@ -281,7 +282,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared, float_key: str) -> Ge
     if prepared.prompts:
         yield Stage("measuring the float model", TEXTS)
     for ids in prepared.prompts:
-        key = float_text_key(bench.loaded, float_key, ids, recipe.new_tokens, recipe.seed)
+        key = float_text_key(bench.model, ids, recipe.new_tokens, recipe.seed)
 
         def make(ids: np.ndarray = ids) -> bytes:
             return continue_float(bench.loaded, ids, recipe.new_tokens, recipe.seed)
@@ -320,16 +321,15 @@ def compare_prompts(
 
 @dataclass(frozen=True, eq=False)
 class FloatStates:
-    """What the float model says of a test text, before its weights are replaced; ``key`` names its weights."""
+    """What the float model says of a test text, before its weights are replaced."""
 
     test: Text
     window: int
     states: Tensor  # as ``perplexity.states_of`` gives them
-    key: str
 
     @classmethod
     def of(cls, loaded: LoadedModel, test: Text, window: int) -> FloatStates:
-        return cls(test, window, states_of(loaded, test.ids, test.corpus, window), model_fingerprint(loaded))
+        return cls(test, window, states_of(loaded, test.ids, test.corpus, window))
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,8 +359,8 @@ def is_measured(
 def _point_keys(
     bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
 ) -> list[str]:
-    return [survey_point_key(model_key, original.key, original.test, original.window)] + [
-        accuracy_key(bench.loaded, model_key, task, task_limit, ("survey", *items_key(task, bench.settings)))
+    return [survey_point_key(bench.model, model_key, original.test, original.window)] + [
+        accuracy_key(bench.model, model_key, task, task_limit, ("survey", *items_key(task, bench.settings)))
         for task in tasks
     ]
 

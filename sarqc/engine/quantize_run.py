@@ -16,7 +16,7 @@ from sarqc.engine.device_memory import LITTLE_MEMORY_WORDS, rehearse
 from sarqc.engine.distill import ScaleTuning, before_it
 from sarqc.engine.distill_blocks import tune_scales
 from sarqc.engine.kept_states import KeptStates
-from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, states_key
+from sarqc.engine.keys import layer_keys, quantized_model_key, states_key
 from sarqc.engine.measure import (
     Workbench,
     compare_prompts,
@@ -56,30 +56,30 @@ _FOUND_STARVED = _STARVED | {"no_tokens": "saw no calibration token: their codes
 def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]:
     """Measures the float model, settles λ, quantizes layer by layer, measures again, and saves; returns the summary."""
     bench, prepared, recipe, loaded = run.bench, run.prepared, run.recipe, run.bench.loaded
-    keys, float_key = layer_keys(loaded, run.job, run.weights), float_model_key(loaded, run.weights)
+    keys = layer_keys(bench.model, run.job)
     yield run.started_event(keys)
     if not all(bench.store.has(key, SUFFIX) for key in keys.values()):
         yield from rehearse(bench, prepared, run.job)
     states = None  # of the float model on the test text
     if prepared.test is not None:
-        states = KeptStates(bench.store, states_key(float_key, prepared.test, prepared.window))
-    original = yield from measure(bench, prepared, "float", float_key, states)
-    float_texts = yield from continue_prompts(bench, prepared, float_key)
-    job, selection = yield from settle(bench, recipe, run.job, run.weights)
+        states = KeptStates(bench.store, states_key(bench.model, prepared.test, prepared.window))
+    original = yield from measure(bench, prepared, "float", bench.model.key, states)
+    float_texts = yield from continue_prompts(bench, prepared)
+    job, selection = yield from settle(bench, recipe, run.job)
     if selection is not None:
-        keys = layer_keys(loaded, job, run.weights)
+        keys = layer_keys(bench.model, job)
     rounded = run.rotation.rounded(loaded) if run.rotation is not None else None
-    quantized_key = quantized_model_key(float_key, keys)
-    tuning = ScaleTuning(bench, recipe, job, keys, float_key) if recipe.distills else None
+    quantized_key = quantized_model_key(bench.model, keys)
+    tuning = ScaleTuning(bench, recipe, job, keys) if recipe.distills else None
     original_model = None
     if tuning is not None:
-        quantized_key = quantized_model_key(float_key, tuning.keys())
+        quantized_key = quantized_model_key(bench.model, tuning.keys())
         original_model = yield from tuning.keep_float()
     before = None
     if states is not None:
-        yield from _keep_float_states(run, job, states, float_key, quantized_key)
+        yield from _keep_float_states(run, job, states, quantized_key)
         if recipe.repairs:
-            before = yield from measure_found(bench, prepared, job, run.weights, float_key, states)
+            before = yield from measure_found(bench, prepared, job, states)
     yield Stage("quantizing", f"{method_title(recipe.method)}, {recipe.bits} bits")
     with LayerHashing(job) as hashing:
         reports, curves = yield from _quantize(bench, job, keys, hashing)
@@ -106,7 +106,7 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
         yield Stage("measuring speed")  # anew each time: what a clock said once is nothing to keep
         speed = measure_speed(loaded, layers, job.grids, window_for(loaded.checkpoint.max_positions, None))
         yield speed
-    baseline, is_float = yield from compare(bench, prepared, job, run.weights, float_key, states, quantized)
+    baseline, is_float = yield from compare(bench, prepared, job, states, quantized)
     checkpoint = recipe.quantized_checkpoint
     result = RunResult(
         prepared=prepared,
@@ -142,16 +142,14 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     return (yield from _save_checkpoint(run, result, layers))
 
 
-def _keep_float_states(
-    run: RunContext, job: CalibrationJob, states: KeptStates, float_key: str, quantized_key: str
-) -> Iterator[Event]:
+def _keep_float_states(run: RunContext, job: CalibrationJob, states: KeptStates, quantized_key: str) -> Iterator[Event]:
     """Keeps what the float model says of the test text, if a model beside it is still to be measured."""
     bench, prepared, recipe = run.bench, run.prepared, run.recipe
     beside = [quantized_key]
     if recipe.baseline and not recipe.why_no_baseline():
-        beside.append(baseline_key(bench.loaded, job, recipe, run.weights, float_key))
+        beside.append(baseline_key(bench.model, job, recipe))
     if recipe.repairs:
-        beside.append(found_key(bench.loaded, job, run.weights, float_key))
+        beside.append(found_key(bench.model, job))
     if any(kept_beside(bench, prepared, key) is None for key in beside):
         yield from keep_states(bench, prepared, states)
 

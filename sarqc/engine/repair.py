@@ -12,12 +12,11 @@ from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.documents import Repair
 from sarqc.engine.costs import MEASURING_FOUND
 from sarqc.engine.kept_states import KeptStates
-from sarqc.engine.keys import Weights, layer_keys, quantized_model_key
+from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, kept_beside
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Event, Stage
-from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import ExistingCodes
 from sarqc.quantization.quantized_layer import LayerReport
@@ -41,18 +40,18 @@ def found_job(job: CalibrationJob) -> CalibrationJob:
     )
 
 
-def found_key(loaded: LoadedModel, job: CalibrationJob, weights: Weights, float_key: str) -> str:
-    """Of the model as it was found; ``weights``: those of the float model."""
-    return quantized_model_key(float_key, layer_keys(loaded, found_job(job), weights))
+def found_key(model: ModelDescription, job: CalibrationJob) -> str:
+    """Return the key of the model before its repair."""
+    return quantized_model_key(model, layer_keys(model, found_job(job)))
 
 
 def measure_found(
-    bench: Workbench, prepared: Prepared, job: CalibrationJob, weights: Weights, float_key: str, states: KeptStates
+    bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates
 ) -> Generator[Event, None, AsItWasFound]:
     """The checkpoint as it was found beside the float model, which is float before and after."""
     job = found_job(job)
-    keys = layer_keys(bench.loaded, job, weights)
-    key = quantized_model_key(float_key, keys)
+    keys = layer_keys(bench.model, job)
+    key = quantized_model_key(bench.model, keys)
     if (known := kept_beside(bench, prepared, key)) is not None:
         return AsItWasFound(known[0], known[2])
     yield Stage(MEASURING_FOUND, "its layers")

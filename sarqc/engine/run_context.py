@@ -12,7 +12,6 @@ from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import SUFFIX
 from sarqc.checkpoints.formats import ExportFormat
 from sarqc.engine.imported_model import ImportedModel
-from sarqc.engine.keys import Weights
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
 from sarqc.engine.rotating import RotationCheck
@@ -40,7 +39,7 @@ class Output:
 class RunContext:
     """A run whose model is loaded.
 
-    ``job``: the calibration that the recipe asks for; ``weights``: hashes of the float weights; ``imported``: the
+    ``job``: the calibration that the recipe asks for; ``imported``: the
     quantized checkpoint of the recipe; ``started``: when, by the clock of ``Finished``; ``rotation``: the check of a
     rotated model.
     """
@@ -48,7 +47,6 @@ class RunContext:
     bench: Workbench
     prepared: Prepared
     job: CalibrationJob
-    weights: Weights
     output: Output
     imported: ImportedModel | None
     started: float

@@ -32,10 +32,10 @@ from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
 from sarqc.engine.keys import (
+    describe,
     layer_keys,
     survey_line_key,
     survey_model_key,
-    weights_of,
 )
 from sarqc.engine.measure import (
     FloatStates,
@@ -383,7 +383,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
         Refused: If such a study was made of another model, on other texts or with other libraries.
     """
     shared = _prepared(survey, settings)
-    key = survey_model_key(shared.bench.loaded)
+    key = survey_model_key(shared.bench.model, shared.bench.loaded)
     original = measure_point(shared.bench, key, shared.original, survey.tasks, survey.task_limit)
     accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(shared.bench.loaded.device):
@@ -495,7 +495,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     loaded = load(checkpoint, choose_device(settings.device))
     if checkpoint.decoder is not None:
         admit(loaded, learns=any(line.to_method().unit == "block" for line in survey.lines))
-    bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)
+    bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
     calibration, held_out_text, test = _texts(survey, checkpoint, settings)
     held_out = draw_sequences(
         held_out_text, samples=survey.held_out_samples, length=survey.length, held_out_samples=0,
@@ -599,7 +599,7 @@ def _from_statistics(
     grid = Grid(line.bits, survey.group_size, survey.grid)
     methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
-        shared.original.key, grid, methods, line.points(), of_draw.sequences(survey.samples),
+        bench.model, grid, methods, line.points(), of_draw.sequences(survey.samples),
         shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
     )  # fmt: skip
     kept = read_line(bench.store, key)
@@ -615,7 +615,7 @@ def _from_statistics(
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
                 loaded.weight(name).data.copy_(by_gamma[g][m]())
-            models[g, m] = survey_model_key(loaded)
+            models[g, m] = survey_model_key(bench.model, loaded)
             yield (g, m), models[g, m]
         kept = SolvedLine(curves, by_size, models)
         write_line(bench.store, key, kept)
@@ -693,15 +693,14 @@ def _from_runs(
             drawn = _sequences(shared, seed, recipe.samples)
             sequences = Sequences(drawn.calibration, unseen.calibration, {**drawn.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
-            weights = weights_of(loaded)
-            job, selection = returned(settle(bench, recipe, job, weights))
-            steps = bench.calibrated(job, layer_keys(loaded, job, weights))
+            job, selection = returned(settle(bench, recipe, job))
+            steps = bench.calibrated(job, layer_keys(bench.model, job))
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             by_gamma[-1].append([layer.curve for layer in solved])
             if lam == "auto":
                 result.reports.append([layer.quantized.report for layer in solved])
                 result.selections.append(selection)
-            yield (g, m), survey_model_key(loaded)
+            yield (g, m), survey_model_key(bench.model, loaded)
     layers = range(len(checkpoint.layers))
     result.curves.append([[joined([at[layer] for at in of_gamma]) for of_gamma in by_gamma] for layer in layers])
 

@@ -31,7 +31,7 @@ from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve, LayerNumbers, c
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import HELD, sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
-from sarqc.engine.keys import Weights, float_model_key, states_key, statistics_keys, text_parts, tuning_key
+from sarqc.engine.keys import states_key, statistics_keys, text_parts, tuning_key
 from sarqc.engine.measure import Workbench, measured_text
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
@@ -58,9 +58,7 @@ class TuningContext:
 
     bench: Workbench
     prepared: Prepared
-    weights: Weights  # of the float model, as hashes
     grids: dict[str, Grid]  # by layer, of those that are quantized
-    float_key: str  # of the float model
     states: KeptStates  # of the float model on the test text
     statistics: ArtefactStore
 
@@ -72,12 +70,11 @@ class TuningContext:
         return Context.on(self.bench.loaded.device, sweep_bytes(self.bench.settings))
 
 
-def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weights: Weights) -> TuningContext:
+def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid]) -> TuningContext:
     """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
-    float_key = float_model_key(bench.loaded, weights)
-    states = KeptStates(bench.store, states_key(float_key, measured_text(prepared), prepared.window))
+    states = KeptStates(bench.store, states_key(bench.model, measured_text(prepared), prepared.window))
     statistics = ArtefactStore(bench.settings.statistics_root(), bench.store.claims.crew)
-    return TuningContext(bench, prepared, weights, grids, float_key, states, statistics)
+    return TuningContext(bench, prepared, grids, states, statistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +88,7 @@ class Draw:
 
     @classmethod
     def of(cls, ground: TuningContext, sequences: Sequences) -> Draw:
-        loaded, weights = ground.bench.loaded, ground.weights
-        keys = (statistics_keys(loaded, part, weights) for part in (sequences.calibration, sequences.held_out))
+        keys = (statistics_keys(ground.bench.model, part) for part in (sequences.calibration, sequences.held_out))
         return cls(ground, sequences, *map(tuple, keys))
 
     def on_grid(self, kind: Kind) -> Draw:
@@ -210,7 +206,7 @@ def _key(draw: Draw, point: Method, *which: bool) -> str:
     ground, test = draw.ground, measured_text(draw.ground.prepared)
     return tuning_key(
         "found", draw.keys(), grids_as_values(ground), [point], which, *text_parts(test, ground.prepared.window),
-        ground.float_key,
+        ground.bench.model.key,
     )  # fmt: skip
 
 

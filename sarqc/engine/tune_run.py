@@ -22,7 +22,7 @@ def tune_lambda(run: RunContext) -> Generator[Event, None, Summary]:
     yield run.started_event({})
     points = run.recipe.to_method().points(*run.recipe.compared())
     yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), points)
-    ground = ground_of(run.bench, run.prepared, run.job.grids, run.weights)
+    ground = ground_of(run.bench, run.prepared, run.job.grids)
     minutes = run.recipe.minutes
     budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)
     state, tuning = yield from tune(run.recipe, ground, budget)
@@ -38,7 +38,7 @@ def save_statistics(run: RunContext) -> Generator[Event, None, Summary]:
     """Statistics of the first draw as a file, collected again where they are not kept any more."""
     assert run.output.checkpoint_dir is not None
     yield Stage("saving", "statistics")
-    ground = ground_of(run.bench, run.prepared, run.job.grids, run.weights)
+    ground = ground_of(run.bench, run.prepared, run.job.grids)
     file = save_bundle(draw_of(run.recipe, ground, 0), run.output.checkpoint_dir)
     yield Saved("statistics", str(file))
     return tuning_summary(run.prepared, NOTHING_MEASURED, None, run.device)

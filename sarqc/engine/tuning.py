@@ -20,7 +20,7 @@ from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
 from sarqc.documents import Tuning
 from sarqc.engine.budget import Budget, TimeUp
-from sarqc.engine.keys import weights_of
+from sarqc.engine.keys import describe
 from sarqc.engine.measure import Measurements, Workbench, keep_states, measure
 from sarqc.engine.plan import prepare
 from sarqc.engine.screening import Screening
@@ -67,7 +67,7 @@ def _worked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     state.note_turn("screened", 0)
     yield TuningStanding(state.to_json())
     plain = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
-    measuring = measure(ground.bench, plain, "float", ground.float_key, ground.states)
+    measuring = measure(ground.bench, plain, "float", ground.bench.model.key, ground.states)
     state.original = yield from budget.within(measuring)
     yield from budget.within(keep_states(ground.bench, plain, ground.states))
     yield from _compared(state, ground)
@@ -133,7 +133,7 @@ def _asked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     assert state.original is not None
     state.note_turn("tasks", state.search.draws)
     alone = replace(ground.prepared, test=None)
-    asked: Measurements = yield from budget.within(measure(ground.bench, alone, "float", ground.float_key, None))
+    asked: Measurements = yield from budget.within(measure(ground.bench, alone, "float", ground.bench.model.key, None))
     state.original = replace(asked, perplexity=state.original.perplexity)
     budget.count(asked.task_seconds)
     for number in range(state.search.draws):
@@ -171,8 +171,8 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
     scratch = settings.scratch_dir() if prepared.streamed else None
     loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch)
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-    bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)
-    return Draw.of(ground_of(bench, prepared, job.grids, weights_of(loaded)), prepared.sequences)
+    bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
+    return Draw.of(ground_of(bench, prepared, job.grids), prepared.sequences)
 
 
 def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:

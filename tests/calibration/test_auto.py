@@ -12,7 +12,7 @@ import torch
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
-from sarqc.engine.keys import layer_keys, weights_of
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.events import CandidateDone, EpochDone
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
@@ -71,7 +71,7 @@ def test_keys_know_the_candidates_and_the_split(random_llama: Path) -> None:
         replace(plan, channel_fraction=0.5),
         replace(plan, candidates=plan.candidates[1:]),
     ]
-    first = [next(iter(layer_keys(loaded, one).values())) for one in (plan, *others)]
+    first = [next(iter(layer_keys(describe(loaded), one).values())) for one in (plan, *others)]
     assert len(set(first)) == 4
 
 
@@ -84,7 +84,7 @@ def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, 
 
     def selecting() -> Iterator[CandidateDone | EpochDone]:
         selections.append(
-            (yield from select_for_model(loaded, weights_of(loaded), plan, points, 2, store, budget_bytes=1 << 30))
+            (yield from select_for_model(loaded, describe(loaded), plan, points, 2, store, budget_bytes=1 << 30))
         )
 
     selections: list[ModelSelection] = []

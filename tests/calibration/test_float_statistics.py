@@ -9,7 +9,7 @@ import torch
 from sarqc.calibration import float_statistics as module
 from sarqc.calibration.capture import Statistics, collect
 from sarqc.calibration.float_statistics import SUFFIX, float_statistics, packed, unpacked
-from sarqc.engine.keys import statistics_keys, weights_of
+from sarqc.engine.keys import describe, statistics_keys
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
@@ -46,7 +46,7 @@ def same(one: LayerStatistics, other: LayerStatistics) -> bool:
 
 
 def test_statistics_are_those_of_a_walk(loaded: LoadedModel, tmp_path: Path) -> None:
-    store, keys = ArtefactStore(tmp_path), statistics_keys(loaded, SEQUENCES, weights_of(loaded))
+    store, keys = ArtefactStore(tmp_path), statistics_keys(describe(loaded), SEQUENCES)
     last = len(loaded.blocks()) - 1
     found = dict(float_statistics(loaded, SEQUENCES, [1, last], keys, store))
     expected = walked(loaded)
@@ -64,7 +64,7 @@ def test_statistics_are_those_of_a_walk(loaded: LoadedModel, tmp_path: Path) -> 
 
 
 def test_what_is_kept_costs_no_pass(loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, keys = ArtefactStore(tmp_path), statistics_keys(loaded, SEQUENCES, weights_of(loaded))
+    store, keys = ArtefactStore(tmp_path), statistics_keys(describe(loaded), SEQUENCES)
     first = dict(float_statistics(loaded, SEQUENCES, [0, 1], keys, store))
     with monkeypatch.context() as without:
         without.setattr(module, "BlockWalk", None)
@@ -77,14 +77,14 @@ def test_what_is_kept_costs_no_pass(loaded: LoadedModel, tmp_path: Path, monkeyp
 
 
 def test_keys_tell_sequences_and_weights_apart(loaded: LoadedModel) -> None:
-    weights = weights_of(loaded)
-    keys = statistics_keys(loaded, SEQUENCES, weights)
+    model = describe(loaded)
+    keys = statistics_keys(model, SEQUENCES)
     assert len({*keys}) == len(loaded.blocks())
-    assert not {*keys} & {*statistics_keys(loaded, SEQUENCES[::-1], weights)}
+    assert not {*keys} & {*statistics_keys(model, SEQUENCES[::-1])}
     state = loaded.weights()
     name = loaded.checkpoint.layers[-1].name  # of the last block: only its own key depends on it
     loaded.weight(name).data[0, 0] += 1
-    changed = statistics_keys(loaded, SEQUENCES, weights_of(loaded))
+    changed = statistics_keys(describe(loaded), SEQUENCES)
     loaded.restore(state)
     assert changed[:-1] == keys[:-1]
     assert changed[-1] != keys[-1]

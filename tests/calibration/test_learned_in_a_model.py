@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.events import EpochDone
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import method
@@ -67,7 +67,7 @@ def test_every_epoch_of_every_block(random_llama: Path, bits: int, kind: str) ->
     chosen = method("sarqc-omniquant", lam=LAM, epochs=EPOCHS)
     grids = {layer.name: Grid(bits, 16, kind) for layer in loaded.checkpoint.layers}
     job = replace(a_plan(loaded), method=chosen, grids=grids)
-    steps = list(calibrate(loaded, job, None, layer_keys(loaded, job)))
+    steps = list(calibrate(loaded, job, None, layer_keys(describe(loaded), job)))
     epochs = [step for step in steps if isinstance(step, EpochDone)]
     solved = {step.info.name: step.quantized for step in steps if isinstance(step, SolvedLayer)}
     assert len(epochs) == 3 * (EPOCHS + 1)

@@ -16,7 +16,7 @@ from sarqc.calibration.capture import collect
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.kept_layers import SUFFIX
 from sarqc.engine.execute import execute
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import Refused
 from sarqc.events import LayerDone
 from sarqc.models.checkpoint import read_checkpoint
@@ -211,7 +211,7 @@ def test_only_experts_are_damped_and_by_their_own_tokens(folders: dict[str, Path
 def test_the_choice_is_in_the_keys_where_it_is_made(folders: dict[str, Path]) -> None:
     loaded = fresh(folders["mixtral"])
     plain, said, damped = (
-        layer_keys(loaded, replace(a_plan(loaded), method=method("gptq", **choices)))
+        layer_keys(describe(loaded), replace(a_plan(loaded), method=method("gptq", **choices)))
         for choices in ({}, {"expert_damping": "plain"}, {"expert_damping": "damped"})
     )
     assert plain == said
@@ -253,7 +253,7 @@ def test_stopped_among_the_experts_ends_at_the_same_bits(
     folder = folders["deepseek"]
     undisturbed, before = solve(folder, tmp_path / "store", method_name)
     plan = replace(a_plan(undisturbed), method=method(method_name))
-    keys = layer_keys(fresh(folder), plan)
+    keys = layer_keys(describe(fresh(folder)), plan)
     names = [name for name in keys if ".1.mlp.experts." in name]
     for name in [*names[3:7], *list(keys)[list(keys).index(names[-1]) + 1 :]]:
         (tmp_path / "store" / keys[name][:2] / f"{keys[name]}{SUFFIX}").unlink()

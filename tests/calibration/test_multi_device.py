@@ -16,7 +16,7 @@ from sarqc.calibration.job import Curves, SolvedLayer
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import NumericalError, WorkerLost
 from sarqc.events import PointDone
 from sarqc.files.artefacts import ArtefactStore
@@ -78,7 +78,7 @@ def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: Multi
     whole = solved_by(loaded, a_plan(loaded), spread=None)
     loaded = fresh(mixture)
     plan = a_plan(loaded)
-    steps = calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(loaded, plan))
+    steps = calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(describe(loaded), plan))
     for _ in range(5):
         next(steps)
     steps.close()
@@ -93,7 +93,7 @@ def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: Multi
 def test_points_are_told_before_their_layer(random_llama: Path, two: MultiDevice) -> None:
     loaded = fresh(random_llama)
     plan = replace(a_plan(loaded), curves=Curves((0.1, 1.0), tells_points=True))
-    told = list(calibrate(loaded, plan, None, layer_keys(loaded, plan), spread=two))
+    told = list(calibrate(loaded, plan, None, layer_keys(describe(loaded), plan), spread=two))
     assert told[:3] == [step for step in told[:3] if isinstance(step, PointDone)]
     assert told[3].info.name == told[0].name
 
@@ -117,7 +117,7 @@ def test_a_process_that_is_killed_ends_the_run_with_words(random_llama: Path) ->
     plan = a_plan(loaded)
     before = set(psutil.Process().children())
     with MultiDevice([CPU, CPU], 1 << 30) as spread:
-        steps = calibrate(loaded, plan, None, layer_keys(loaded, plan), spread=spread)
+        steps = calibrate(loaded, plan, None, layer_keys(describe(loaded), plan), spread=spread)
         next(steps)
         for process in set(psutil.Process().children()) - before:
             if "spawn_main" in " ".join(process.cmdline()):

@@ -17,7 +17,7 @@ from sarqc.calibration.kept_layers import MOST_WAITING, SUFFIX, KeptLayers, read
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import NumericalError, Refused
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
@@ -48,7 +48,7 @@ def solved_by(
 ) -> list[SolvedLayer]:
     """The layers of a calibration, kept in a folder where there is one."""
     kept = None if store is None else ArtefactStore(store)
-    steps = calibrate(loaded, plan, kept, layer_keys(loaded, plan), spread=spread)
+    steps = calibrate(loaded, plan, kept, layer_keys(describe(loaded), plan), spread=spread)
     return [step for step in steps if isinstance(step, SolvedLayer)]
 
 
@@ -91,7 +91,7 @@ def test_the_number_of_threads_is_in_the_key_of_what_is_learned(random_llama: Pa
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            keys.append(layer_keys(loaded, plan))
+            keys.append(layer_keys(describe(loaded), plan))
     finally:
         torch.set_num_threads(before)
     assert (keys[0] != keys[1]) == depends
@@ -179,7 +179,7 @@ def test_a_stopped_run_continues_to_the_same_bits(
     loaded = fresh(random_llama)
     plan = a_plan(loaded, name, inputs_from)
     store = ArtefactStore(tmp_path / "b")
-    stopped = calibrate(loaded, plan, store, layer_keys(loaded, plan))
+    stopped = calibrate(loaded, plan, store, layer_keys(describe(loaded), plan))
     for _ in range(stop_after):
         next(stopped)
     stopped.close()
@@ -234,7 +234,7 @@ def test_biases_are_kept(random_llama: Path, tmp_path: Path) -> None:
     loaded = fresh(random_llama)
     grids = {layer.name: Grid(3, 16, "affine") for layer in loaded.checkpoint.layers}
     plan = replace(a_plan(loaded, "gptq"), grids=grids)
-    keys = layer_keys(loaded, plan)
+    keys = layer_keys(describe(loaded), plan)
     solved = solved_by(loaded, plan, tmp_path)
     kept = KeptLayers(ArtefactStore(tmp_path), keys, loaded.checkpoint.layers)
     for layer in solved:
@@ -275,7 +275,7 @@ def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkey
     monkeypatch.setattr(ArtefactStore, "write", slow)
     loaded, store = fresh(random_llama), ArtefactStore(tmp_path)
     plan = a_plan(loaded)
-    keys, names = layer_keys(loaded, plan), []
+    keys, names = layer_keys(describe(loaded), plan), []
     for step in calibrate(loaded, plan, store, keys):
         assert store.has(keys[step.info.name], ".layer"), step.info.name
         names.append(step.info.name)
@@ -308,14 +308,14 @@ def test_a_damaged_file_is_made_again(random_llama: Path, tmp_path: Path) -> Non
 def test_keys_change_with_all_that_matters(random_llama: Path) -> None:
     loaded = fresh(random_llama)
     base = a_plan(loaded)
-    keys = layer_keys(loaded, base)
-    assert layer_keys(loaded, base) == keys
+    keys = layer_keys(describe(loaded), base)
+    assert layer_keys(describe(loaded), base) == keys
     for changes in ({"name": "rqc-gbs"}, {"inputs_from": "float"}, {"curves": Curves((0.5,))}):
         other = a_plan(loaded, **changes)
-        assert set(layer_keys(loaded, other).values()).isdisjoint(keys.values())
+        assert set(layer_keys(describe(loaded), other).values()).isdisjoint(keys.values())
     last = loaded.checkpoint.layers[-1].name
     loaded.model.get_submodule(last).weight.data[0, 0] += 1
-    moved = layer_keys(loaded, base)
+    moved = layer_keys(describe(loaded), base)
     same = [name for name in keys if moved[name] == keys[name]]
     assert same == [layer.name for layer in loaded.checkpoint.layers if layer.block < 2]
 

@@ -10,7 +10,7 @@ import torch
 
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import NumericalError
 from sarqc.events import EpochDone, RoundingChecked
 from sarqc.files.artefacts import ArtefactStore
@@ -30,7 +30,7 @@ def plan_of(loaded: LoadedModel, chosen: Method, inputs_from: str = "quantized",
 
 
 def steps_of(loaded: LoadedModel, plan: CalibrationJob, store: Path) -> list[SolvedLayer | EpochDone]:
-    return list(calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan)))
+    return list(calibrate(loaded, plan, ArtefactStore(store), layer_keys(describe(loaded), plan)))
 
 
 def logits_of(loaded: LoadedModel, plan: CalibrationJob) -> torch.Tensor:

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import calibrate
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid
@@ -46,7 +46,7 @@ def quantized(folder: Path, grid: Grid, name: str = "gptq", **choices: object) -
         Text("random", ids), samples=4, length=32, held_out_samples=0, sampling="sequential", seed=0
     )  # fmt: skip
     plan = CalibrationJob(grids, method(name, **choices), "quantized", sequences)
-    solved = calibrate(loaded, plan, None, layer_keys(loaded, plan))
+    solved = calibrate(loaded, plan, None, layer_keys(describe(loaded), plan))
     return loaded, {one.info.name: one.quantized for one in solved}, grids
 
 

@@ -20,7 +20,7 @@ from sarqc.calibration.whole_model import BesideFloat, float_model
 from sarqc.engine import costs, distill
 from sarqc.engine.distill import BEFORE_DISTILLATION
 from sarqc.engine.execute import execute
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.engine.plan import Prepared, plan, prepare
 from sarqc.engine.verify import Check, VerificationRequest, verify
 from sarqc.events import Event, Finished, ScalesDistilled, Stage
@@ -180,7 +180,7 @@ def quantized(recipe: Recipe, settings: Settings) -> tuple[LoadedModel, Prepared
     loaded = load(prepared.checkpoint, torch.device("cpu"))
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     original = float_model(loaded, job)
-    steps = calibrate(loaded, job, None, layer_keys(loaded, job))
+    steps = calibrate(loaded, job, None, layer_keys(describe(loaded), job))
     layers = {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
     return loaded, prepared, layers, job, original
 

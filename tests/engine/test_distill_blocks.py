@@ -13,7 +13,7 @@ from sarqc.calibration.job import CalibrationJob, calibration_job
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine import costs, distill_blocks
 from sarqc.engine.distill_blocks import blocks_outcome
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import Refused
 from sarqc.events import BlockDistilled, Event
@@ -103,7 +103,7 @@ def solved(
     prepared = prepare(recipe, settings)
     loaded = load(prepared.checkpoint, torch.device("cpu"))
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-    steps = calibrate(loaded, job, None, layer_keys(loaded, job))
+    steps = calibrate(loaded, job, None, layer_keys(describe(loaded), job))
     return loaded, job, {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
 
 

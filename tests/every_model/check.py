@@ -17,7 +17,7 @@ from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.checkpoints.plain import save_plain
 from sarqc.checkpoints.round_trip import read_again
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.models.admission import admit
@@ -82,7 +82,7 @@ def check(model_type: str, folder: Path, tokenizer: Path) -> Outcome:
         try:
             if loaded.checkpoint.decoder is not None:
                 admit(loaded, learns=chosen.unit == "block")
-            layers = [step for step in calibrate(loaded, job, None, layer_keys(loaded, job))
+            layers = [step for step in calibrate(loaded, job, None, layer_keys(describe(loaded), job))
                       if isinstance(step, SolvedLayer)]  # fmt: skip
         except Refused as refused:
             if chosen.unit != "block" or outcome is None:

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.models import deepseek_moe
 from sarqc.quantization.methods import method
 from tests import oracles
@@ -57,7 +57,7 @@ def test_codes_are_those_of_the_reference(tiny_llama: Path, tmp_path: Path, name
     loaded, dtype = fresh(folder), CASES[name].dtype
     job = replace(a_plan(loaded, inputs_from="float"), method=method("sarqc-gbs", lam=LAM, gamma=GAMMA))
     weights = {layer.name: loaded.weight(layer.name).double().numpy().copy() for layer in loaded.checkpoint.layers}
-    steps = calibrate(loaded, job, None, layer_keys(loaded, job))
+    steps = calibrate(loaded, job, None, layer_keys(describe(loaded), job))
     solved = {step.info.name: step.quantized for step in steps if isinstance(step, SolvedLayer)}
     inputs = inputs_by_linear(folder, torch.from_numpy(job.sequences.calibration.copy()))
     rows, apart = 0, 0

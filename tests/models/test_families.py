@@ -20,7 +20,7 @@ from transformers import (
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.checkpoints.plain import save_plain, stored_tensors
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import describe, layer_keys
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -158,7 +158,7 @@ def test_a_model_that_fails_is_left_as_it_was(
 def quantize(folder: Path, chosen: Method) -> tuple[LoadedModel, list[SolvedLayer], list[EpochDone]]:
     loaded = fresh(folder)
     chosen_job = replace(a_plan(loaded), method=chosen)
-    steps = list(calibrate(loaded, chosen_job, None, layer_keys(loaded, chosen_job)))
+    steps = list(calibrate(loaded, chosen_job, None, layer_keys(describe(loaded), chosen_job)))
     layers = [step for step in steps if isinstance(step, SolvedLayer)]
     assert [layer.info for layer in layers] == loaded.checkpoint.layers
     return loaded, layers, [step for step in steps if isinstance(step, EpochDone)]
@@ -286,7 +286,7 @@ def test_types_are_in_the_keys_where_there_are_several(folders: dict[str, Path],
     keys = []
     for number, linears in enumerate(kinds):
         loaded = fresh(in_types(half, tmp_path / str(number), linears, torch.float32))
-        keys.append(tuple(layer_keys(loaded, a_plan(loaded)).values()))
+        keys.append(tuple(layer_keys(describe(loaded), a_plan(loaded)).values()))
     assert len({*keys}) == 3
 
 

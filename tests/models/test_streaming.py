@@ -20,7 +20,7 @@ from sarqc.checkpoints.plain import save_plain, stored_tensors
 from sarqc.engine import costs
 from sarqc.engine import costs as host
 from sarqc.engine.execute import execute
-from sarqc.engine.keys import layer_keys, model_fingerprint
+from sarqc.engine.keys import describe, layer_keys, model_fingerprint
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -94,7 +94,7 @@ def test_calibrated_to_the_same_bits(
     reports = []
     for loaded in (whole, parts):
         chosen = replace(a_plan(loaded), method=method(method_name, **choices))
-        keys = layer_keys(loaded, chosen)
+        keys = layer_keys(describe(loaded), chosen)
         solved = [step for step in calibrate(loaded, chosen, None, keys) if isinstance(step, SolvedLayer)]
         reports.append([(layer.info.name, layer.quantized.report, keys[layer.info.name]) for layer in solved])
     assert reports[0] == reports[1]

@@ -19,6 +19,7 @@ from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.engine.distill import ScaleTuning
 from sarqc.engine.distill_blocks import tune_scales
 from sarqc.engine.execute import warm_up
+from sarqc.engine.keys import describe
 from sarqc.engine.measure import Workbench, versions
 from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.survey import returned
@@ -40,13 +41,13 @@ def main(folder: Path) -> None:
     device = job["device"]
     loaded = load(checkpoint, torch.device(device))
     settings = read_settings().model_copy(update={"device": device})
-    bench = Workbench(loaded, ArtefactStore(folder / "kept"), settings)
+    bench = Workbench(loaded, describe(loaded), ArtefactStore(folder / "kept"), settings)
     quantizing = calibration_job(
         recipe, checkpoint, Sequences(tokens, held_out, protocol={}), indivisible_layers(recipe, checkpoint.layers)
     )
     keys = {layer.name: layer.name for layer in checkpoint.layers}
     with measured(device) as costs:
-        tuning = ScaleTuning(bench, recipe, quantizing, keys, "float") if recipe.distills else None
+        tuning = ScaleTuning(bench, recipe, quantizing, keys) if recipe.distills else None
         original = None if tuning is None else returned(tuning.keep_float())
         reports = {
             step.info.name: step.quantized.report
