@@ -168,12 +168,15 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in _declared_roots(settings):
         files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
-        models: dict[tuple[Path, ...], Path] = {}
+        models: list[Path] = []
+        pieces: set[Path] = set()
         for path in files:
-            if path.resolve().is_relative_to(root) and is_gguf(path) and not (path.parent / "config.json").exists():
-                models.setdefault(pieces := gguf_files(path), pieces[0])
-        alone = Counter(path.parent for path in models.values())
-        for path in models.values():
+            is_ours = path not in pieces and path.resolve().is_relative_to(root)
+            if is_ours and is_gguf(path) and not (path.parent / "config.json").exists():
+                pieces.update(of_model := gguf_files(path))
+                models.append(of_model[0])
+        alone = Counter(path.parent for path in models)
+        for path in models:
             is_alone = path.parent != root and alone[path.parent] == 1
             found.setdefault(path.parent.name if is_alone else path.name, path.resolve())
     return found

@@ -30,6 +30,7 @@ _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF1
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # types of weights that are read, and their bytes
 TOGETHER = "Download the checkpoint again; its configuration and its weights must belong together."
 _AGAIN = "Download the checkpoint again."
+_MOST_PARTS = 100_000  # experts of all blocks; published models have a quarter of that
 # Types whose published configurations ask for code from the checkpoint, and whose architecture is written here: our
 # class is registered before anything is loaded, and nothing of the checkpoint is run.
 _WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
@@ -369,6 +370,8 @@ def check_config(
     if family.mixture and not family.dense and not architecture.experts:
         what = "config.json does not say how many experts there are"
         raise Refused(what, where, "Repair it, or download it again.")
+    if (parts := architecture.num_hidden_layers * max(1, architecture.experts or 0)) > _MOST_PARTS:
+        raise Refused(f"config.json asks for {parts:,} experts in all its blocks", where, "Repair it.")
     return architecture, family
 
 

@@ -1,28 +1,34 @@
 """Headers of GGUF files: fields of a model, and places of its tensors; no weight is read, and no torch.
 
-Every count and length is checked against a bound and against the file before it is used. Of lists, the vocabulary above
-all, only the lengths are kept.
+Every count and length is checked against a bound and against the file before it is used, in a process with limits. Of
+lists, the vocabulary above all, only the lengths are read, and of texts only short ones.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
+import os
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import BinaryIO
 
+from pydantic import TypeAdapter
+
 from sarqc.errors import Refused
+from sarqc.files.limited import Exhausted, answer_of
 from sarqc.files.names import file_identity, is_regular, shortened
+from sarqc.files.once import once
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _MOST_FIELDS, _MOST_TENSORS, _MOST_ENTRIES, _MOST_STRINGS = 1 << 12, 1 << 16, 1 << 24, 1 << 20
-_LONGEST_NAME, _LONGEST_TEXT, _LONGEST_HEADER, _LONGEST_SHORT = 1 << 10, 1 << 20, 1 << 27, 1 << 16  # bytes
+_LONGEST_NAME, _LONGEST_HEADER = 1 << 10, 1 << 27  # bytes
 _LARGEST = 1 << 22  # of a dimension
 _MOST_DIMENSIONS = 4
 _STRING, _ARRAY = 8, 9
@@ -30,6 +36,7 @@ _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<
 _PIECE = re.compile(r"(.{1,200})-\d{5}-of-(\d{5})\.gguf")
 _CHUNK = 1 << 20
 _AGAIN = "Download the file again."
+_CPU_SECONDS = 30
 
 Scalar = str | int | float | bool
 
@@ -59,6 +66,9 @@ class GgufHeader:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(path.stat().st_size for path in self.files)
+
+
+_HEADER = TypeAdapter(GgufHeader)
 
 
 def gguf_files(path: Path) -> tuple[Path, ...]:
@@ -101,19 +111,41 @@ def _pieces(path: Path) -> tuple[Path, ...]:
 
 
 def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
-    """Return the header of a model's files; headers are cached.
+    """Return the header of a model's files.
 
     Raises:
         Refused: If a file is missing, damaged, or of a kind that is not read.
     """
+    for path in files:
+        if not is_regular(path):
+            raise Refused(f"{path.name} is missing", where, "Put all pieces of the model into one folder.")
+    return _of_identity(files, where, tuple(map(file_identity, files)))
+
+
+@once(64)
+def _of_identity(files: tuple[Path, ...], where: str, _identities: tuple[object, ...]) -> GgufHeader:
+    request = json.dumps([where, *map(str, files)]).encode()
+    try:
+        answer = answer_of("sarqc.models.gguf_header:header", request, cpu_seconds=_CPU_SECONDS)
+    except Exhausted:
+        raise Refused(f"the header takes more than {_CPU_SECONDS} s, or fails", where, _AGAIN) from None
+    return _HEADER.validate_json(answer)
+
+
+def header(request: bytes) -> bytes:
+    """Return the header of the files of a request as JSON; raises the errors of ``read_header``, which asks for it."""
+    where, *names = json.loads(request)
+    return _HEADER.dump_json(_joined(tuple(map(Path, names)), where))
+
+
+def _joined(files: tuple[Path, ...], where: str) -> GgufHeader:
     pieces: list[GgufHeader] = []
     tensors: dict[str, GgufTensor] = {}
     digest = hashlib.sha256()
     for number, path in enumerate(files):
-        if not is_regular(path):
-            raise Refused(f"{path.name} is missing", where, "Put all pieces of the model into one folder.")
         try:
-            piece = _read(path, where, file_identity(path))
+            with path.open("rb") as file:
+                piece = _Reading(file, path, where).header()
         except (OSError, struct.error) as error:
             reason = error.strerror if isinstance(error, OSError) else "it ends within its header"
             raise Refused(f"{path.name} is damaged: {reason}", where, _AGAIN) from None
@@ -126,12 +158,6 @@ def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
         pieces.append(piece)
         tensors |= piece.tensors
     return replace(pieces[0], files=files, tensors=tensors, identity=digest.hexdigest())
-
-
-@lru_cache(maxsize=64)
-def _read(path: Path, where: str, identity: tuple[object, ...]) -> GgufHeader:
-    with path.open("rb") as file:
-        return _Reading(file, path, where).header()
 
 
 class _Reading:
@@ -161,8 +187,7 @@ class _Reading:
             if kind == _ARRAY:
                 lengths[key] = self._pass_list(key)
             else:
-                is_text, name = kind == _STRING, repr(shortened(key))
-                fields[key] = self._string(_LONGEST_TEXT, name) if is_text else self._number(self._format(kind, key))
+                fields[key] = self._text(key) if kind == _STRING else self._finite(kind, key)
         found = list(self._tensors(n_tensors))
         alignment = fields.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
@@ -220,6 +245,21 @@ class _Reading:
         if kind not in _NUMBERS:
             raise self._damaged(f"{shortened(key)!r} is of type {kind}, which is not known here")
         return _NUMBERS[kind]
+
+    def _finite(self, kind: int, key: str) -> int:
+        value = self._number(self._format(kind, key))
+        if not math.isfinite(value):
+            raise self._damaged(f"{shortened(key)!r} is {value}")
+        return value
+
+    def _text(self, key: str) -> str:
+        """A text, or the beginning of a long one, which is of no use here."""
+        length = self._number("<Q")
+        self._file.seek(-struct.calcsize("<Q"), os.SEEK_CUR)
+        if length <= _LONGEST_NAME:
+            return self._string(what=repr(shortened(key)))
+        self._pass(struct.calcsize("<Q") + length)
+        return ""
 
     def _string(self, most: int = _LONGEST_NAME, what: str = "a name") -> str:
         length = self._number("<Q")

@@ -9,7 +9,6 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
+from sarqc.files.once import once
 from sarqc.models.checkpoint import FLOATS, Checkpoint, check_config
 from sarqc.models.gguf_header import GgufHeader, GgufTensor, read_header
 from sarqc.models.origin import Origin
@@ -85,10 +85,11 @@ def gguf_model(files: tuple[Path, ...], where: str) -> GgufModel:
     Raises:
         Refused: If the files are damaged, or of a model that is not read.
     """
-    return _of_identity(files, where, read_header(files, where).identity)
+    header = read_header(files, where)
+    return _of_identity(files, where, header.identity)
 
 
-@lru_cache(maxsize=16)
+@once(64)
 def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufModel:
     header = read_header(files, where)
     config = _config(header, where)

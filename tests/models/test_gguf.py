@@ -21,7 +21,7 @@ from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import NoRoom, Refused
 from sarqc.events import Finished, Stage
-from sarqc.models import catalogue, gguf_unpacking
+from sarqc.models import catalogue, gguf_header, gguf_unpacking
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
 from sarqc.models.gguf_header import GgufHeader, gguf_files, read_header
 from sarqc.models.gguf_model import gguf_model
@@ -35,6 +35,18 @@ from tests.models.gguf_files import write_gguf
 
 TINY = SITE / "assets" / "models" / "tiny-llama"
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "layer_types": None}
+
+
+@pytest.fixture
+def own_process() -> None:
+    """Headers are read in a process of their own, as in the app."""
+
+
+@pytest.fixture(autouse=True)
+def this_process(request, monkeypatch):
+    """Headers are read here, since many are."""
+    if "own_process" not in request.fixturenames:
+        monkeypatch.setattr(gguf_header, "answer_of", lambda _, request, **__: gguf_header.header(request))
 
 
 @pytest.fixture(scope="module")
@@ -298,6 +310,31 @@ def test_claims_of_a_file_take_no_memory(llama_gguf, tmp_path):
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 100 << 20
+
+
+@pytest.mark.usefixtures("own_process")
+def test_gigabytes_of_texts_take_no_memory(llama_gguf, tmp_path):
+    """A refusal is remembered until the file changes."""
+    content, path = llama_gguf.read_bytes(), tmp_path / "model.gguf"
+    text = struct.pack("<IQ", 8, 1 << 20) + bytes(1 << 20)
+    texts = b"".join(struct.pack("<Q", 5) + b"k%04d" % number + text for number in range(200))
+    count = struct.unpack_from("<Q", content, 16)[0] + 200
+    path.write_bytes(content[:16] + struct.pack("<Q", count) + texts + content[24:])
+    tracemalloc.start()
+    for _ in range(2):
+        with pytest.raises(Refused, match="ends within its header"):
+            gguf_model((path,), "hostile")
+    assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    tracemalloc.stop()
+
+
+def test_experts_by_the_million_are_refused():
+    config = {
+        "model_type": "mixtral", "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4,
+        "num_key_value_heads": 4, "vocab_size": 64, "num_hidden_layers": 1024, "num_local_experts": 1024,
+    }  # fmt: skip
+    with pytest.raises(Refused, match="1,048,576 experts in all its blocks"):
+        promised_checkpoint("somebody/model", config)
 
 
 def test_pickles_and_others_in_disguise_are_no_models(tmp_path):
