@@ -29,6 +29,7 @@ _MOST = {
     ("position", "max", "length", "window"): 1 << 31,
 }
 _MOST_OTHER = 1 << 24
+_MOST_TEXT = 1 << 18  # characters of a configuration
 _OTHER = "Use another model."
 _REPAIR = "Repair it, or download it again."
 _NOT_ASKED = ("transformers_version", "_name_or_path", "architectures")  # without effect on the model
@@ -41,8 +42,10 @@ def decoder_of(config: dict[str, Any], where: str) -> Decoder:
         Refused: If transformers has no such decoder, or if its blocks can't be run one by one.
     """
     _check_size(config, "", where)
+    if len(asked := _asked(config)) > _MOST_TEXT:
+        raise Refused(f"config.json has {len(asked):,} characters", where, _REPAIR)
     try:
-        return _derived(_asked(config))
+        return _derived(asked)
     except Refused as refusal:
         raise Refused(refusal.what, where, refusal.remedy) from None
 
