@@ -23,6 +23,7 @@ GIB = 1 << 30
 REFUSED = 3  # exit code
 WAITS = 10  # times its limit of processor time that a process may take on a host that is busy
 _SHARE = 4  # of the free memory, one in so many bytes
+_NICENESS = 5  # pages and other plans come first
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _KEPT_NAMES = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 
@@ -76,6 +77,7 @@ def main(function: str, cpu_seconds: str, memory: str) -> None:
     """Answer one request within limits of seconds and bytes, and end with the process that asked."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.nice(_NICENESS)
     # Bytes that can be written to, and not all addresses: libraries of GPUs map gigabytes that nobody touches.
     resource.setrlimit(resource.RLIMIT_DATA, (int(memory),) * 2)
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds),) * 2)
