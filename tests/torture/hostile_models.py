@@ -29,7 +29,10 @@ NEIGHBOUR = {"model": "tiny-llama", "calibration": "tiny-llama-calibration", "sa
 TENFOLD = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
 REGEX = {"type": "Split", "pattern": {"Regex": "(a|aa)+$|([a-z ]+)+[0-9]"}, "behavior": "Removed", "invert": False}
 TOKENIZERS: dict[str, dict[str, Any]] = {
-    **{f"{n} tenfold replacements": {"normalizer": {"type": "Sequence", "normalizers": [TENFOLD] * n}} for n in (4, 5, 9)},
+    **{
+        f"{n} tenfold replacements": {"normalizer": {"type": "Sequence", "normalizers": [TENFOLD] * n}}
+        for n in (4, 5, 9)
+    },
     "prepended": {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "a" * 10**6}] * 9}},
     "replaced by a million": {"normalizer": {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 10**6}},
     "nothing replaced": {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "a"}},
