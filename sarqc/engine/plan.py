@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
+from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, lines_in, text_of
 from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
@@ -88,6 +88,8 @@ class Plan(BaseModel):
     disk_bytes: int | None = None  # that a run writes to the state folder
     streamed: bool = False  # the weights of a block are on the device only while it is used
     calibration_tokens: int
+    calibration_text: str = ""  # number of all its tokens, and of its rows
+    test_text: str = ""
     begin: str = ""  # special tokens that each sequence and test window begins with
     test_tokens: int | None = None
     minutes: float | None = None
@@ -263,10 +265,13 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     phases = costs.phases(work, rates_of_device(settings)[0])
     warnings = (
         *_of_another_model(calibration, test, checkpoint.name),
-        *_of_one_text(sequences, beginning),
+        *_of_one_text(sequences, calibration, beginning),
         *_of_first_tokens(recipe, whole_test),
     )
-    update = {"warnings": (*warnings, *shown.warnings), "begin": calibration.begin.text}
+    update = {
+        "warnings": (*warnings, *shown.warnings), "begin": calibration.begin.text,
+        "calibration_text": _size_of(calibration), "test_text": "" if whole_test is None else _size_of(whole_test),
+    }  # fmt: skip
     shown = shown.model_copy(update=update)
     return Prepared(
         recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown,
@@ -344,7 +349,12 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     return test
 
 
-def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
+def _size_of(text: Text) -> str:
+    rows = "" if text.rows is None else f" in {text.rows:,} rows"
+    return f"{len(text.ids):,}{rows}"
+
+
+def _of_one_text(sequences: Sequences, calibration: Text, test: Text | None) -> Iterator[str]:
     if test is None:
         return
     if test.part:
@@ -356,6 +366,11 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
         yield (
             f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
             "better there than on text that calibration has not seen"
+        )
+    elif (both := lines_in(test, calibration))[0]:
+        yield (
+            f"{both[0]:,} of the {both[1]:,} longer lines of the test text ({percent(both[0] / both[1])}) are in the "
+            "calibration text too: perplexity is better there than on text that calibration has not seen"
         )
 
 

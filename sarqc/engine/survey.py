@@ -7,7 +7,6 @@ candidates are solved in batches. ``inputs_from: quantized`` does for each point
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -721,8 +720,8 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     begin = {"begin": test.begin.text or "none"} if test.begin or survey.begin == "none" else {}
 
     def asked(name: str, corpus: str) -> dict[str, str]:
-        """A text by the name that a recipe gives it, where that is not what it is called; no path of this host."""
-        return {"corpus": corpus} if name == corpus or os.sep in name else {"corpus": corpus, "text": name}
+        """A text by the name that a recipe gives it, where that is not what it is called."""
+        return {"corpus": corpus} if name == corpus else {"corpus": corpus, "text": name}
 
     return {
         "calibration": {
