@@ -12,15 +12,15 @@ import secrets
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import tokenizers
 
-from sarqc.calibration.text_files import LINES, READERS, Documents, read_plain, read_rows
+from sarqc.calibration.text_files import LINES, READERS, TextDocuments, read_plain, read_rows
 from sarqc.calibration.uploaded_texts import UPLOAD_ENDINGS, UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
@@ -132,7 +132,6 @@ class Text:
         first: Number of tokens that were taken, from the beginning of the corpus; None for all.
         rows: Number of rows of its file; None for a plain text.
         starts: Places of ``ids`` at which its documents begin, where each was tokenised by itself.
-        lines: Hashes of its lines; those of a few characters may be in any text and are left out.
     """
 
     corpus: str
@@ -143,7 +142,6 @@ class Text:
     first: int | None = None
     rows: int | None = None
     starts: tuple[int, ...] = (0,)
-    lines: np.ndarray = field(default_factory=partial(np.empty, 0, np.int64))
 
     def behind(self, own: Beginning, begin: Beginning) -> Text:
         """Return the text for sequences with a beginning, which its documents themselves have no more.
@@ -217,15 +215,26 @@ def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
     )
 
 
-def found_in(sequences: np.ndarray, text: Text) -> int:
-    """Return the number of sequences (N, length) that occur in a text, apart from what they begin with."""
-    tokens = text.ids.astype(np.int32).tobytes()
-    return sum(row.tobytes() in tokens for row in sequences[:, len(text.begin) :].astype(np.int32))
+NOT_BY_CHANCE = 0.01  # share of a text from which on that another one has it is worth a word
 
 
-def lines_in(text: Text, other: Text) -> tuple[int, int]:
-    """Return how many lines of a text are in another one too, and how many it has."""
-    return int(np.isin(text.lines, other.lines).sum()), len(text.lines)
+def in_common(sequences: np.ndarray, text: Text) -> tuple[float, float]:
+    """Return the share of sequences (N, length) that is in a text, and the share of the text that is in them.
+
+    Runs of tokens are compared, without those that sequences begin with. Other texts have hardly any in common.
+    """
+    own, other = _runs(sequences[:, len(text.begin) :]).ravel(), _runs(text.ids)
+    if not own.size or not other.size:
+        return 0.0, 0.0
+    return float(np.isin(own, other).mean()), float(np.isin(other, own).mean())
+
+
+def _runs(ids: np.ndarray) -> np.ndarray:
+    """Hashes of all runs of 16 tokens (..., T - 15)."""
+    hashes, base = ids.astype(np.uint64), 0x9E3779B97F4A7C15
+    for width in (1, 2, 4, 8):
+        hashes = hashes[..., :-width] * np.uint64(pow(base, width, 1 << 64)) + hashes[..., width:]
+    return hashes
 
 
 @dataclass(frozen=True)
@@ -273,7 +282,6 @@ def text_of(
 
 
 _one_at_a_time = threading.Lock()
-_LINE_FROM = 20  # characters
 _KEPT_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
 
 
@@ -290,12 +298,10 @@ def _tokenised(
     else:
         ids, starts = _kept(text, folder, model, vocabulary, artefacts), (0,)
     ids.flags.writeable = False  # shared by the cache
-    lines = (line.strip() for line in text.split("\n"))
-    hashes = np.fromiter((hash(line) for line in lines if len(line) >= _LINE_FROM), dtype=np.int64)
-    return Text(corpus, ids, rows=documents.rows, starts=starts, lines=hashes)
+    return Text(corpus, ids, rows=documents.rows, starts=starts)
 
 
-def _encoded(documents: Documents, folder: Path, model: str, vocabulary: int) -> tuple[np.ndarray, tuple[int, ...]]:
+def _encoded(documents: TextDocuments, folder: Path, model: str, vocabulary: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """Tokens, and the places at which documents begin that are tokenised by themselves."""
     if documents.are_chats:
         return chat_ids(documents.text, folder, model, vocabulary)
@@ -334,8 +340,8 @@ def read_corpus(name: str, settings: Settings) -> str:
 def described(name: str, settings: Settings) -> str:
     """Return the name as a protocol states it; raises the errors of ``text_of``.
 
-    For a file of rows it includes their number and what joins them, for a corpus of the Hub as well. “partial” is among the words if a
-    mirror holds only the beginning of a split.
+    For a file of rows and a corpus of the Hub it includes their number and what joins them. “partial” is among the
+    words if a mirror holds only the beginning of a split.
     """
     return _read(_source(name, settings, download=True))[1]
 
@@ -386,7 +392,7 @@ def _place(name: str) -> str:
     return f"text {shortened(name)}"
 
 
-def _read(source: _Source) -> tuple[Documents, str]:
+def _read(source: _Source) -> tuple[TextDocuments, str]:
     """The documents, and the name as a protocol states it."""
     corpus, where, joined_by = source.corpus, _place(source.name), JOINED_BY
     if corpus is not None:
@@ -397,7 +403,7 @@ def _read(source: _Source) -> tuple[Documents, str]:
     elif source.path.suffix.lower() in READERS:
         documents = read_rows(source.path, where, column=source.column, limit=source.most, joined_by=joined_by)
     else:
-        documents = Documents(read_plain(source.path, where))
+        documents = TextDocuments(read_plain(source.path, where))
     if not documents.text.strip():
         raise Refused("the text is empty", where, "Give a file with text in it.")
     if documents.rows is None:

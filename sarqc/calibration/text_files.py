@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from sarqc.errors import Refused, TooLarge
+from sarqc.errors import Refused
 from sarqc.files.limited import GIB, Exhausted, answer_of
 from sarqc.files.names import shortened
 
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Documents:
+class TextDocuments:
     """The documents of a text.
 
     Attributes:
@@ -88,7 +88,7 @@ def read_rows(
     most: int | None = None,
     limit: int = sys.maxsize,
     joined_by: str,
-) -> Documents:
+) -> TextDocuments:
     """Return the documents of a file of rows.
 
     Args:
@@ -101,8 +101,7 @@ def read_rows(
         joined_by: Characters between the texts of two rows.
 
     Raises:
-        Refused: If the file is damaged, or without one column of text.
-        TooLarge: Above the limit.
+        Refused: If the file is damaged, without one column of text, or above the limit.
     """
     return _answer(path, ending or path.suffix, where, column=column, most=most, limit=limit, joined_by=joined_by)
 
@@ -112,7 +111,7 @@ def as_json_lines(path: Path, ending: str, where: str, *, column: str, limit: in
     return _answer(path, ending, where, column=column, most=None, limit=limit, joined_by=None).text.encode()
 
 
-def _answer(path: Path, ending: str, where: str, **asked: Any) -> Documents:
+def _answer(path: Path, ending: str, where: str, **asked: Any) -> TextDocuments:
     request = {"path": str(path), "ending": ending.lower(), "where": where, **asked}
     function = f"{__name__}:answer"
     try:
@@ -121,7 +120,7 @@ def _answer(path: Path, ending: str, where: str, **asked: Any) -> Documents:
         what = f"the text can't be read within {_CPU_SECONDS} s and {_MEMORY / GIB:g} GiB: {error.what}"
         raise Refused(what, where, "Give a part of it, or plain text.") from None
     head, _, text = answer.partition(b"\n")
-    return Documents(text.decode(), **json.loads(head))
+    return TextDocuments(text.decode(), **json.loads(head))
 
 
 def answer(request: bytes) -> bytes:
@@ -144,7 +143,7 @@ def answer(request: bytes) -> bytes:
         text = asked["joined_by"].join(documents)
     content = text.encode()
     if len(content) > asked["limit"]:
-        raise TooLarge(
+        raise Refused(
             f"its rows have {len(content) / 2**20:,.1f} MiB of text, and {asked['limit'] / 2**20:g} are the most",
             where, "Give fewer rows, or raise SARQC_TEXT_MIB.",
         )  # fmt: skip

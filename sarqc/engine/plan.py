@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, lines_in, text_of
+from sarqc.calibration.corpora import (
+    NOT_BY_CHANCE,
+    Sequences,
+    Text,
+    apart,
+    check_corpus,
+    draw_sequences,
+    in_common,
+    text_of,
+)
 from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
@@ -265,7 +274,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     phases = costs.phases(work, rates_of_device(settings)[0])
     warnings = (
         *_of_another_model(calibration, test, checkpoint.name),
-        *_of_one_text(sequences, calibration, beginning),
+        *_of_one_text(sequences, beginning),
         *_of_first_tokens(recipe, whole_test),
     )
     update = {
@@ -354,7 +363,7 @@ def _size_of(text: Text) -> str:
     return f"{len(text.ids):,}{rows}"
 
 
-def _of_one_text(sequences: Sequences, calibration: Text, test: Text | None) -> Iterator[str]:
+def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
     if test is None:
         return
     if test.part:
@@ -362,15 +371,10 @@ def _of_one_text(sequences: Sequences, calibration: Text, test: Text | None) -> 
             "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
             "measured on its second half"
         )
-    elif known := found_in(sequences.calibration, test):
+    elif max(shares := in_common(sequences.calibration, test)) >= NOT_BY_CHANCE:
         yield (
-            f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
-            "better there than on text that calibration has not seen"
-        )
-    elif (both := lines_in(test, calibration))[0]:
-        yield (
-            f"{both[0]:,} of the {both[1]:,} longer lines of the test text ({percent(both[0] / both[1])}) are in the "
-            "calibration text too: perplexity is better there than on text that calibration has not seen"
+            f"{percent(shares[0])} of the calibration sequences are in the test text too, and {percent(shares[1])} of "
+            "that in them: perplexity is better there than on text that calibration has not seen"
         )
 
 

@@ -54,7 +54,7 @@ def chat_ids(chats: str, folder: Path, where: str, vocabulary: int) -> tuple[np.
 
 def answer(request: bytes) -> bytes:
     """Answer a request of ``chat_ids``: int32 tokens, with −1 before those of each chat."""
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
     from transformers.utils import chat_template_utils
 
     class Datetime(datetime.datetime):
@@ -65,8 +65,9 @@ def answer(request: bytes) -> bytes:
     vars(chat_template_utils)["datetime"] = Datetime
     asked = json.loads(request)
     folder, where = Path(asked["folder"]), asked["where"]
+    kind: Any = PreTrainedTokenizerFast if (folder / FAST).exists() else AutoTokenizer  # which takes seconds longer
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # its vocabulary is the library's to judge
         what = f"its tokenizer can't be read: {type(error).__name__}"
         raise Refused(what, where, "Download the checkpoint again.") from None

@@ -12,12 +12,15 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
+from transformers.utils import chat_template_utils
 
 from sarqc.calibration import text_files
-from sarqc.calibration.corpora import Text, declared_files, described, draw_sequences, lines_in, read_corpus, text_of
-from sarqc.engine.plan import plan
-from sarqc.errors import Refused, TooLarge
+from sarqc.calibration.corpora import Text, declared_files, described, draw_sequences, read_corpus, text_of
+from sarqc.engine.plan import plan, prepare
+from sarqc.errors import Refused
+from sarqc.models import chats
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -59,18 +62,32 @@ WRITERS: dict[str, Callable[[Path, list[Any]], object]] = {
 
 
 @pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and chats are read without another process, which takes seconds for each file."""
+    monkeypatch.setattr(chat_template_utils, "datetime", chat_template_utils.datetime)  # as it is afterwards
+    for module in (text_files, chats):
+        answer = module.answer
+        monkeypatch.setattr(module, "answer_of", lambda _, request, answer=answer, **limits: answer(request))
+
+
+@pytest.fixture
 def checkpoint(tiny_llama: Path) -> Checkpoint:
     return read_checkpoint(tiny_llama, "tiny-llama")
 
 
 @pytest.fixture
 def chatting(tiny_llama: Path, tmp_path: Path) -> Checkpoint:
-    """A model with a chat template."""
+    """A model with a chat template, whose tokenizer puts a begin token before every text."""
     folder = shutil.copytree(tiny_llama, tmp_path / "chatting")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    begin = ("<s>", tokenizer.token_to_id("<s>"))
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[begin])
+    tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     return read_checkpoint(folder, "chatting")
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("ending", WRITERS)
 @pytest.mark.parametrize("name", ["text", "content"])
 def test_rows_have_the_tokens_of_their_texts(
@@ -85,6 +102,7 @@ def test_rows_have_the_tokens_of_their_texts(
     assert text_of(f"{path}#{name}", checkpoint, settings).ids.tolist() == expected
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_other_shapes_of_the_same_rows(settings: Settings, tmp_path: Path) -> None:
     expected = "\n\n".join(TEXTS)
     for file, content in {
@@ -97,6 +115,7 @@ def test_other_shapes_of_the_same_rows(settings: Settings, tmp_path: Path) -> No
         assert read_corpus(str(tmp_path / file), settings) == expected, file
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_several_columns_of_text(settings: Settings, tmp_path: Path) -> None:
     for ending, write in WRITERS.items():
         path = tmp_path / f"rows{ending}"
@@ -108,13 +127,18 @@ def test_several_columns_of_text(settings: Settings, tmp_path: Path) -> None:
             read_corpus(f"{path}#words", settings)
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".json", ".parquet"])
-@pytest.mark.parametrize(("column", "chats"), [("messages", CHATS), ("conversations", SHARE_GPT)])
+@pytest.mark.parametrize(
+    ("ending", "column", "given"),
+    [(".jsonl", "messages", CHATS), (".json", "messages", CHATS), (".parquet", "conversations", SHARE_GPT)],
+)
 def test_chats_have_the_tokens_of_the_chat_template(
-    settings: Settings, chatting: Checkpoint, tmp_path: Path, ending: str, column: str, chats: list[Any]
-) -> None:
+    settings: Settings, chatting: Checkpoint, tmp_path: Path, request: pytest.FixtureRequest, ending: str, column: str,
+    given: list[Any],
+) -> None:  # fmt: skip
+    if ending != ".jsonl":
+        request.getfixturevalue("in_this_process")
     path = tmp_path / f"chats{ending}"
-    WRITERS[ending](path, [{"prompt": "unread", column: chat} for chat in chats])
+    WRITERS[ending](path, [{"prompt": "unread", column: chat} for chat in given])
     own = PreTrainedTokenizerFast(
         tokenizer_file=str(chatting.folder / "tokenizer.json"), bos_token="<s>", eos_token="</s>",
         chat_template=TEMPLATE.replace("{{ strftime_now('%Y-%m-%d') }}", "2024-07-26"),
@@ -122,13 +146,14 @@ def test_chats_have_the_tokens_of_the_chat_template(
     each = [own.apply_chat_template(chat, tokenize=True, return_dict=False) for chat in CHATS]
     assert all(ids[0] == own.bos_token_id for ids in each)
     text = text_of(str(path), chatting, settings)
-    assert text.ids.tolist() == sum(each, [])
+    assert text.ids.tolist() == [token for ids in each for token in ids]
     assert (text.rows, text.corpus) == (2, f"{path}, 2 chats, written by the chat template")
     begun = text_of(str(path), chatting, settings, begin="auto")
     assert begun.begin.ids == (own.bos_token_id,)
-    assert begun.ids.tolist() == sum((ids[1:] for ids in each), [])  # each sequence begins with it instead
+    assert begun.ids.tolist() == [token for ids in each for token in ids[1:]]  # each sequence begins with it instead
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_contents_in_parts_and_tools(settings: Settings, tmp_path: Path) -> None:
     parts = [{"type": "text", "text": "Who is "}, {"type": "text", "text": "there?"}]
     calls = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "look"}}]}
@@ -150,19 +175,25 @@ def test_contents_in_parts_and_tools(settings: Settings, tmp_path: Path) -> None
         (None, "no chat template"),
         ("{{ raise_exception('Roles must alternate') }}", "chat 1: Roles must alternate"),
         ("{{ ''.__class__.__mro__ }}", "can't write chat 1"),
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "the chat template"),
     ],
 )
+@pytest.mark.usefixtures("in_this_process")
 def test_a_template_that_can_not_write(
-    settings: Settings, chatting: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: str | None,
-    words: str,
-) -> None:  # fmt: skip
-    monkeypatch.setattr("sarqc.models.chats._CPU_SECONDS", 12)
+    settings: Settings, chatting: Checkpoint, tmp_path: Path, template: str | None, words: str
+) -> None:
     path = chatting.folder / "chat_template.jinja"
     path.unlink() if template is None else path.write_text(template)
     lines(tmp_path / "chats.jsonl", [{"messages": CHATS[0]}])
     with pytest.raises(Refused, match=words):
         text_of(str(tmp_path / "chats.jsonl"), chatting, settings)
+
+
+def test_a_template_without_an_end(chatting: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chats, "_CPU_SECONDS", 12)
+    loops = "{% for a in range(99999) %}" * 2 + "{% endfor %}" * 2
+    (chatting.folder / "chat_template.jinja").write_text(loops)
+    with pytest.raises(Refused, match="the chat template takes more than 12 s"):
+        chats.chat_ids(json.dumps({"messages": CHATS[0]}), chatting.folder, "chatting", 4096)
 
 
 BAD_ROWS = {
@@ -200,6 +231,7 @@ BAD_ROWS = {
 }
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_rows(settings: Settings, checkpoint: Checkpoint, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(BAD_ROWS[name])
@@ -210,6 +242,7 @@ def test_bad_rows(settings: Settings, checkpoint: Checkpoint, tmp_path: Path, na
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_long_fields_are_read_and_bombs_are_not(settings: Settings, tmp_path: Path) -> None:
     long = "a b " * (5 << 18)
     for ending, write in WRITERS.items():
@@ -218,7 +251,7 @@ def test_long_fields_are_read_and_bombs_are_not(settings: Settings, tmp_path: Pa
     bomb, small = tmp_path / "bomb.parquet", settings.model_copy(update={"text_mib": 1})
     parquet.write_table(pyarrow.table({"text": ["a" * 1000] * 20_000}), bomb)
     assert bomb.stat().st_size < 2**20
-    with pytest.raises(TooLarge, match="SARQC_TEXT_MIB"):
+    with pytest.raises(Refused, match="SARQC_TEXT_MIB"):
         read_corpus(str(bomb), small)
 
 
@@ -243,6 +276,7 @@ def test_brackets_do_not_make_json(settings: Settings, tmp_path: Path, text: str
     assert read_corpus(str(tmp_path / "text.txt"), settings) == text
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_declared_files_of_rows(settings: Settings, tmp_path: Path) -> None:
     lines(tmp_path / "rows.jsonl", [{"a": "x", "b": "y"}])
     (tmp_path / "other.bin").write_bytes(b"a")
@@ -252,20 +286,30 @@ def test_declared_files_of_rows(settings: Settings, tmp_path: Path) -> None:
     assert described("rows.jsonl#b", here) == 'rows.jsonl#b, 1 rows, joined by "\\n\\n"'
 
 
-def test_lines_of_the_test_text_that_calibration_has(settings: Settings, tmp_path: Path) -> None:
-    def numbered(numbers: range) -> str:
-        return "\n".join(f"This is line number {number} of a text.\n}}" for number in numbers)
-
-    recipe = {"model": "tiny-llama", "samples": 2, "length": 32, "group_size": 32}
+def test_a_test_text_that_was_calibrated_on(settings: Settings, checkpoint: Checkpoint, tmp_path: Path) -> None:
+    """The lines of both in another order, as in rows that were shuffled and parted carelessly."""
+    own = (checkpoint.folder / "calibration.txt").read_text(encoding="utf-8").split("\n")[:60]
+    other = (checkpoint.folder / "test.txt").read_text(encoding="utf-8").split("\n")[:60]
     names = [str(tmp_path / f"{name}.txt") for name in ("calibration", "test", "unseen")]
-    for name, numbers in zip(names, (range(100), range(150, 49, -1), range(200, 300)), strict=True):
-        Path(name).write_text(numbered(numbers))
-    shown = plan(Recipe.parse(recipe | {"calibration": names[0], "test": names[1]}), settings)
-    assert any("50 of the 101 longer lines of the test text (49.5%)" in words for words in shown.warnings)
-    unseen = plan(Recipe.parse(recipe | {"calibration": names[0], "test": names[2]}), settings)
-    assert not any("longer lines" in words for words in unseen.warnings)
+    for name, part in zip(names, (own, [*other[:30], *own[:30][::-1]], other), strict=True):
+        Path(name).write_text("\n".join(part), encoding="utf-8")
+    recipe = {"model": "tiny-llama", "samples": 16, "length": 32, "group_size": 32, "calibration": names[0]}
+    prepared = prepare(Recipe.parse(recipe | {"test": names[1]}), settings)
+    seqs, test = prepared.sequences.calibration.tolist(), prepared.test.ids.tolist()
+    runs = [[tuple(ids[i : i + 16]) for i in range(len(ids) - 15)] for ids in seqs]
+    tests = [tuple(test[i : i + 16]) for i in range(len(test) - 15)]
+    of_sequences = np.mean([run in {*tests} for each in runs for run in each])
+    of_test = np.mean([any(run in each for each in runs) for run in tests])
+    assert of_test > 0.05
+    words = (
+        f"{of_sequences:.1%} of the calibration sequences are in the test text too, and {of_test:.1%} of that in them"
+    )
+    assert any(words in warning for warning in prepared.shown.warnings)
+    unseen = plan(Recipe.parse(recipe | {"test": names[2]}), settings)
+    assert not any("in the test text too" in warning for warning in unseen.warnings)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_plan_counts_rows_and_tokens(settings: Settings, checkpoint: Checkpoint, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     lines(path, [{"text": f"Line {number} of the rows of this text."} for number in range(1200)])
@@ -286,9 +330,3 @@ def test_the_remedy_for_a_short_text_helps() -> None:
     with pytest.raises(Refused, match=r"Use a longer text: each sequence takes 10 tokens\.") as refused:
         draw_sequences(text, samples=32, length=10, **wanted)
     assert refused.value.fixes == ()
-
-
-def test_lines_are_counted_without_short_ones() -> None:
-    text, other = Text("a", np.arange(3), lines=np.array([1, 2, 3])), Text("b", np.arange(3), lines=np.array([3, 9]))
-    assert lines_in(text, other) == (1, 3)
-    assert lines_in(Text("c", np.arange(3)), other) == (0, 0)
