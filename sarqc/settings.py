@@ -87,7 +87,7 @@ class Settings(BaseSettings):
         description="Folders whose sub-folders and GGUF files are offered as local models, separated by ':'.",
     )
     text_dirs: str = Field(
-        "", description="Folders whose files are texts, separated by ':': .txt, .jsonl, .json, .csv, .tsv, .parquet."
+        "", description="Folders whose files of text or rows are offered as texts, separated by ':'."
     )
     hub_models: str = Field(
         "",
