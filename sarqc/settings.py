@@ -86,7 +86,9 @@ class Settings(BaseSettings):
         "",
         description="Folders whose sub-folders and GGUF files are offered as local models, separated by ':'.",
     )
-    text_dirs: str = Field("", description="Folders whose .txt files are offered as texts, separated by ':'.")
+    text_dirs: str = Field(
+        "", description="Folders whose files of text or rows are offered as texts, separated by ':'."
+    )
     hub_models: str = Field(
         "",
         description="Where SARQC_ACCESS is not private: models of the Hub that may be asked for, as owner/name@commit, "

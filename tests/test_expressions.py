@@ -96,6 +96,9 @@ ALLOWED = {
         "in a worker, and GGUF files have no expressions: those of the library are taken",
     ("sarqc/models/loading.py",
      "AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)"): "in a worker",
+    ("sarqc/models/chats.py",
+     "tokenizer.apply_chat_template(chat['messages'], tools=chat.get('tools'), tokenize=False)"):
+        "in transformers' sandbox, in a process of its own, with limits",
 }  # fmt: skip
 
 

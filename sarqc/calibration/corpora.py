@@ -9,8 +9,8 @@ import hashlib
 import json
 import os
 import secrets
+import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,17 +20,21 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
-from sarqc.calibration.uploaded_texts import UPLOADED, text_path
+from sarqc.calibration.text_files import LINES, READERS, TextDocuments, read_plain, read_rows
+from sarqc.calibration.uploaded_texts import UPLOAD_ENDINGS, UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
 from sarqc.models.architecture import Frozen
 from sarqc.models.catalogue import embedded_models
+from sarqc.models.chats import chat_ids
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
 from sarqc.models.tokenizer_files import FAST, NOTHING, Beginning, beginning_of, encode, tokenizer_identity
 from sarqc.settings import Settings
+
+JOINED_BY = "\n\n"  # between the texts of rows
 
 
 class CorpusEntry(Frozen):
@@ -54,7 +58,7 @@ class HubCorpus:
     split: str
     role: str
     documents: int | None = None  # number of documents from the beginning, streamed; None: all of a small dataset
-    joined_by: str = "\n\n"
+    joined_by: str = JOINED_BY
 
     @property
     def folder(self) -> Path:
@@ -90,8 +94,9 @@ def declared_files(settings: Settings) -> dict[str, Path]:
     """Return the text files in the operator's declared folders (SARQC_TEXT_DIRS), by their names in recipes."""
     found: dict[str, Path] = {}
     for root in filter(None, map(path_of, filter(None, settings.text_dirs.split(":")))):
-        for path in sorted(root.glob("*.txt")):
-            if path.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
+        for path in sorted(root.glob("*.*")):
+            is_text = path.suffix in (".txt", *READERS)
+            if is_text and path.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
                 found.setdefault(path.name, path.resolve())
     return found
 
@@ -125,6 +130,8 @@ class Text:
         written_by: The other model that it was sampled from, if it was.
         begin: The tokens that every sequence of it begins with.
         first: Number of tokens that were taken, from the beginning of the corpus; None for all.
+        rows: Number of rows of its file; None for a plain text.
+        starts: Places of ``ids`` at which its documents begin, where each was tokenised by itself.
     """
 
     corpus: str
@@ -133,6 +140,22 @@ class Text:
     written_by: str = ""
     begin: Beginning = NOTHING
     first: int | None = None
+    rows: int | None = None
+    starts: tuple[int, ...] = (0,)
+
+    def behind(self, own: Beginning, begin: Beginning) -> Text:
+        """Return the text for sequences with a beginning, which its documents themselves have no more.
+
+        Args:
+            own: What the tokenizer put before a text.
+            begin: The tokens that each sequence is to begin with, and that a chat template may have written as well.
+        """
+        keeps = np.ones(len(self.ids), dtype=bool)
+        for start in self.starts:
+            for ids in {own.ids, begin.ids}:
+                if tuple(self.ids[start : start + len(ids)]) == ids:
+                    keeps[start : start + len(ids)] = False
+        return replace(self, ids=self.ids[keeps], begin=begin, starts=(0,))
 
     def limited(self, limit: int | None, *, is_asked: bool = False) -> Text:
         """Return the first tokens of the text.
@@ -192,10 +215,26 @@ def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
     )
 
 
-def found_in(sequences: np.ndarray, text: Text) -> int:
-    """Return the number of sequences (N, length) that occur in a text, apart from what they begin with."""
-    tokens = text.ids.astype(np.int32).tobytes()
-    return sum(row.tobytes() in tokens for row in sequences[:, len(text.begin) :].astype(np.int32))
+NOT_BY_CHANCE = 0.01  # share of a text from which on that another one has it is worth a word
+
+
+def in_common(sequences: np.ndarray, text: Text) -> tuple[float, float]:
+    """Return the share of sequences (N, length) that is in a text, and the share of the text that is in them.
+
+    Runs of tokens are compared, without those that sequences begin with. Other texts have hardly any in common.
+    """
+    own, other = _runs(sequences[:, len(text.begin) :]).ravel(), _runs(text.ids)
+    if not own.size or not other.size:
+        return 0.0, 0.0
+    return float(np.isin(own, other).mean()), float(np.isin(other, own).mean())
+
+
+def _runs(ids: np.ndarray) -> np.ndarray:
+    """Hashes of all runs of 16 tokens (..., T - 15)."""
+    hashes, base = ids.astype(np.uint64), 0x9E3779B97F4A7C15
+    for width in (1, 2, 4, 8):
+        hashes = hashes[..., :-width] * np.uint64(pow(base, width, 1 << 64)) + hashes[..., width:]
+    return hashes
 
 
 @dataclass(frozen=True)
@@ -206,6 +245,8 @@ class _Source:
     path: Path
     identity: tuple[object, ...]
     corpus: HubCorpus | None = None
+    column: str = ""
+    most: int = sys.maxsize  # bytes of a text that its rows may have
 
 
 def text_of(
@@ -237,7 +278,7 @@ def text_of(
     if begin == "none":
         return text
     first = beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
-    return replace(text, ids=text.ids[len(first) :], begin=first)
+    return text.behind(first, first)
 
 
 _one_at_a_time = threading.Lock()
@@ -248,12 +289,30 @@ _KEPT_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
 def _tokenised(
     source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path | str
 ) -> Text:
-    text, corpus = _read(source)
+    documents, corpus = _read(source)
+    text = documents.text
     # Other processes have no use for a small text's tokens, and somebody's own text is gone when it is deleted.
-    keeps = len(text) >= _KEPT_FROM and (folder / FAST).exists() and not UPLOADED.fullmatch(source.name)
-    ids = _kept(text, folder, model, vocabulary, artefacts) if keeps else encode(text, folder, model, vocabulary)
+    small = len(text) < _KEPT_FROM or not (folder / FAST).exists() or UPLOADED.fullmatch(source.name)
+    if small or documents.are_chats:
+        ids, starts = _encoded(documents, folder, model, vocabulary)
+    else:
+        ids, starts = _kept(text, folder, model, vocabulary, artefacts), (0,)
     ids.flags.writeable = False  # shared by the cache
-    return Text(corpus, ids)
+    return Text(corpus, ids, rows=documents.rows, starts=starts)
+
+
+def _encoded(documents: TextDocuments, folder: Path, model: str, vocabulary: int) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Tokens, and the places at which documents begin that are tokenised by themselves."""
+    if documents.are_chats:
+        return chat_ids(documents.text, folder, model, vocabulary)
+    return encode(documents.text, folder, model, vocabulary), (0,)
+
+
+def in_tokens_of(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
+    """Return the text of a name in the tokens of another folder for a model; raises the errors of ``text_of``."""
+    documents, corpus = _read(_source(name, settings, download=True))
+    ids, starts = _encoded(documents, folder, checkpoint.name, checkpoint.architecture.vocab_size)
+    return Text(corpus, ids, starts=starts)
 
 
 def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path | str) -> np.ndarray:
@@ -274,15 +333,15 @@ def check_corpus(name: str, settings: Settings) -> None:
 
 
 def read_corpus(name: str, settings: Settings) -> str:
-    """Return the text of a named corpus or of a UTF-8 file; raises the errors of ``text_of``."""
-    return _read(_source(name, settings, download=True))[0]
+    """Return the text of a named corpus or of a file; raises the errors of ``text_of``."""
+    return _read(_source(name, settings, download=True))[0].text
 
 
 def described(name: str, settings: Settings) -> str:
     """Return the name as a protocol states it; raises the errors of ``text_of``.
 
-    For a corpus of the Hub it includes the number of documents and their separator. “partial” is among the words if a
-    mirror holds only the beginning of a split.
+    For a file of rows and a corpus of the Hub it includes their number and what joins them. “partial” is among the
+    words if a mirror holds only the beginning of a split.
     """
     return _read(_source(name, settings, download=True))[1]
 
@@ -297,56 +356,67 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
         return _Source(name, path, file_identity(path), _HUB[name])
     if UPLOADED.fullmatch(name):
         # To a host of a cluster without the app's folders it came with the run, as a declared file.
-        path_here = path_of(str(text_path(name, settings))) or declared_files(settings).get(f"{name}.txt")
+        paths = (declared_files(settings).get(f"{name}{ending}") for ending in UPLOAD_ENDINGS)
+        path_here, column = path_of(str(text_path(name, settings))) or next(filter(None, paths), None), ""
     else:
-        path_here = declared_files(settings).get(name) or path_of(name)
+        file, column = parted(name, settings)
+        path_here = declared_files(settings).get(file) or path_of(file)
     if path_here is None:
         names = ", ".join(entry.name for entry in offered(settings))
         raise NotFound(f"no text “{shortened(name)}”", "text", f"Give the path of a text file or one of {names}.")
     if not is_regular(path_here):
         raise Refused("it is not a regular file", _place(name), "Give a UTF-8 text file.")
-    if path_here.stat().st_size > settings.text_mib * 2**20:
+    most = int(settings.text_mib * 2**20)
+    if path_here.stat().st_size > most:
         raise TooLarge(
             f"the text has {path_here.stat().st_size / 2 ** 20:,.1f} MiB, and {settings.text_mib:g} are the most",
             _place(name),
             "Give a part of it, or raise SARQC_TEXT_MIB.",
         )  # fmt: skip
-    return _Source(name, path_here, file_identity(path_here))
+    return _Source(name, path_here, file_identity(path_here), None, column, most)
+
+
+def parted(name: str, settings: Settings) -> tuple[str, str]:
+    """Return the name of a file of rows and the column that is named behind it, after a #; empty without one."""
+    declared = declared_files(settings)
+    ends = [len(name), *(place for place in reversed(range(len(name))) if name[place] == "#")]
+    for end in ends:
+        if (is_whole := name[:end] in declared or path_of(name[:end]) is not None) and end == len(name):
+            break
+        if is_whole and Path(name[:end]).suffix.lower() in READERS:
+            return name[:end], name[end + 1 :]
+    return name, ""
 
 
 def _place(name: str) -> str:
     return f"text {shortened(name)}"
 
 
-def _read(source: _Source) -> tuple[str, str]:
-    """The text, and the name as a protocol states it."""
-    where, corpus = _place(source.name), source.corpus
-    documents: tuple[str, ...]
-    try:
-        if corpus is None:
-            documents, joined_by = (source.path.read_text(encoding="utf-8"),), ""
-        else:
-            documents, joined_by = tuple(islice(_rows(source.path), corpus.documents)), corpus.joined_by
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused(f"the text can't be read: {reason}", where, "Give a UTF-8 text file.") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Refused(
-            f"the text can't be read: {type(error).__name__} {error}",
-            f"{source.name}, {source.path.name}",
-            'Give one JSON object with a "text" on each line of a .jsonl file, or a UTF-8 .txt file.',
-        ) from None
-    text = joined_by.join(documents)
-    if not text.strip():
-        raise Refused("the text is empty", f"{where}, {source.path.name}", "Give a file with text in it.")
-    if corpus is None:
-        return text, source.name
+def _read(source: _Source) -> tuple[TextDocuments, str]:
+    """The documents, and the name as a protocol states it."""
+    corpus, where, joined_by = source.corpus, _place(source.name), JOINED_BY
+    if corpus is not None:
+        where, joined_by = f"{where}, {source.path.name}", corpus.joined_by
+        # A line of a .txt file keeps its end, as a row of the Hub does.
+        ending, most = LINES if source.path.suffix == ".txt" else source.path.suffix, corpus.documents
+        documents = read_rows(source.path, where, ending=ending, column="text", most=most, joined_by=joined_by)
+    elif source.path.suffix.lower() in READERS:
+        documents = read_rows(source.path, where, column=source.column, limit=source.most, joined_by=joined_by)
+    else:
+        documents = TextDocuments(read_plain(source.path, where))
+    if not documents.text.strip():
+        raise Refused("the text is empty", where, "Give a file with text in it.")
+    if documents.rows is None:
+        return documents, source.name
     words = [source.name]
-    if _is_partial(source.path, corpus):
+    if corpus is not None and _is_partial(source.path, corpus):
         words.append("partial")
-    if corpus.documents is not None:
-        words.append(f"the first {len(documents):,} documents")
-    return text, ", ".join([*words, f"joined by {json.dumps(joined_by)}"])
+    if corpus is None:
+        words.append(f"{documents.rows:,} {'chats' if documents.are_chats else 'rows'}")
+    elif corpus.documents is not None:
+        words.append(f"the first {documents.rows:,} documents")
+    joint = "written by the chat template" if documents.are_chats else f"joined by {json.dumps(joined_by)}"
+    return documents, ", ".join([*words, joint])
 
 
 def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
@@ -373,13 +443,6 @@ def _file_of(corpus: HubCorpus, settings: Settings) -> Path | None:
 
 def _is_partial(path: Path, corpus: HubCorpus) -> bool:
     return path.name.startswith(f"{corpus.split}.partial.")
-
-
-def _rows(path: Path) -> Iterator[str]:
-    """The texts of a mirror's file, one for each line; a line of a .txt file keeps its end, as the Hub's rows do."""
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            yield str(json.loads(line)["text"]) if path.suffix == ".jsonl" else line
 
 
 _REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file."
@@ -467,7 +530,12 @@ def draw_sequences(
         whole = "the first half of the text" if text.part else "the text"
         what = f"{whole} has {len(text.ids):,} tokens, {needed} sequences of {own} need {needed * own:,}"
         others = "measure on another text, which leaves all of this one" if text.part else "a longer text"
-        remedy = f"Use at most {available} sequences of {length} tokens, or {others}."
+        remedy, shorter = f"Use at most {available} sequences of {length} tokens, or {others}.", len(text.ids) // needed
+        if not available:
+            remedy = f"Use sequences of at most {shorter + len(text.begin)} tokens, or {others}."
+            fixes = [Fix(f"Use {shorter + len(text.begin)} tokens", {"length": shorter + len(text.begin)})]
+        if not available and shorter < 2:
+            remedy, fixes = f"Use {others}: each sequence takes {own} tokens.", []
         where = f"calibration text {text.corpus}"
         raise Refused(what, where, remedy).about("samples", *fixes)
     windows = text.ids[: available * own].reshape(available, own)

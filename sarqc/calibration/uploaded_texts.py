@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sarqc.settings import Settings
 
+UPLOAD_ENDINGS = (".txt", ".jsonl")  # of plain texts, and of rows or chats of any kind of file
 UPLOADED = re.compile(r"text-[0-9a-f]{24}")
 
 
@@ -17,4 +18,5 @@ def text_name(digest: str) -> str:
 
 def text_path(name: str, settings: Settings) -> Path:
     """Return the file of an uploaded text, whether it exists or not."""
-    return settings.text_uploads_dir() / f"{name}.txt"
+    plain, rows = (settings.text_uploads_dir() / f"{name}{ending}" for ending in UPLOAD_ENDINGS)
+    return rows if rows.exists() else plain

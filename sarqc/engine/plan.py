@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
+from sarqc.calibration.corpora import (
+    NOT_BY_CHANCE,
+    Sequences,
+    Text,
+    apart,
+    check_corpus,
+    draw_sequences,
+    in_common,
+    text_of,
+)
 from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
@@ -88,6 +97,8 @@ class Plan(BaseModel):
     disk_bytes: int | None = None  # that a run writes to the state folder
     streamed: bool = False  # the weights of a block are on the device only while it is used
     calibration_tokens: int
+    calibration_text: str = ""  # number of all its tokens, and of its rows
+    test_text: str = ""
     begin: str = ""  # special tokens that each sequence and test window begins with
     test_tokens: int | None = None
     minutes: float | None = None
@@ -266,7 +277,10 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         *_of_one_text(sequences, beginning),
         *_of_first_tokens(recipe, whole_test),
     )
-    update = {"warnings": (*warnings, *shown.warnings), "begin": calibration.begin.text}
+    update = {
+        "warnings": (*warnings, *shown.warnings), "begin": calibration.begin.text,
+        "calibration_text": _size_of(calibration), "test_text": "" if whole_test is None else _size_of(whole_test),
+    }  # fmt: skip
     shown = shown.model_copy(update=update)
     return Prepared(
         recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown,
@@ -344,6 +358,11 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     return test
 
 
+def _size_of(text: Text) -> str:
+    rows = "" if text.rows is None else f" in {text.rows:,} rows"
+    return f"{len(text.ids):,}{rows}"
+
+
 def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
     if test is None:
         return
@@ -352,10 +371,10 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
             "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
             "measured on its second half"
         )
-    elif known := found_in(sequences.calibration, test):
+    elif max(shares := in_common(sequences.calibration, test)) >= NOT_BY_CHANCE:
         yield (
-            f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
-            "better there than on text that calibration has not seen"
+            f"{percent(shares[0])} of the calibration sequences are in the test text too, and {percent(shares[1])} of "
+            "that in them: perplexity is better there than on text that calibration has not seen"
         )
 
 

@@ -7,7 +7,6 @@ candidates are solved in batches. ``inputs_from: quantized`` does for each point
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, found_in, text_of
+from sarqc.calibration.corpora import NOT_BY_CHANCE, Sequences, Text, apart, draw_sequences, in_common, text_of
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
@@ -71,6 +70,7 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
+from sarqc.plain import percent
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import (
@@ -521,9 +521,9 @@ def _of_one_text(shared: _Shared) -> Iterator[str]:
     for word, part in (("held-out", shared.held_out_part), ("test", shared.original.test.part)):
         if part:
             yield f"warning: calibration and {word} text are the same: the first half is calibration, {word} the second"
-    sequences = shared.held_out.calibration
-    if known := found_in(sequences, shared.calibration):
-        yield f"warning: {known} of {len(sequences)} held-out sequences are in the calibration text too"
+    share, _ = in_common(shared.held_out.calibration, shared.calibration)
+    if share >= NOT_BY_CHANCE:
+        yield f"warning: {percent(share)} of the held-out sequences are in the calibration text too"
 
 
 def _collect(loaded: LoadedModel, sequences: np.ndarray) -> dict[str, LayerStatistics]:
@@ -720,8 +720,8 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     begin = {"begin": test.begin.text or "none"} if test.begin or survey.begin == "none" else {}
 
     def asked(name: str, corpus: str) -> dict[str, str]:
-        """A text by the name that a recipe gives it, where that is not what it is called; no path of this host."""
-        return {"corpus": corpus} if name == corpus or os.sep in name else {"corpus": corpus, "text": name}
+        """A text by the name that a recipe gives it, where that is not what it is called."""
+        return {"corpus": corpus} if name == corpus else {"corpus": corpus, "text": name}
 
     return {
         "calibration": {

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from sarqc.calibration.block import whole_batches
-from sarqc.calibration.corpora import read_corpus
+from sarqc.calibration.corpora import in_tokens_of
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate, layers_by_block
 from sarqc.checkpoints.codes import levels_of
@@ -36,7 +36,7 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import STORED, LoadedModel, choose_device, load
 from sarqc.models.rotated_files import open_files
-from sarqc.models.tokenizer_files import encode
+from sarqc.models.tokenizer_files import beginning_of
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -227,14 +227,16 @@ def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
 
 
 def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
-    text, checkpoint = read_corpus(prepared.recipe.calibration, settings), prepared.checkpoint
+    calibration, checkpoint = prepared.calibration, prepared.checkpoint
     try:
-        ids = encode(text, exported.folder, checkpoint.name, checkpoint.architecture.vocab_size)
+        theirs = in_tokens_of(exported.folder, prepared.recipe.calibration, checkpoint, settings)
+        begin = beginning_of(exported.folder, checkpoint.name, checkpoint.architecture.vocab_size)
     except SarqcError as error:
         return Check("tokenizer", "different", f"That of the files can't be used: {error}")
-    known = np.concatenate([np.array(prepared.calibration.begin.ids, dtype=np.int64), prepared.calibration.ids])
+    ids = theirs.behind(calibration.begin, calibration.begin).ids[: len(calibration.ids)]
     return _either(
-        "tokenizer", np.array_equal(ids[: len(known)], known), "That of the files makes the same tokens of the text.",
+        "tokenizer", np.array_equal(ids, calibration.ids) and (not calibration.begin or begin == calibration.begin),
+        "That of the files makes the same tokens of the text.",
         "That of the files makes other tokens of the text.",
     )  # fmt: skip
 

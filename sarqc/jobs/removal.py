@@ -56,4 +56,5 @@ class Removal:
         if kind == "study":
             shutil.rmtree(self._settings.uploads_dir() / upload_id)
         else:
-            (self._settings.text_uploads_dir() / f"{upload_id}.txt").unlink(missing_ok=True)
+            for ending in (".txt", ".jsonl"):
+                (self._settings.text_uploads_dir() / f"{upload_id}{ending}").unlink(missing_ok=True)

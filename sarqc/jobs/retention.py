@@ -185,7 +185,7 @@ class Retention:
                 yield Going("study", folder.name, why, size_on_disk(folder))
         at_work = self._store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
         needed = {name for run in at_work for name in (run.recipe["calibration"], run.recipe["test"])}
-        for file in self._settings.text_uploads_dir().glob("[!.]*.txt"):
+        for file in self._settings.text_uploads_dir().glob("[!.]*.*"):
             if file.stat().st_mtime < before and file.stem not in needed:
                 yield Going("text", file.stem, why, file.stat().st_size)
 

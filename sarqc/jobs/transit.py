@@ -63,4 +63,4 @@ def results_folder(job: dict[str, Any], settings: Settings) -> Path:
 def uploaded_texts(recipe: dict[str, Any], settings: Settings) -> list[Path]:
     """The files of uploaded texts that a recipe names."""
     named = {recipe["calibration"], recipe["test"]}
-    return [path for path in sorted(settings.text_uploads_dir().glob("[!.]*.txt")) if path.stem in named]
+    return [path for path in sorted(settings.text_uploads_dir().glob("[!.]*.*")) if path.stem in named]

@@ -166,7 +166,7 @@ def _beginning(folder: Path, _identity: tuple[object, ...], where: str, vocabula
 
 def tokenizer_identity(folder: Path) -> tuple[object, ...]:
     """Return a value that changes with the tokenizer in a folder, without reading it."""
-    files = [folder / name for name in (FAST, *_SLOW, "tokenizer_config.json")]
+    files = [folder / name for name in (FAST, *_SLOW, "tokenizer_config.json", "chat_template.jinja")]
     return tuple(file_identity(path) for path in files if path.exists())
 
 

@@ -72,13 +72,14 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
 
 
 def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
-    if corpora.is_named(name, settings):
+    file, _ = corpora.parted(name, settings)
+    if corpora.is_named(file, settings):
         return
     if UPLOADED.fullmatch(name):
         owners = access.texts.owners(name)
         if visitor.owner in owners or (owners and access.everything(visitor)):
             return
-    elif private and _is_below(name, settings.text_dirs):
+    elif private and _is_below(file, settings.text_dirs):
         return
     raise NotFound(
         f"no text “{shortened(name)}”", "text",

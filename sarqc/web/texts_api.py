@@ -1,4 +1,4 @@
-"""Texts that people bring: a UTF-8 file as the body of a request, kept under a name that a recipe can give.
+"""Texts that people bring: a file as the body of a request, kept under a name that a recipe can give.
 
 The numbers of a run tell much of the text it was measured on, so a text is seen and used by its owner alone.
 """
@@ -13,7 +13,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from sarqc.calibration.uploaded_texts import text_name, text_path
+from sarqc.calibration.text_files import READERS, as_json_lines, read_plain
+from sarqc.calibration.uploaded_texts import UPLOAD_ENDINGS, text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
 from sarqc.jobs.run import iso_time
 from sarqc.settings import Settings
@@ -57,29 +58,39 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     clear_leftovers(root)
 
     @router.post("/texts", status_code=201)
-    async def upload(request: Request, who: Who, title: Title = "") -> Response:
-        """Takes a UTF-8 text as the body and answers with the name that a recipe may give it."""
+    async def upload(request: Request, who: Who, title: Title = "", file: str = "", column: str = "") -> Response:
+        """Takes a text as the body and answers with the name that a recipe may give it.
+
+        It is plain UTF-8 unless the name in ``file`` ends in .jsonl, .ndjson, .json, .csv, .tsv or .parquet. ``column``
+        has the texts or chats of such a file that has several.
+        """
         who.require_runner("POST /api/texts")
         await run_in_threadpool(access.texts.check_room, who.owner, settings.text_uploads_each)
         too_large = TooLarge(f"the text has more than {settings.text_mib:g} MiB", "texts", "Send a part of it.")
-        async with received(request, root, limit, too_large) as (partial, size):
-            name = text_name(await run_in_threadpool(_digest, partial))
+        async with received(request, root, limit, too_large) as (partial, _):
+            ending = await run_in_threadpool(_checked, partial, Path(file).suffix.lower(), column, limit)
+            name, size = text_name(await run_in_threadpool(_digest, partial)), partial.stat().st_size
             title = title.strip() or name
             await run_in_threadpool(access.texts.add, name, who.owner, title, size)
-            partial.rename(text_path(name, settings))
+            partial.rename(root / f"{name}{ending}")
         return JSONResponse({"name": name, "title": title, "bytes": size}, 201)
 
     return router
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a text. Raises ``Refused`` for an empty one, and for what is none."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            is_empty = not any(line.strip() for line in file)
-    except UnicodeDecodeError as error:
-        raise Refused(f"it is not UTF-8: {error.reason}", "texts", "Send a plain text in UTF-8.") from None
+def _checked(path: Path, ending: str, column: str, limit: int) -> str:
+    """Return the ending under which a text is kept, with rows of any kind as JSON lines. Raises ``Refused``."""
+    if ending in READERS:
+        path.write_bytes(as_json_lines(path, ending, "texts", column=column, limit=limit))
+        ending = UPLOAD_ENDINGS[1]
+        is_empty = not path.stat().st_size
+    else:
+        is_empty, ending = not read_plain(path, "texts").strip(), UPLOAD_ENDINGS[0]
     if is_empty:
         raise Refused("the text is empty", "texts", "Send a file with text in it.")
+    return ending
+
+
+def _digest(path: Path) -> str:
     with path.open("rb") as text:
         return hashlib.file_digest(text, "sha256").hexdigest()

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.calibration.corpora import found_in
+from sarqc.calibration.corpora import in_common
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import NotFound, Refused, Unreachable
@@ -107,7 +107,7 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(
     ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text(encoding="utf-8"))["input_ids"]
     assert prepared.test.ids.tolist() == ids[len(ids) // 2 :]
     assert [*prepared.calibration.ids, *prepared.test.ids] == ids
-    assert found_in(prepared.sequences.calibration, prepared.calibration) == 10
+    assert in_common(prepared.sequences.calibration, prepared.calibration)[0] == 1
     assert prepared.shown.test_tokens == len(prepared.test.ids)
     assert "same text" in prepared.shown.warnings[0]
 
@@ -159,7 +159,7 @@ def test_calibration_text_inside_a_longer_test_text_is_said(document: dict, sett
     longer = tmp_path / "longer.txt"
     longer.write_text(Path(str(document["test"])).read_text(encoding="utf-8") + " The end.", encoding="utf-8")
     shown = plan(Recipe.parse({**document, "test": str(longer)}), settings)
-    assert "6 of 6 calibration sequences are in the test text too" in shown.warnings[0]
+    assert "100.0% of the calibration sequences are in the test text too" in shown.warnings[0]
     with pytest.raises(Refused, match="first half of the text") as refused:
         plan(Recipe.parse({**document, "samples": 60}), settings)
     assert "measure on another text" in refused.value.remedy

@@ -473,6 +473,28 @@ def test_a_text_is_its_owners(door: Door, tmp_path: Path) -> None:
     error_of(alice.post("/api/texts", content=b"one more"), 507)
 
 
+def test_rows_and_chats_are_uploaded_as_well(door: Door, tmp_path: Path) -> None:
+    alice, folder = door(access="open", strangers="runner"), tmp_path / "state" / "text-uploads"
+    rows = "\ufeffid,content\n" + "".join(f'{number},"Line {number}, and ""more"" of it."\n' for number in range(900))
+    made = alice.post("/api/texts?file=My%20rows.CSV", content=rows.encode())
+    assert made.status_code == 201, made.text
+    (file,) = folder.iterdir()
+    assert file.name == f"{made.json()['name']}.jsonl"
+    assert json.loads(file.read_text().splitlines()[1]) == {"text": 'Line 1, and "more" of it.'}
+    shown = alice.post("/api/plan", json=recipe().to_json() | {"calibration": made.json()["name"], "length": 32})
+    assert shown.status_code == 200, shown.text
+    assert alice.delete(f"/api/texts/{made.json()['name']}").status_code == 204
+    assert not list(folder.iterdir())
+    two = b'{"prompt": "a", "answer": "b"}'
+    assert "“prompt”, “answer”" in error_of(alice.post("/api/texts?file=a.jsonl", content=two), 422)["what"]
+    assert alice.post("/api/texts?file=a.jsonl&column=answer", content=two).status_code == 201
+    chats = b'[{"messages": [{"role": "user", "content": "a"}]}]'
+    name = alice.post("/api/texts?file=a.json", content=chats).json()["name"]
+    assert (folder / f"{name}.jsonl").read_bytes() == chats[1:-1].replace(b": ", b":").replace(b", ", b",")
+    for content, query in ((two, ""), (b"[]", "?file=a.json"), (b"PAR1", "?file=a.parquet"), (b"a\0", "?file=a.txt")):
+        error_of(alice.post(f"/api/texts{query}", content=content), 422)
+
+
 def test_a_text_has_a_size(door: Door) -> None:
     client = door(text_mib=0.001)
     error_of(client.post("/api/texts", content=b"x" * 2000), 413)

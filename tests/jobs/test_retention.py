@@ -103,8 +103,9 @@ def test_uploaded_texts_go_unless_a_run_still_needs_them(store: Store, keeping: 
     folder.mkdir(parents=True)
     names = {age: f"text-{age:024d}" for age in (40, 31, 29)}
     for age, name in names.items():
-        (folder / f"{name}.txt").write_text("words")
-        os.utime(folder / f"{name}.txt", (NOW - age * DAY, NOW - age * DAY))
+        file = folder / f"{name}.{'jsonl' if age == 31 else 'txt'}"
+        file.write_text("words")
+        os.utime(file, (NOW - age * DAY, NOW - age * DAY))
         uploads.add(name, "ann", "a text", 5)
     store.create(recipe(test=names[40]), "ann")
     Supervisor(store, keeping).retire(NOW)

@@ -119,6 +119,8 @@ test("a plan says what is known, and leaves out what is not", () => {
   assert.equal(said.Memory, "about 50.0 MiB on the device, 8.0 MiB beside it, one block at a time");
   assert.match(said.Quantized, /, up to 8 experts in a block$/);
   assert.match(said.Time, /^about .+ on two CPU cores$/);
+  const ofRows = Object.fromEntries(facts({ ...plan, calibration_text: "812,345 in 3,204 rows" }));
+  assert.equal(ofRows.Calibration, "2,048 tokens of 812,345 in 3,204 rows");
   const batch = Object.fromEntries(facts({ ...plan, runs: 3, minutes: 90, share_quantized: null }));
   assert.equal(batch.Runs, "3");
   assert.match(batch.Time, /^about .+ for all 3 on two CPU cores$/);

@@ -189,6 +189,8 @@ export interface Plan {
   disk_bytes: number | null;
   streamed: boolean;
   calibration_tokens: number;
+  calibration_text: string;
+  test_text: string;
   begin: string;
   test_tokens: number | null;
   minutes: number | null;

@@ -39,15 +39,18 @@ export function planFacts(plan) {
     ["Memory", known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
     ["Disk", known(plan.disk_bytes, (disk) => `about ${bytes(disk)} in the state folder`)],
     ["Calibration", known(plan.calibration_tokens, (tokens) => calibrationText(tokens, plan))],
-    ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens`)],
+    ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens${ofText(plan.test_text)}`)],
     ["Time", known(plan.minutes, (minutes) => timeText(minutes, plan))],
   ];
   return rows.filter(([, text]) => text);
 }
 
 /** @param {number} tokens @param {Plan} plan */
-const calibrationText = (tokens, { begin }) =>
-  `${count(tokens)} tokens${begin ? `, each sequence and test window behind ${begin}` : ""}`;
+const calibrationText = (tokens, { begin, calibration_text: text }) =>
+  `${count(tokens)} tokens${ofText(text)}${begin ? `, each sequence and test window behind ${begin}` : ""}`;
+
+/** @param {string} text its tokens and rows */
+const ofText = (text) => (text ? ` of ${text}` : "");
 
 /** @param {number} minutes @param {Plan} plan */
 const timeText = (minutes, { runs, minutes_on: on }) =>

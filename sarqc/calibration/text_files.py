@@ -1,0 +1,303 @@
+"""Files of rows and chats, read without a tokenizer: JSON, JSON lines, CSV, TSV and Parquet.
+
+They come from anybody and may ask for any amount of memory, so a process within limits reads them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from sarqc.errors import Refused
+from sarqc.files.limited import GIB, Exhausted, answer_of
+from sarqc.files.names import shortened
+
+_CPU_SECONDS, _MEMORY = 60, 4 * GIB
+LINES = "lines"
+_CHATS = ("messages", "conversations")
+_ROLES = {
+    "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system",
+    "tool": "tool", "observation": "tool",
+}  # fmt: skip  # of ShareGPT
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TextDocuments:
+    """The documents of a text.
+
+    Attributes:
+        text: All of them, joined; of chats a JSON object on each line, with ``messages`` and maybe ``tools``.
+        rows: Their number; None for a plain text.
+        are_chats: Whether a chat template has to write them.
+    """
+
+    text: str
+    rows: int | None = None
+    are_chats: bool = False
+
+
+def read_plain(path: Path, where: str, *, check: bool = True) -> str:
+    """Return a UTF-8 text without its byte order mark; refuse JSON and NUL characters if ``check`` is set."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        remedy = f"Give a UTF-8 text file, or one that ends in {', '.join(READERS)}."
+        raise Refused(f"the text can't be read: {reason}", where, remedy) from None
+    if check and "\0" in text:
+        what = f"character {text.index(chr(0)) + 1:,} of the text is NUL, which is in no plain text"
+        raise Refused(what, where, "Save it as UTF-8 text.")
+    if check and _is_json(text):
+        remedy = "Rename it to .jsonl if each line is one, else to .json; then only its texts or chats are read."
+        raise Refused("the text is JSON under the name of a plain text", where, remedy)
+    return text
+
+
+def _is_json(text: str) -> bool:
+    """True if the first line or all of a text is a JSON object, or an array of some."""
+    text = text.strip()
+    if not text.startswith(("{", "[")):
+        return False
+    for part in (text.partition("\n")[0], text):
+        try:
+            document = from_json(part)
+        except ValueError:
+            continue
+        if isinstance(document[0] if isinstance(document, list) and document else document, dict):
+            return True
+    return False
+
+
+def read_rows(
+    path: Path,
+    where: str,
+    *,
+    ending: str = "",
+    column: str = "",
+    most: int | None = None,
+    limit: int = sys.maxsize,
+    joined_by: str,
+) -> TextDocuments:
+    """Return the documents of a file of rows.
+
+    Args:
+        path: The file.
+        where: Its name in errors.
+        ending: One of ``READERS``, or ``LINES`` where each line is a row; empty for the path's own.
+        column: Column of texts or chats. Empty: ``messages``, ``conversations``, ``text`` or the only column of text.
+        most: Number of rows from the beginning; None for all.
+        limit: Bytes of the text at most.
+        joined_by: Characters between the texts of two rows.
+
+    Raises:
+        Refused: If the file is damaged, without one column of text, or above the limit.
+    """
+    return _answer(path, ending or path.suffix, where, column=column, most=most, limit=limit, joined_by=joined_by)
+
+
+def as_json_lines(path: Path, ending: str, where: str, *, column: str, limit: int) -> bytes:
+    """Return a file of rows as JSON lines with ``text`` or ``messages`` alone; arguments as of ``read_rows``."""
+    return _answer(path, ending, where, column=column, most=None, limit=limit, joined_by=None).text.encode()
+
+
+def _answer(path: Path, ending: str, where: str, **asked: Any) -> TextDocuments:
+    request = {"path": str(path), "ending": ending.lower(), "where": where, **asked}
+    function = f"{__name__}:answer"
+    try:
+        answer = answer_of(function, json.dumps(request).encode(), cpu_seconds=_CPU_SECONDS, memory=_MEMORY)
+    except Exhausted as error:
+        what = f"the text can't be read within {_CPU_SECONDS} s and {_MEMORY / GIB:g} GiB: {error.what}"
+        raise Refused(what, where, "Give a part of it, or plain text.") from None
+    head, _, text = answer.partition(b"\n")
+    return TextDocuments(text.decode(), **json.loads(head))
+
+
+def answer(request: bytes) -> bytes:
+    """Answer a request of ``read_rows`` or ``as_json_lines``: a line about the documents, then their text."""
+    asked = json.loads(request)
+    path, where, ending = Path(asked["path"]), asked["where"], asked["ending"]
+    try:
+        rows = list(islice(({LINES: _lines} | READERS)[ending](path), asked["most"]))
+    except (OSError, ValueError, LookupError, RecursionError, NotImplementedError, csv.Error) as error:
+        reason = shortened(str(getattr(error, "strerror", None) or error).partition("\n")[0])
+        remedy = f"Give {_SHAPES.get(ending, 'a whole Parquet file')}, or a UTF-8 .txt file."
+        raise Refused(f"the text can't be read: {reason}", where, remedy) from None
+    documents = _documents(rows, asked["column"], where)
+    are_chats = bool(documents) and isinstance(documents[0], dict)
+    if are_chats:
+        text = "\n".join(to_json(chat).decode() for chat in documents)
+    elif asked["joined_by"] is None:
+        text = "\n".join(to_json({"text": document}).decode() for document in documents)
+    else:
+        text = asked["joined_by"].join(documents)
+    content = text.encode()
+    if len(content) > asked["limit"]:
+        raise Refused(
+            f"its rows have {len(content) / 2**20:,.1f} MiB of text, and {asked['limit'] / 2**20:g} are the most",
+            where, "Give fewer rows, or raise SARQC_TEXT_MIB.",
+        )  # fmt: skip
+    return json.dumps({"rows": len(documents), "are_chats": are_chats}).encode() + b"\n" + content
+
+
+def _documents(rows: list[Row], column: str, where: str) -> list[Any]:
+    """Texts, or chats as objects."""
+    column = column or _column(rows, where)
+    is_chat, documents = False, []
+    for number, row in enumerate(rows, 1):
+        value = row.get(column)
+        is_chat = isinstance(value, list) if number == 1 else is_chat
+        if not isinstance(value, list if is_chat else str):
+            what = f"row {number:,} has no {'chat' if is_chat else 'text'} in “{shortened(column)}”"
+            remedy = "Leave such rows out, or name another column behind the file, as in file.jsonl#content."
+            raise Refused(what, where, remedy)
+        if isinstance(value, str) and "\0" in value:
+            raise Refused(f"the text of row {number:,} has a NUL character", where, "Leave it out.")
+        if isinstance(value, list):
+            value = _chat(value, row.get("tools"), f"{where}, row {number:,}")
+        documents.append(value)
+    return documents
+
+
+def _column(rows: list[Row], where: str) -> str:
+    """The column of chats, “text”, or the only other one with text in it."""
+    chats = [name for name in _CHATS if any(isinstance(row.get(name), list) for row in rows)]
+    texts = list(dict.fromkeys(name for row in rows for name, value in row.items() if isinstance(value, str)))
+    columns = [*chats, *({"text"} & {*texts})] or texts
+    if len(columns) == 1 or not rows:
+        return columns[0] if columns else "text"
+    if not columns:
+        names = ", ".join(f"“{shortened(name)}”" for name in islice(rows[0], 8)) or "none"
+        what = f"no column has text; those of the first row: {names}"
+        raise Refused(what, where, "Give texts in “text”, or chats in “messages”.")
+    names = ", ".join(f"“{shortened(name)}”" for name in columns[:8])
+    what = f"{len(columns)} columns have text: {names}"
+    raise Refused(what, where, f"Name one behind the file, as in file.jsonl#{shortened(columns[0])}.")
+
+
+def _chat(messages: list[Any], tools: Any, where: str) -> Row:
+    """A chat as chat templates take it."""
+    if not messages or not all(isinstance(message, dict) for message in messages):
+        raise Refused("the chat is no list of messages", where, "Give each message as an object of role and content.")
+    chat: Row = {"messages": [_message(message, where) for message in messages]}
+    if tools:
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+            raise Refused("“tools” is no list of objects", where, "Give each tool as its JSON schema.")
+        chat["tools"] = tools
+    return chat
+
+
+def _message(given: Row, where: str) -> Row:
+    message = {name: value for name, value in given.items() if value is not None}
+    if "role" not in message and isinstance(message.get("from"), str):
+        role = _ROLES.get(message["from"])
+        if role is None:
+            what = f"the role “{shortened(message['from'])}” is not known"
+            raise Refused(what, where, f"Use one of {', '.join(_ROLES)}.")
+        message = {"role": role, "content": message.get("value")}
+    content = message.get("content")
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        content = message["content"] = "".join(str(part.get("text", "")) for part in content)
+    if not isinstance(message.get("role"), str) or not (isinstance(content, str) or "tool_calls" in message):
+        remedy = "Give each message a role and a content of text alone."
+        raise Refused("a message has no role, or a content that is no text", where, remedy)
+    return message
+
+
+def _json_lines(path: Path) -> Iterator[Row]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if line.strip():
+                try:
+                    yield _row(from_json(line, allow_inf_nan=False))
+                except ValueError as error:
+                    raise ValueError(f"line {number:,}: {error}") from None
+
+
+def _json(path: Path) -> Iterator[Row]:
+    document = from_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), allow_inf_nan=False)
+    if isinstance(document, dict) and len(document) == 1:
+        document = document.get("text", document.get("data"))
+    if not isinstance(document, list):
+        raise ValueError("it is no array of rows")
+    yield from map(_row, document)
+
+
+def _lines(path: Path) -> Iterator[Row]:
+    with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        for line in lines:
+            yield {"text": line}
+
+
+def _row(value: Any) -> Row:
+    if isinstance(value, str):
+        return {"text": value}
+    if not isinstance(value, dict):
+        raise ValueError("a row is neither an object nor a text")
+    return value
+
+
+def _separated(delimiter: str) -> Callable[[Path], Iterator[Row]]:
+    def read(path: Path) -> Iterator[Row]:
+        csv.field_size_limit(path.stat().st_size + 1)  # whose limit is that of texts
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, delimiter=delimiter, strict=True)
+            header, rows = next(lines, []), []
+            for fields in lines:
+                if fields and len(fields) != len(header):
+                    what = f"line {lines.line_num:,} has {len(fields):,} fields, and the header {len(header):,}"
+                    raise ValueError(what)
+                if fields:
+                    rows.append(fields)
+        if repeated := [name for name, times in Counter(header).items() if times > 1]:
+            raise ValueError(f"the header has “{repeated[0]}” twice")
+        numbers = {name for name, values in zip(header, zip(*rows, strict=True), strict=False) if _are_numbers(values)}
+        for fields in rows:
+            yield {name: value for name, value in zip(header, fields, strict=True) if name not in numbers}
+
+    return read
+
+
+def _are_numbers(values: tuple[str, ...]) -> bool:
+    try:
+        return bool([float(value) for value in values])
+    except ValueError:
+        return False
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    pyarrow.set_cpu_count(1)
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
+        types = pyarrow.types
+        wanted = [
+            field.name
+            for field in file.schema_arrow
+            if types.is_string(field.type) or types.is_large_string(field.type) or types.is_nested(field.type)
+        ]
+        for batch in file.iter_batches(64, columns=wanted, use_threads=False):
+            yield from batch.to_pylist()
+
+
+READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _separated(","), ".tsv": _separated("\t"),
+    ".parquet": _parquet,
+}  # fmt: skip
+_SHAPES = {
+    ".jsonl": "one JSON object or string on each line", ".ndjson": "one JSON object or string on each line",
+    ".json": "an array of objects or strings, or rename a file of one object a line to .jsonl",
+    LINES: "UTF-8 text", ".csv": "a header and rows of as many fields", ".tsv": "a header and rows of as many fields",
+}  # fmt: skip
