@@ -9,11 +9,9 @@ import hashlib
 import json
 import os
 import secrets
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -25,11 +23,13 @@ from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
+from sarqc.files.once import once
 from sarqc.models.architecture import Frozen
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
-from sarqc.models.tokenizer_files import FAST, NOTHING, Beginning, beginning_of, encode, tokenizer_identity
+from sarqc.models.tokenizer_files import beginning_of, encode, tokenizer_identity
+from sarqc.models.tokenizing import FAST, NOTHING, Beginning
 from sarqc.settings import Settings
 
 
@@ -217,7 +217,8 @@ def text_of(
         name: Name of a corpus, or path of a file.
         checkpoint: The model.
         settings: Settings of the host.
-        begin: “auto” if each sequence begins with what the tokenizer puts before a text, or “none”.
+        begin: “auto” if each sequence begins with what the tokenizer puts before a text, “bos” if with its bos_token,
+            or “none”.
         download: Wait for a corpus of the Hub that takes longer than ``settings.hub_timeout`` seconds.
 
     Raises:
@@ -227,24 +228,25 @@ def text_of(
         NotCached: If a corpus is still on its way after the timeout, without ``download``.
     """
     source = _source(name, settings, download=download)
-    with _one_at_a_time:  # who asks for the same text meanwhile gets it from the cache
-        text = _tokenised(
-            source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
-            checkpoint.architecture.vocab_size, settings.artefacts_root(),
-        )  # fmt: skip
+    text = _tokenised(
+        source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
+        checkpoint.architecture.vocab_size, settings.artefacts_root(),
+    )  # fmt: skip
     writers = {folder: name for name, (folder, _) in embedded_models(settings).items() if folder != checkpoint.folder}
     text = replace(text, written_by=writers.get(source.path.parent, ""))
     if begin == "none":
         return text
-    first = beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
-    return replace(text, ids=text.ids[len(first) :], begin=first)
+    own, first = (
+        beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size, which)
+        for which in ("auto", begin)
+    )
+    return replace(text, ids=text.ids[len(own) :], begin=first)
 
 
-_one_at_a_time = threading.Lock()
 _KEPT_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
 
 
-@lru_cache(maxsize=4)
+@once(4)
 def _tokenised(
     source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path | str
 ) -> Text:

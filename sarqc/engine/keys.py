@@ -25,6 +25,7 @@ from sarqc.models.host_copies import parts_on_host
 from sarqc.models.loading import STORED, LoadedModel
 from sarqc.models.rotated_files import RotatedFiles
 from sarqc.models.rotation import RotatedCheckpoint
+from sarqc.models.tokenizer_files import text_files
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import FITTING, Method
 
@@ -39,11 +40,6 @@ STATISTICS_FORMAT = 1
 TUNING_FORMAT = 1
 TEXT_FORMAT = 1
 SURVEY_FORMAT = 1
-# Of tokenizers of every kind, of chats, and of the tokens that end a text.
-TEXT_FILES = (
-    "tokenizer*", "*.model", "vocab*", "merges.txt", "*.tiktoken", "special_tokens_map.json", "added_tokens.json",
-    "chat_template*", "generation_config.json",
-)  # fmt: skip
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 
 
@@ -133,9 +129,7 @@ def _configuration(loaded: LoadedModel) -> dict[str, object]:
 
 def _text_files(loaded: LoadedModel) -> dict[str, str]:
     """The files by which a model reads and writes text, and ends one, as hashes by name."""
-    folder = loaded.checkpoint.folder
-    paths = sorted({path for pattern in TEXT_FILES for path in folder.glob(pattern) if path.is_file()})
-    return {path.name: sha256_of(path) for path in paths}
+    return {path.name: sha256_of(path) for path in text_files(loaded.checkpoint.folder)}
 
 
 def _storage(loaded: LoadedModel) -> str | dict[str, str]:

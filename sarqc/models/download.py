@@ -12,9 +12,10 @@ from sarqc.files.names import MOST_JSON, free_on_disk, read_object
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files
+from sarqc.models.tokenizer_files import TEXT_FILES
 from sarqc.settings import Settings
 
-HUB_FILES = ["*.json", "*.safetensors", "tokenizer.model"]  # never pickles, never code
+HUB_FILES = ["*.json", "*.safetensors", *TEXT_FILES]  # never pickles, never code
 _REMEDY = "Check the connection, or give an embedded model or the folder of a local checkpoint."
 
 

@@ -24,6 +24,7 @@ from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
 from sarqc.models.partial_pass import head_input, logits_of
 from sarqc.models.rotated_files import open_files
 from sarqc.models.streaming import Streaming
+from sarqc.models.tokenizing import refusing, tokenizer_of
 from sarqc.models.weight_files import WeightFiles
 
 if TYPE_CHECKING:
@@ -200,8 +201,6 @@ def load(
     Raises:
         Refused: If a file does not make a model.
     """
-    from transformers import AutoTokenizer
-
     compute_dtype = torch.float32
     if device.type != "cpu":
         stored = (STORED[checkpoint.dtype_of(f"{layer.name}.weight")] for layer in checkpoint.linears)
@@ -226,8 +225,8 @@ def load(
         for name, buffer in module.named_buffers(recurse=False):
             setattr(module, name, buffer.to(device))
     model.eval().requires_grad_(False)
-    with _refusing(checkpoint, "its tokenizer can't be read"):
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+    with refusing("its tokenizer can't be read", checkpoint.name):
+        tokenizer = tokenizer_of(checkpoint.folder)
     streaming = None if scratch is None else Streaming(model, blocks, files, device, compute_dtype, scratch)
     return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming)
 
@@ -262,7 +261,7 @@ def _refusing(checkpoint: Checkpoint, what: str) -> Iterator[None]:
     """A context in which any error of transformers about a checkpoint's files becomes ``Refused``."""
     try:
         yield
-    except Exception as error:  # every architecture and tokenizer raises what it likes
+    except Exception as error:  # every architecture raises what it likes
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         reason = reason.replace(str(checkpoint.folder), checkpoint.name)
         raise Refused(f"{what}: {reason[:300]}", checkpoint.name, "Repair it, or download it again.") from error

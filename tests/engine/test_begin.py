@@ -20,7 +20,8 @@ from sarqc.errors import Refused
 from sarqc.events import Finished
 from sarqc.figures.view import lab_view
 from sarqc.integrations.token_lines import token_lines
-from sarqc.models.tokenizer_files import Beginning, beginning_of
+from sarqc.models.tokenizer_files import beginning_of
+from sarqc.models.tokenizing import Beginning
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
