@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,8 +19,9 @@ from sarqc.documents import Summary
 from sarqc.engine.device_check import require_sound_device
 from sarqc.engine.device_memory import out_of_memory
 from sarqc.engine.devices import solving_devices, spread_over
+from sarqc.engine.feeding import check_feeding
 from sarqc.engine.imported_model import ImportedModel
-from sarqc.engine.keys import weights_of
+from sarqc.engine.keys import float_model_key, weights_of
 from sarqc.engine.ladder_run import measure_ladder
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, output_is_free, prepare
@@ -128,7 +130,13 @@ def _executed(
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)
-        run = RunContext(bench, prepared, job, weights_of(loaded), output, imported, started, rotation)
+        weights = weights_of(loaded)
+        feeding = yield from check_feeding(
+            bench, recipe.calibration, prepared.recipe.begin, prepared.test or prepared.calibration, prepared.window,
+            float_model_key(loaded, weights),
+        )  # fmt: skip
+        prepared = replace(prepared, feeding=feeding)
+        run = RunContext(bench, prepared, job, weights, output, imported, started, rotation)
         summary = yield from _with_damage(_stages(run), bench.store)
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(summary, time.perf_counter() - started)

@@ -127,7 +127,7 @@ def _configuration(loaded: LoadedModel) -> dict[str, object]:
     return {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
 
 
-def _text_files(loaded: LoadedModel) -> dict[str, str]:
+def text_hashes(loaded: LoadedModel) -> dict[str, str]:
     """The files by which a model reads and writes text, and ends one, as hashes by name."""
     return {path.name: sha256_of(path) for path in text_files(loaded.checkpoint.folder)}
 
@@ -231,7 +231,7 @@ def divergence_key(quantized_key: str, test: Text, window: int) -> str:
 
 def accuracy_key(loaded: LoadedModel, model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
     """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart."""
-    return chain_key("accuracy", ACCURACY_FORMAT, model_key, _text_files(loaded), task, limit, *items)
+    return chain_key("accuracy", ACCURACY_FORMAT, model_key, text_hashes(loaded), task, limit, *items)
 
 
 def survey_model_key(loaded: LoadedModel) -> str:
@@ -262,7 +262,7 @@ def survey_point_key(model_key: str, float_key: str, test: Text, window: int) ->
 def float_text_key(loaded: LoadedModel, float_key: str, ids: np.ndarray, new_tokens: int, seed: int) -> str:
     """Of the float model's continuations of one prompt: ``ids`` (prompt tokens,)."""
     return chain_key(
-        "text", float_key, _text_files(loaded), ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed)
+        "text", float_key, text_hashes(loaded), ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed)
     )
 
 
