@@ -23,19 +23,7 @@ from sarqc.models.tokenizing import FAST, as_others_read, refusing
 WINDOWS = 4  # that are measured both ways
 BETTER = 1.1  # times as small a perplexity is worth a word
 _CHARACTERS = 1 << 20  # of the calibration text that are compared
-_SAMPLE = (
-    "",
-    "1984",
-    "12345",
-    "Hello World",
-    "HELLO",
-    "two  spaces",
-    "\n\n\ttab",
-    "naïve λ €",
-    "日本語",
-    "🙂",
-    "don't",
-)
+_SAMPLE = ("", " 1984", "12345", "Hello WORLD", "two  spaces", "\n\n\ttab", "naïve λ €", "日本語", "🙂", "don't (go)")
 _SHOWN = 12  # tokens of an example, and five times as many characters
 
 
@@ -70,7 +58,7 @@ def check_feeding(
         plain, begun = json.loads(kept(bench.store, key, lambda: json.dumps(_both(loaded, windows, bos.ids)).encode()))
         if plain > BETTER * begun:
             found["better_with_bos"] = (
-                f"the float model's perplexity on {len(windows)} windows of {text.corpus} is {begun:.4g} if each "
+                f"the float model's perplexity on {len(windows)} windows is {begun:.4g} if each "
                 f"begins with {bos.text}, which its chat template names, and {plain:.4g} as its tokenizer leaves them: "
                 "set begin to bos"
             )
@@ -100,15 +88,15 @@ def _read_otherwise(bench: Workbench, text: str) -> str:
 
 
 def _difference(loaded: LoadedModel, text: str) -> str:
-    reader = f"AutoTokenizer of transformers {version('transformers')}"
+    folder, reader = loaded.checkpoint.folder, f"AutoTokenizer of transformers {version('transformers')}"
     try:
-        with refusing("it fails", ""):
-            readers = as_others_read(loaded.checkpoint.folder), loaded.tokenizer
+        with refusing("it fails", folder, loaded.checkpoint.name):
+            readers = as_others_read(folder), loaded.tokenizer
             piece = _first_other((*_SAMPLE, text), *readers)
             if piece is None:
                 return ""
             piece = _first_other(piece.splitlines(keepends=True), *readers) or piece
-            piece = _first_other(piece.split(), *readers) or piece
+            piece = _first_other((f" {word}" for word in piece.split()), *readers) or piece
             theirs, ours = (_shown(_ids(reader, piece)) for reader in readers)
     except Refused as error:
         return f"{reader} can't read the tokenizer's files, from which this run took {FAST} alone: {error.what}"

@@ -225,7 +225,7 @@ def load(
         for name, buffer in module.named_buffers(recurse=False):
             setattr(module, name, buffer.to(device))
     model.eval().requires_grad_(False)
-    with refusing("its tokenizer can't be read", checkpoint.name):
+    with refusing("its tokenizer can't be read", checkpoint.folder, checkpoint.name):
         tokenizer = tokenizer_of(checkpoint.folder)
     streaming = None if scratch is None else Streaming(model, blocks, files, device, compute_dtype, scratch)
     return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming)

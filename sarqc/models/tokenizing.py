@@ -90,8 +90,8 @@ def ids_of(text: str, tokenizer: Tokenizer) -> list[int]:
 
 
 @contextmanager
-def refusing(what: str, where: str, remedy: str = AGAIN) -> Iterator[None]:
-    """A context in which an error of the libraries about a tokenizer's files becomes ``Refused``."""
+def refusing(what: str, folder: Path, where: str, remedy: str = AGAIN) -> Iterator[None]:
+    """A context in which an error of the libraries about the tokenizer in a folder becomes ``Refused``."""
     try:
         yield
     except Refused:
@@ -99,8 +99,8 @@ def refusing(what: str, where: str, remedy: str = AGAIN) -> Iterator[None]:
     except BaseException as error:  # the libraries raise what they like, and a panic in Rust is no ``Exception``
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise Refused(f"{what}: {reason}", where, remedy) from None
+        reason = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), where)
+        raise Refused(f"{what}: {reason[:300]}", where, remedy) from None
 
 
 def tokenizer_of(folder: Path) -> Any:
@@ -132,9 +132,9 @@ def apply(folder: Path, where: str, texts: Sequence[str]) -> tuple[TokenizerFact
         Refused: If its files are damaged, if it fails on a text, or makes far more tokens of it than characters.
     """
     is_fast = (folder / FAST).exists()
-    with refusing(f"{FAST} is damaged" if is_fast else "its tokenizer can't be read", where):
+    with refusing(f"{FAST} is damaged" if is_fast else "its tokenizer can't be read", folder, where):
         opened = _fast(folder, file_identity(folder / FAST)) if is_fast else _slow(folder)
-    with refusing("its tokenizer fails", where, "Use a model with another tokenizer."):
+    with refusing("its tokenizer fails", folder, where, "Use a model with another tokenizer."):
         tokens = [_bounded(opened.ids(text), text, where) for text in ("", "a", *texts)]
         ids = [token for token, other in takewhile(lambda pair: pair[0] == pair[1], zip(*tokens[:2], strict=False))]
         own = Beginning(tuple(ids), "".join(str(opened.name_of(token)) for token in ids))
