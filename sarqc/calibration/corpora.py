@@ -22,6 +22,7 @@ from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
+from sarqc.files.hashes import sha256_of
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
 from sarqc.files.once import once
 from sarqc.models.architecture import Frozen
@@ -261,7 +262,7 @@ def _tokenised(
 def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path | str) -> np.ndarray:
     """``encode``, read from a file where a process has done it before."""
     store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
-    key = chain_key("tokens 1", content, (folder / FAST).read_bytes(), vocabulary, tokenizers.__version__)
+    key = chain_key("tokens 2", content, sha256_of(folder / FAST), vocabulary, tokenizers.__version__)
     if (kept := store.read(key, ".tokens")) is not None:
         return np.frombuffer(kept, dtype=np.int32).astype(np.int64)
     ids = encode(text, folder, model, vocabulary)

@@ -730,6 +730,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             **({"part": shared.calibration.part} if shared.calibration.part else {}),
             "samples": survey.samples, "length": survey.length,
             "tokens": survey.samples * survey.length, "sampling": "random", **begin,
+            **({"begin_rule": "bos"} if survey.begin == "bos" else {}),
         },
         "held_out": {
             **asked(survey.held_out, shared.held_out.protocol["corpus"]),

@@ -157,7 +157,7 @@ def test_records_from_before_the_field_keep_their_tokens(document: dict[str, Any
     assert Recipe.parse(document).begin == "auto"
 
 
-@pytest.mark.parametrize(("asked", "said"), [("auto", "<s>"), ("none", "none")])
+@pytest.mark.parametrize(("asked", "said"), [("auto", "<s>"), ("bos", "<s>"), ("none", "none")])
 def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
     random_llama: Path, text_file: Path, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, asked: str,
     said: str,

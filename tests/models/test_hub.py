@@ -15,6 +15,7 @@ from sarqc.errors import Unreachable
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import ask, within
 from sarqc.settings import Settings
+from sarqc.models.tokenizer_files import text_files
 from tests.models.fake_hub import FakeHub, serving
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -137,6 +138,28 @@ def test_a_download_brings_data_only_and_a_broken_one_goes_on(hub: FakeHub, tmp_
         (whole,) = answers(home, hub.endpoint, [recipe(good, text_file)])
         assert whole["warnings"] == []
         assert hub.asked == []
+
+
+def test_every_file_of_a_tokenizer_and_its_chats_comes_along(hub: FakeHub, tmp_path: Path) -> None:
+    good = hub.models["somebody/good"]
+    others = {
+        "merges.txt", "vocab.txt", "cl100k_base.tiktoken", "spiece.model", "chat_template.jinja",
+        "chat_template.json", "generation_config.json", "additional_chat_templates/tools.jinja",
+    }  # fmt: skip
+    for name in others:
+        (good / name).parent.mkdir(exist_ok=True)
+        (good / name).write_text("{}")
+    for name in ("tokenization.py", "tokenizer.py", "tokenizer.pkl"):
+        (good / name).write_text("raise SystemExit('run')")
+    home = tmp_path / "home"
+    with serving(hub):
+        answers(home, hub.endpoint, [], download="somebody/good")
+    folder = next(home.rglob("snapshots/*"))
+    wanted = {path.relative_to(good) for path in text_files(good)}
+    assert {path.as_posix() for path in wanted} == others | {"tokenizer.json", "tokenizer_config.json"}
+    assert {path.relative_to(folder) for path in text_files(folder)} == wanted
+    assert not [*folder.glob("*.py"), *folder.glob("*.pkl")]
+    assert (folder / "chat_template.jinja").read_bytes() == b"{}"
 
 
 def test_a_hub_that_swallows_packets(tmp_path: Path, text_file: Path) -> None:
