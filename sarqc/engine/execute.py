@@ -124,7 +124,10 @@ def _executed(
         imported = ImportedModel(prepared.opened, prepared.checkpoint)
         for line in imported.words():
             yield Warned(line, "quantized checkpoint")
-    loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype])
+    loaded = load(
+        prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype],
+        begins_with_bos=recipe.begin == "bos",
+    )  # fmt: skip
     if prepared.checkpoint.decoder is not None:
         admit(loaded, learns=prepared.recipe.to_method().unit == "block")
     with spread_over(settings, device) as spread:

@@ -231,7 +231,8 @@ def divergence_key(quantized_key: str, test: Text, window: int) -> str:
 
 def accuracy_key(loaded: LoadedModel, model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
     """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart."""
-    return chain_key("accuracy", ACCURACY_FORMAT, model_key, text_hashes(loaded), task, limit, *items)
+    begin = ["bos"] if loaded.begins_with_bos else []
+    return chain_key("accuracy", ACCURACY_FORMAT, model_key, text_hashes(loaded), task, limit, *items, *begin)
 
 
 def survey_model_key(loaded: LoadedModel) -> str:

@@ -492,7 +492,7 @@ def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:
     checkpoint = checkpoint_of(survey.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
-    loaded = load(checkpoint, choose_device(settings.device))
+    loaded = load(checkpoint, choose_device(settings.device), begins_with_bos=survey.begin == "bos")
     if checkpoint.decoder is not None:
         admit(loaded, learns=any(line.to_method().unit == "block" for line in survey.lines))
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)

@@ -41,7 +41,7 @@ def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Ite
     keys = [
         tuning_key(
             "answers", draw.keys(), grids_as_values(ground), [point], recipe.tasks, recipe.task_limit, items,
-            ground.float_key,
+            ground.float_key, *(["bos"] if recipe.begin == "bos" else []),
         )
         for point in points
     ]  # fmt: skip

@@ -50,6 +50,7 @@ class LoadedModel:
     device: torch.device
     compute_dtype: torch.dtype
     streaming: Streaming | None = None
+    begins_with_bos: bool = False  # whatever the files of the tokenizer say
     replaced: dict[str, Tensor] = field(default_factory=dict)  # see ``replace``
 
     @property
@@ -186,6 +187,7 @@ def load(
     scratch: Path | None = None,
     holding: Sequence[torch.dtype] = (),
     files: WeightFiles | None = None,
+    begins_with_bos: bool = False,
 ) -> LoadedModel:
     """Load the model and its tokenizer.
 
@@ -197,6 +199,7 @@ def load(
         scratch: Folder for changed blocks; with it the weights of a block are in memory only while it is used.
         holding: Further dtypes of numbers that the weights will be given.
         files: Weights of the checkpoint; None for those of its files, rounded to their dtypes.
+        begins_with_bos: Whether the tokenizer puts its bos_token before every text.
 
     Raises:
         Refused: If a file does not make a model.
@@ -226,9 +229,9 @@ def load(
             setattr(module, name, buffer.to(device))
     model.eval().requires_grad_(False)
     with refusing("its tokenizer can't be read", checkpoint.folder, checkpoint.name):
-        tokenizer = tokenizer_of(checkpoint.folder)
+        tokenizer = tokenizer_of(checkpoint.folder, begins_with_bos=begins_with_bos)
     streaming = None if scratch is None else Streaming(model, blocks, files, device, compute_dtype, scratch)
-    return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming)
+    return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming, begins_with_bos)
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:

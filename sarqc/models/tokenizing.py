@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, read_object
@@ -103,10 +104,21 @@ def refusing(what: str, folder: Path, where: str, remedy: str = AGAIN) -> Iterat
         raise Refused(f"{what}: {reason[:300]}", where, remedy) from None
 
 
-def tokenizer_of(folder: Path) -> Any:
-    """Return transformers' tokenizer of a folder, whose tokens are those of tokenizer.json where there is one."""
-    if not (folder / FAST).exists():
-        return as_others_read(folder)
+def tokenizer_of(folder: Path, *, begins_with_bos: bool = False) -> Any:
+    """Return transformers' tokenizer of a folder, whose tokens are those of tokenizer.json where there is one.
+
+    Args:
+        folder: Folder of the checkpoint.
+        begins_with_bos: Put the bos_token before every text, and nothing else.
+    """
+    tokenizer = _as_its_file_says(folder) if (folder / FAST).exists() else as_others_read(folder)
+    if begins_with_bos:
+        bos = tokenizer.bos_token, tokenizer.bos_token_id
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{bos[0]} $A", special_tokens=[bos])
+    return tokenizer
+
+
+def _as_its_file_says(folder: Path) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

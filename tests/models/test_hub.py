@@ -14,8 +14,8 @@ import pytest
 from sarqc.errors import Unreachable
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import ask, within
-from sarqc.settings import Settings
 from sarqc.models.tokenizer_files import text_files
+from sarqc.settings import Settings
 from tests.models.fake_hub import FakeHub, serving
 
 ROOT = Path(__file__).resolve().parent.parent.parent
