@@ -26,6 +26,7 @@ TEXT_FILES = (
     "*.jinja", "additional_chat_templates/*.jinja", "generation_config.json",
 )  # fmt: skip
 MOST_BYTES = 64 << 20  # of one of them
+_MOST_HERE = 4 << 20  # of all of them, where they are read in the app's own process
 CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # for a text; usual tokenizers take one second for 5 MiB
 _MEMORY, _MEMORY_OF_A_BYTE = 2 * GIB, 400  # bytes; a usual tokenizer takes 250 for each byte of a text
 # SHA-256 of the tokenizer.json files that ship with the app, which are applied in its own process.
@@ -126,6 +127,8 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
 
 def encode_each(texts: Sequence[str], folder: Path, where: str, vocabulary: int) -> list[np.ndarray]:
     """Return ``encode`` of several texts, in one process."""
+    if not texts:
+        return []
     return [_known(ids, where, vocabulary) for ids in _ask(folder, where, texts)[1]]
 
 
@@ -181,21 +184,22 @@ def _ask(folder: Path, where: str, texts: Sequence[str] = ()) -> tuple[Tokenizer
     fast = folder / FAST
     if fast.exists() and not is_regular(fast):
         raise Refused(f"{FAST} is not a regular file", where, AGAIN)
-    for path in text_files(folder):
-        if path.stat().st_size > MOST_BYTES:
+    sizes = {path: path.stat().st_size for path in text_files(folder)}
+    for path, size in sizes.items():
+        if size > MOST_BYTES:
             raise Refused(
                 f"{path.name} has more than {MOST_BYTES >> 20} MiB", where, "Use a model with another tokenizer."
             )
-    if fast.exists() and sha256_of(fast) in SHIPPED:
+    if sum(sizes.values()) < _MOST_HERE and fast in sizes and sha256_of(fast) in SHIPPED:
         facts, tokens = apply(folder, where, texts)
         return facts, [np.array(ids, dtype=np.int64) for ids in tokens]
     contents = [text.encode(errors="surrogatepass") for text in texts]
-    size = sum(map(len, contents))
+    total = sum(map(len, contents))
     request = b"\n".join([json.dumps([str(folder), where, [*map(len, contents)]]).encode(), b"".join(contents)])
-    seconds = CPU_SECONDS + CPU_SECONDS_EACH_MIB * size // 2**20
+    seconds = CPU_SECONDS + CPU_SECONDS_EACH_MIB * total // 2**20
     try:
         answer = answer_of(
-            "sarqc.models.tokenizing:answer", request, cpu_seconds=seconds, memory=_MEMORY + _MEMORY_OF_A_BYTE * size
+            "sarqc.models.tokenizing:answer", request, cpu_seconds=seconds, memory=_MEMORY + _MEMORY_OF_A_BYTE * total
         )
     except Exhausted:
         what = (

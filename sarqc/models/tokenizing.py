@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from sarqc.errors import Refused
-from sarqc.files.names import file_identity, read_object
+from sarqc.files.names import file_identity, is_regular, read_object
 from sarqc.files.once import once
 
 FAST = "tokenizer.json"
@@ -28,6 +28,7 @@ AGAIN = "Download the checkpoint again."
 _MOST_TOKENS, _MORE_TOKENS = 16, 1024  # of a text: for each character, and besides
 _SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "chat_template.json")
 _TEMPLATES = ("*.jinja", "additional_chat_templates/*.jinja")
+_MOST_LETTERS = 4096  # of special tokens
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
@@ -149,10 +150,14 @@ def apply(folder: Path, where: str, texts: Sequence[str]) -> tuple[TokenizerFact
     with refusing("its tokenizer fails", folder, where, "Use a model with another tokenizer."):
         tokens = [_bounded(opened.ids(text), text, where) for text in ("", "a", *texts)]
         ids = [token for token, other in takewhile(lambda pair: pair[0] == pair[1], zip(*tokens[:2], strict=False))]
-        own = Beginning(tuple(ids), "".join(str(opened.name_of(token)) for token in ids))
+        names = [str(opened.name_of(token)) for token in ids]
         documents = [read_object(path, where, remedy=AGAIN) for name in _SETTINGS if (path := folder / name).exists()]
         bos = next(filter(None, (_token(document.get("bos_token")) for document in documents)), opened.bos)
         number = opened.number_of(bos) if bos else None
+        if sum(map(len, [*names, bos or ""])) > _MOST_LETTERS:
+            what = f"the names of the tokens before a text have more than {_MOST_LETTERS:,} characters"
+            raise Refused(what, where, "Use a model with another tokenizer.")
+        own = Beginning(tuple(ids), "".join(names))
         if bos is None or number is None:
             return TokenizerFacts(own, NOTHING, False), tokens[2:]
         templates = _templates(folder, documents)
@@ -161,7 +166,7 @@ def apply(folder: Path, where: str, texts: Sequence[str]) -> tuple[TokenizerFact
 
 
 def answer(request: bytes) -> bytes:
-    """Answer a request for ``apply`` made by ``requested``."""
+    """Answer a request for ``apply``, in a process with limits; both are bytes of ``tokenizer_files``."""
     head, _, content = request.partition(b"\n")
     folder, where, sizes = json.loads(head)
     ends = [*accumulate(sizes)]
@@ -211,4 +216,5 @@ def _templates(folder: Path, documents: Sequence[dict[str, Any]]) -> Iterator[st
             if isinstance(text, str):
                 yield text
     for pattern in _TEMPLATES:
-        yield from (path.read_text(encoding="utf-8", errors="replace") for path in folder.glob(pattern))
+        for path in filter(is_regular, folder.glob(pattern)):
+            yield path.read_text(encoding="utf-8", errors="replace")
