@@ -30,6 +30,7 @@ from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
+from sarqc.engine.feeding import check_feeding
 from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
 from sarqc.engine.keys import (
     layer_keys,
@@ -388,6 +389,10 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(shared.bench.loaded.device):
         yield f"warning: {warned.what}"
+    text = shared.original
+    feeding = check_feeding(shared.bench, survey.calibration, survey.begin, text.test, survey.window, text.key)
+    for words in returned(feeding).values():
+        yield f"warning: {words}"
     of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
     yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
     yield from _of_one_text(shared)
