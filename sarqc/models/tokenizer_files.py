@@ -20,10 +20,10 @@ from sarqc.models.tokenizing import AGAIN, FAST, Beginning, TokenizerFacts, appl
 
 # Of tokenizers of every kind, of chats, and of the tokens that end a text: what belongs to a model beside its weights
 # and config.json. None is code.
-_SLOW = ("*.model", "tokenizer.model.*", "vocab.json", "vocab.txt", "*.tiktoken", "tekken.json")
+TOKENIZERS = (FAST, "*.model", "tokenizer.model.*", "vocab.json", "vocab.txt", "*.tiktoken", "tekken.json")
 TEXT_FILES = (
-    "tokenizer*.json", *_SLOW, "merges.txt", "special_tokens_map.json", "added_tokens.json", "chat_template*.json",
-    "*.jinja", "additional_chat_templates/*.jinja", "generation_config.json",
+    *TOKENIZERS, "tokenizer*.json", "merges.txt", "special_tokens_map.json", "added_tokens.json",
+    "chat_template*.json", "*.jinja", "additional_chat_templates/*.jinja", "generation_config.json",
 )  # fmt: skip
 MOST_BYTES = 64 << 20  # of one of them
 _MOST_HERE = 4 << 20  # of all of them, where they are read in the app's own process
@@ -105,7 +105,7 @@ def check_tokenizer(folder: Path, where: str) -> None:
     """
     if (folder / FAST).exists():
         _facts(folder, tokenizer_identity(folder), where)
-    elif not any(is_regular(path) for pattern in _SLOW for path in folder.glob(pattern)):
+    elif not any(is_regular(path) for pattern in TOKENIZERS for path in folder.glob(pattern)):
         raise Refused(f"no {FAST}", where, AGAIN)
 
 

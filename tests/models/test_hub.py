@@ -69,7 +69,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
     """A good model and several bad ones."""
     models = {}
     changes = {
-        "good": {}, "large": {}, "gated": {}, "pickled": {}, "unknown": {"model_type": "gpt9"},
+        "good": {}, "large": {}, "gated": {}, "pickled": {}, "wordless": {}, "unknown": {"model_type": "gpt9"},
         "quantized": {"quantization_config": {}}, "damaged": {"num_hidden_layers": "three"},
         "code": {"auto_map": {"AutoModel": "a.B"}},
     }  # fmt: skip
@@ -79,6 +79,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
         (folder / "config.json").write_text(json.dumps(document | change))
         models[f"somebody/{name}"] = folder
     (models["somebody/pickled"] / "model.safetensors").rename(models["somebody/pickled"] / "pytorch_model.bin")
+    (models["somebody/wordless"] / "tokenizer.json").unlink()
     (models["somebody/good"] / "evil.py").write_text("raise SystemExit('run')")
     return FakeHub(
         models, frozenset({"somebody/gated"}), {"somebody/large/model.safetensors": 3 << 30} | {
@@ -91,7 +92,8 @@ def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Pat
     wrong = {
         "unknown": ("refused", "type “gpt9”"), "code": ("refused", "code from the checkpoint"),
         "quantized": ("refused", "quantized already"), "damaged": ("refused", "num_hidden_layers"),
-        "pickled": ("refused", "no safetensors"), "gated": ("refused", "refuses access"),
+        "pickled": ("refused", "no safetensors"), "wordless": ("refused", "no tokenizer"),
+        "gated": ("refused", "refuses access"),
         "missing": ("not_found", "no “somebody/missing”"),
     }  # fmt: skip
     plans = [recipe(f"somebody/{name}", text_file) for name in wrong]
