@@ -46,9 +46,9 @@ def check_feeding(
     Returns:
         The same in words by flag: ``read_otherwise`` and ``better_with_bos``.
     """
-    loaded, found = bench.loaded, dict[str, str]()
+    loaded, notes = bench.loaded, dict[str, str]()
     if words := _read_otherwise(bench, read_corpus(corpus, bench.settings)[:_CHARACTERS]):
-        found["read_otherwise"] = words
+        notes["read_otherwise"] = words
     bos = untried_beginning(begin, text, loaded.checkpoint)
     own = min(window - 1, len(text.ids))
     if bos and own > 1:
@@ -57,14 +57,14 @@ def check_feeding(
         key = chain_key("both beginnings", float_key, windows.tobytes(), own, bos.ids)
         plain, begun = json.loads(kept(bench.store, key, lambda: json.dumps(_both(loaded, windows, bos.ids)).encode()))
         if plain > BETTER * begun:
-            found["better_with_bos"] = (
+            notes["better_with_bos"] = (
                 f"the float model's perplexity on {len(windows)} windows is {begun:.4g} if each "
                 f"begins with {bos.text}, which its chat template names, and {plain:.4g} as its tokenizer leaves them: "
                 "set begin to bos"
             )
-    for flag, words in found.items():
+    for flag, words in notes.items():
         yield Warned(words, {"read_otherwise": "tokenizer", "better_with_bos": "begin"}[flag])
-    return found
+    return notes
 
 
 def _both(loaded: LoadedModel, windows: np.ndarray, bos: tuple[int, ...]) -> list[float]:

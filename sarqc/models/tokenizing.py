@@ -172,10 +172,10 @@ def answer(request: bytes) -> bytes:
     ends = [*accumulate(sizes)]
     texts = [content[end - size : end].decode(errors="surrogatepass") for end, size in zip(ends, sizes, strict=True)]
     facts, tokens = apply(Path(folder), where, texts)
-    said = json.dumps(
+    properties = json.dumps(
         [facts.own.ids, facts.own.text, facts.bos.ids, facts.bos.text, facts.chats_begin, [*map(len, tokens)]]
     )
-    return b"\n".join([said.encode(), b"".join(array("I", ids).tobytes() for ids in tokens)])
+    return b"\n".join([properties.encode(), b"".join(array("I", ids).tobytes() for ids in tokens)])
 
 
 def _bounded(ids: list[int], text: str, where: str) -> list[int]:
