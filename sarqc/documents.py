@@ -213,7 +213,13 @@ class WeightsProtocol(TypedDict):
     weights: NotRequired[str]  # in words
 
 
-class RunProtocol(WeightsProtocol):
+class FeedingProtocol(TypedDict):
+    """How other programs would feed the model, where that differs or is better."""
+
+    feeding: NotRequired[dict[str, str]]  # in words, by the study's flag
+
+
+class RunProtocol(WeightsProtocol, FeedingProtocol):
     """What the numbers of a run rest on."""
 
     calibration: CalibrationProtocol

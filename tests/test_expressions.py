@@ -68,7 +68,8 @@ ALLOWED = {
     # Names of files
     ("sarqc/models/catalogue.py", "root.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/files/scratch.py", "parent.glob(f'{kind}-*')"): "a constant where it is called, and a star",
-    ("sarqc/engine/keys.py", "folder.glob(pattern)"): "constants of this module",
+    ("sarqc/models/tokenizer_files.py", "folder.glob(pattern)"): "constants of this module",
+    ("sarqc/models/tokenizing.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/reports/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
     ("sarqc/web/static.py", "(folder / name).rglob(f'*{suffix}')"): "the constants of FOLDERS",
@@ -86,16 +87,13 @@ ALLOWED = {
     ("sarqc/files/yaml_document.py", "yaml.load(path.read_text(encoding='utf-8'), _Loader)"):
         "a safe loader: numbers, text, lists and mappings alone",
     # Tokenizers, whose files have expressions too
-    ("sarqc/models/tokenizing.py", "Tokenizer.from_file(path)"):
-        "one with expressions of its own reads texts in a process of its own, with a limit",
-    ("sarqc/models/tokenizer_files.py",
+    ("sarqc/models/tokenizing.py", "Tokenizer.from_file(path)"): "in a process with limits, or in a worker after that",
+    ("sarqc/models/tokenizing.py",
      "AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)"):
-        "without tokenizer.json: the vocabularies of such models have no expressions of their own",
+        "in a process with limits, or in a worker",
     ("sarqc/models/gguf_unpacking.py",
      "AutoTokenizer.from_pretrained(first.parent, gguf_file=first.name, local_files_only=True)"):
         "in a worker, and GGUF files have no expressions: those of the library are taken",
-    ("sarqc/models/loading.py",
-     "AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)"): "in a worker",
     ("sarqc/models/chats.py",
      "tokenizer.apply_chat_template(chat['messages'], tools=chat.get('tools'), tokenize=False)"):
         "in transformers' sandbox, in a process of its own, with limits",

@@ -10,10 +10,8 @@ import json
 import os
 import secrets
 import sys
-import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -25,13 +23,16 @@ from sarqc.calibration.uploaded_texts import UPLOAD_ENDINGS, UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
+from sarqc.files.hashes import sha256_of
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
+from sarqc.files.once import once
 from sarqc.models.architecture import Frozen
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.chats import chat_ids
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
-from sarqc.models.tokenizer_files import FAST, NOTHING, Beginning, beginning_of, encode, tokenizer_identity
+from sarqc.models.tokenizer_files import beginning_of, encode, tokenizer_identity
+from sarqc.models.tokenizing import FAST, NOTHING, Beginning
 from sarqc.settings import Settings
 
 JOINED_BY = "\n\n"  # between the texts of rows
@@ -258,7 +259,8 @@ def text_of(
         name: Name of a corpus, or path of a file.
         checkpoint: The model.
         settings: Settings of the host.
-        begin: “auto” if each sequence begins with what the tokenizer puts before a text, or “none”.
+        begin: “auto” if each sequence begins with what the tokenizer puts before a text, “bos” if with its bos_token,
+            or “none”.
         download: Wait for a corpus of the Hub that takes longer than ``settings.hub_timeout`` seconds.
 
     Raises:
@@ -268,24 +270,25 @@ def text_of(
         NotCached: If a corpus is still on its way after the timeout, without ``download``.
     """
     source = _source(name, settings, download=download)
-    with _one_at_a_time:  # who asks for the same text meanwhile gets it from the cache
-        text = _tokenised(
-            source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
-            checkpoint.architecture.vocab_size, settings.artefacts_root(),
-        )  # fmt: skip
+    text = _tokenised(
+        source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
+        checkpoint.architecture.vocab_size, settings.artefacts_root(),
+    )  # fmt: skip
     writers = {folder: name for name, (folder, _) in embedded_models(settings).items() if folder != checkpoint.folder}
     text = replace(text, written_by=writers.get(source.path.parent, ""))
     if begin == "none":
         return text
-    first = beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
-    return text.behind(first, first)
+    own, first = (
+        beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size, which)
+        for which in ("auto", begin)
+    )
+    return text.behind(own, first)
 
 
-_one_at_a_time = threading.Lock()
 _KEPT_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
 
 
-@lru_cache(maxsize=4)
+@once(4)
 def _tokenised(
     source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path | str
 ) -> Text:
@@ -318,7 +321,7 @@ def in_tokens_of(folder: Path, name: str, checkpoint: Checkpoint, settings: Sett
 def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path | str) -> np.ndarray:
     """``encode``, read from a file where a process has done it before."""
     store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
-    key = chain_key("tokens 1", content, (folder / FAST).read_bytes(), vocabulary, tokenizers.__version__)
+    key = chain_key("tokens 2", content, sha256_of(folder / FAST), vocabulary, tokenizers.__version__)
     if (kept := store.read(key, ".tokens")) is not None:
         return np.frombuffer(kept, dtype=np.int32).astype(np.int64)
     ids = encode(text, folder, model, vocabulary)

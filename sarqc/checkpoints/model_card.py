@@ -53,6 +53,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         _measurements(summary),
         "" if (written := summary.get("written")) is None else f"## Read again\n\n{written['words']}",
         _stamp(summary),
+        *(f"Note: {words}." for words in summary["protocol"].get("feeding", {}).values()),
         "## Who can load it",
         f"{tried()}.",
         _table(

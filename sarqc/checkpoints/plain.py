@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from sarqc.files.modes import usual_mode
 from sarqc.models.loading import STORED, LoadedModel
+from sarqc.models.tokenizer_files import text_files
 from sarqc.models.weight_files import write_weights
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -87,8 +89,9 @@ def new_checkpoint(
             described["tie_word_embeddings"] = False  # not every reader looks whether the two stored ones differ
         text = json.dumps(described | (config or {}), indent=2, sort_keys=True) + "\n"
         (partial / "config.json").write_text(text, encoding="utf-8")
-        if (loaded.checkpoint.folder / "generation_config.json").is_file():
-            loaded.model.generation_config.save_pretrained(partial)
-        loaded.tokenizer.save_pretrained(partial)
+        for path in text_files(loaded.checkpoint.folder):  # as they are, so that they give the tokens of the run
+            target = partial / path.relative_to(loaded.checkpoint.folder)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, target)
         for name, text in beside.items():
             (partial / name).write_text(text, encoding="utf-8")

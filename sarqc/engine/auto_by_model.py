@@ -111,5 +111,6 @@ def select_for_model(
         values.append(document["value"])
         yield CandidateDone(lams[index], index, len(candidates), document["value"])
     best = values.index(min(values))
-    judged_protocol = document["protocol"] | {"calibrated_on": len(train), "judged_on": validation_samples}
+    named = {"begin": protocol["begin"]} if "begin" in protocol else {}
+    judged_protocol = document["protocol"] | {"calibrated_on": len(train), "judged_on": validation_samples} | named
     return ModelSelection(lams, tuple(values), best, judged_protocol)

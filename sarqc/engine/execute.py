@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from sarqc.documents import Summary
 from sarqc.engine.device_check import require_sound_device
 from sarqc.engine.device_memory import out_of_memory
 from sarqc.engine.devices import solving_devices, spread_over
+from sarqc.engine.feeding import check_feeding
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import describe
 from sarqc.engine.ladder_run import measure_ladder
@@ -122,12 +124,19 @@ def _executed(
         imported = ImportedModel(prepared.opened, prepared.checkpoint)
         for line in imported.words():
             yield Warned(line, "quantized checkpoint")
-    loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype])
+    loaded = load(
+        prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype],
+        begins_with_bos=recipe.begin == "bos",
+    )  # fmt: skip
     if prepared.checkpoint.decoder is not None:
         admit(loaded, learns=prepared.recipe.to_method().unit == "block")
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root(), crew), settings, spread)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)
+        feeding = yield from check_feeding(
+            bench, recipe.calibration, prepared.recipe.begin, prepared.test or prepared.calibration, prepared.window
+        )
+        prepared = replace(prepared, feeding=feeding)
         run = RunContext(bench, prepared, job, output, imported, started, rotation)
         summary = yield from _with_damage(_stages(run), bench.store)
         bench.store.trim(int(settings.cache_gib * 2**30))

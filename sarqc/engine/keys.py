@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,6 +27,7 @@ from sarqc.models.host_copies import parts_on_host
 from sarqc.models.loading import STORED, LoadedModel
 from sarqc.models.rotated_files import RotatedFiles
 from sarqc.models.rotation import RotatedCheckpoint
+from sarqc.models.tokenizer_files import text_files
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import FITTING, Method
 
@@ -42,11 +42,6 @@ STATISTICS_FORMAT = 1
 TUNING_FORMAT = 1
 TEXT_FORMAT = 1
 SURVEY_FORMAT = 1
-# Of tokenizers of every kind, of chats, and of the tokens that end a text.
-TEXT_FILES = (
-    "tokenizer*", "*.model", "vocab*", "merges.txt", "*.tiktoken", "special_tokens_map.json", "added_tokens.json",
-    "chat_template*", "generation_config.json",
-)  # fmt: skip
 _FORWARD = "5.23.0"  # version of transformers before which keys named none
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 
@@ -72,6 +67,7 @@ class ModelDescription:
     storage: str | dict[str, str]  # dtype in which the blocks are stored; where there are several, that of each tensor
     configuration: dict[str, object]
     text_files: dict[str, str]  # by which the model reads and writes text, and ends one, as hashes by name
+    begins_with_bos: bool  # each prompt and question
     weights: Weights
     embedding: str | dict[str, str]  # weights that the first block's states depend on
     layers: list[list[str]]  # names of those to quantize, by block
@@ -87,7 +83,7 @@ class ModelDescription:
     @cached_property
     def text_key(self) -> str:
         """Key of its tokenizer and of the settings by which it writes."""
-        return chain_key("text files", self.text_files)
+        return chain_key("text files", self.text_files, *(["bos"] if self.begins_with_bos else []))
 
 
 def describe(loaded: LoadedModel) -> ModelDescription:
@@ -102,7 +98,8 @@ def describe(loaded: LoadedModel) -> ModelDescription:
         dtype=str(loaded.compute_dtype),
         storage=kinds if len({*kinds.values()}) > 1 else str(STORED[next(iter(kinds.values()))]),
         configuration={name: value for name, value in checkpoint.config.items() if name != "transformers_version"},
-        text_files=_text_files(checkpoint.folder),
+        text_files={path.name: sha256_of(path) for path in text_files(checkpoint.folder)},
+        begins_with_bos=loaded.begins_with_bos,
         weights=weights,
         # Of a derived model any part outside the blocks may come before them.
         embedding=weights.outside[loaded.family.embedding] if checkpoint.decoder is None else weights.outside,
@@ -169,11 +166,6 @@ def statistics_keys(model: ModelDescription, sequences: np.ndarray) -> list[str]
 
 def _has_own(module: nn.Module) -> bool:
     return any(True for _ in module.parameters(recurse=False))
-
-
-def _text_files(folder: Path) -> dict[str, str]:
-    paths = sorted({path for pattern in TEXT_FILES for path in folder.glob(pattern) if path.is_file()})
-    return {path.name: sha256_of(path) for path in paths}
 
 
 def _choices(job: CalibrationJob) -> list[object]:
@@ -260,6 +252,17 @@ def divergence_key(quantized_key: str, test: Text, window: int) -> str:
 def accuracy_key(model: ModelDescription, model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
     """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart, ``model_key`` with which weights."""
     return chain_key("accuracy", ACCURACY_FORMAT, model_key, model.text_key, task, limit, *items)
+
+
+def readers_key(model: ModelDescription, text: str) -> str:
+    """Of how other programs read the tokenizer's files: on a text, and by the type of the model."""
+    parts = (model.text_key, model.configuration.get("model_type"), transformers.__version__)
+    return chain_key("read by others", 1, *parts, text.encode(errors="surrogatepass"))
+
+
+def beginnings_key(model: ModelDescription, windows: np.ndarray, bos: Sequence[int]) -> str:
+    """Of a perplexity of windows (N, T) without and behind special tokens."""
+    return chain_key("both beginnings", model.key, windows.tobytes(), windows.shape[1], bos)
 
 
 def survey_model_key(model: ModelDescription, loaded: LoadedModel) -> str:

@@ -19,7 +19,7 @@ from sarqc.calibration.corpora import Text
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pipeline import calibrate
-from sarqc.documents import Divergences, PerplexityProtocol, WeightsProtocol, Which
+from sarqc.documents import Divergences, FeedingProtocol, PerplexityProtocol, WeightsProtocol, Which
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.keys import (
@@ -396,6 +396,11 @@ def of_weights(checkpoint: Checkpoint) -> WeightsProtocol:
     """What is to be known of the float model's weights; empty where it is nothing."""
     words = "" if checkpoint.origin is None else checkpoint.origin.words
     return {"weights": words} if words else {}
+
+
+def of_feeding(prepared: Prepared) -> FeedingProtocol:
+    """What is to be known of the float model's input; empty where it is nothing."""
+    return {"feeding": prepared.feeding} if prepared.feeding else {}
 
 
 def device_warnings(device: torch.device) -> Iterator[Warned]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -56,7 +56,8 @@ from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
 from sarqc.models.rotation import RotatedCheckpoint, rotated
-from sarqc.models.tokenizer_files import encode
+from sarqc.models.tokenizer_files import beginning_of, encode_each, facts_of
+from sarqc.models.tokenizing import NOTHING, Beginning
 from sarqc.plain import gib, percent
 from sarqc.recipe import TUNED_LAMS, UNDISTILLED, Effort, Fitting, Recipe, choice_words
 from sarqc.settings import Settings
@@ -149,6 +150,7 @@ class Prepared:
     phases: list[Phase]  # at a pace of 1
     shown: Plan
     opened: CheckpointLayout | None = None  # a checkpoint that others quantized, beside the float one
+    feeding: dict[str, str] = field(default_factory=dict)  # of the run, see ``check_feeding``
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,6 +278,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         *_of_another_model(calibration, test, checkpoint.name),
         *_of_one_text(sequences, beginning),
         *_of_first_tokens(recipe, whole_test),
+        *_of_beginning(recipe, calibration, checkpoint),
     )
     update = {
         "warnings": (*warnings, *shown.warnings), "begin": calibration.begin.text,
@@ -389,6 +392,22 @@ def _of_first_tokens(recipe: Recipe, whole: Text | None) -> Iterator[str]:
         )
 
 
+def untried_beginning(begin: str, text: Text, checkpoint: Checkpoint) -> Beginning:
+    """Return the token that chats with a model begin with, if its tokenizer is followed and puts none before texts."""
+    if begin != "auto" or text.begin:
+        return NOTHING
+    facts = facts_of(checkpoint.folder, checkpoint.name)
+    return facts.bos if facts.chats_begin else NOTHING
+
+
+def _of_beginning(recipe: Recipe, text: Text, checkpoint: Checkpoint) -> Iterator[str]:
+    if bos := untried_beginning(recipe.begin, text, checkpoint):
+        yield (
+            f"the tokenizer puts nothing before a text, and the chat template names {bos.text}: the float model is "
+            "measured both ways first, with that token before each window and without"
+        )
+
+
 def _of_another_model(calibration: Text, test: Text | None, model: str) -> Iterator[str]:
     """A warning where a text was sampled from another model than the one that is quantized."""
     named = {"calibration": calibration.written_by, "test": "" if test is None else test.written_by}
@@ -433,9 +452,12 @@ def _without_source(checkpoint: Checkpoint) -> list[LayerInfo]:
 
 def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
     """Token ids of each prompt. Raises ``Refused`` for one that is empty or leaves no room for its continuation."""
+    place = checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size
     prompts = []
-    for number, prompt in enumerate(recipe.prompts, 1):
-        ids = encode(prompt, checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
+    for number, (prompt, ids) in enumerate(zip(recipe.prompts, encode_each(recipe.prompts, *place), strict=True), 1):
+        if recipe.begin == "bos":
+            own, begin = (beginning_of(*place, rule).ids for rule in ("auto", "bos"))
+            ids = np.concatenate([begin, ids[len(own) :]]).astype(np.int64)
         tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
             most = f"{checkpoint.max_positions:,}"

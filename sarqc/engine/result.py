@@ -24,7 +24,7 @@ from sarqc.documents import (
     TaskResult,
 )
 from sarqc.engine.auto_by_model import ModelSelection
-from sarqc.engine.measure import Measurements, divergences, of_weights, versions
+from sarqc.engine.measure import Measurements, divergences, of_feeding, of_weights, versions
 from sarqc.engine.plan import Prepared
 from sarqc.engine.rotating import RotatedLayer
 from sarqc.evaluation.tasks import MEASURED_BESIDE
@@ -156,6 +156,7 @@ def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: 
         "test": None if test is None else cast(PerplexityProtocol, test.protocol),
         "versions": versions(),
         **of_weights(prepared.checkpoint),
+        **of_feeding(prepared),
     }
 
 

@@ -51,6 +51,7 @@ def stamp_of(
         layers=dict(layers),
         folded=dict(_changed_beside(prepared.recipe, loaded, job)),
         made_with=made_with(loaded.device),
+        feeding=prepared.feeding,
     ).sealed()
 
 

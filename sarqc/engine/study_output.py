@@ -209,7 +209,9 @@ def study_of(
         layers=tuple(checkpoint.layers),
         lines=tuple(lines),
         layer_reports={name: report.to_json() for name, report in reports.items()},
-        flags=tuple(sorted({flag for report in reports.values() for flag in report.flags})),
+        flags=tuple(
+            sorted({flag for report in reports.values() for flag in report.flags}.union(protocol.get("feeding", ())))
+        ),
         stamp=stamp,
     )
 

@@ -29,6 +29,7 @@ from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
+from sarqc.engine.feeding import check_feeding
 from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
 from sarqc.engine.keys import (
     describe,
@@ -388,6 +389,9 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(shared.bench.loaded.device):
         yield f"warning: {warned.what}"
+    feeding = check_feeding(shared.bench, survey.calibration, survey.begin, shared.original.test, survey.window)
+    for words in returned(feeding).values():
+        yield f"warning: {words}"
     of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
     yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
     yield from _of_one_text(shared)
@@ -492,7 +496,7 @@ def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:
     checkpoint = checkpoint_of(survey.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
-    loaded = load(checkpoint, choose_device(settings.device))
+    loaded = load(checkpoint, choose_device(settings.device), begins_with_bos=survey.begin == "bos")
     if checkpoint.decoder is not None:
         admit(loaded, learns=any(line.to_method().unit == "block" for line in survey.lines))
     bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
@@ -729,6 +733,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             **({"part": shared.calibration.part} if shared.calibration.part else {}),
             "samples": survey.samples, "length": survey.length,
             "tokens": survey.samples * survey.length, "sampling": "random", **begin,
+            **({"begin_rule": "bos"} if survey.begin == "bos" else {}),
         },
         "held_out": {
             **asked(survey.held_out, shared.held_out.protocol["corpus"]),

@@ -169,7 +169,8 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
     """The first draw of a recipe that tunes, with the model loaded. Raises as ``prepare``."""
     prepared = prepare(recipe, settings, download=True)
     scratch = settings.scratch_dir() if prepared.streamed else None
-    loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch)
+    device, begins_with_bos = choose_device(settings.device), prepared.recipe.begin == "bos"
+    loaded = load(prepared.checkpoint, device, scratch=scratch, begins_with_bos=begins_with_bos)
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
     return Draw.of(ground_of(bench, prepared, job.grids), prepared.sequences)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbers
 from sarqc.documents import CalibrationProtocol, Summary, Tuning
-from sarqc.engine.measure import Measurements, of_weights, versions
+from sarqc.engine.measure import Measurements, of_feeding, of_weights, versions
 from sarqc.engine.plan import Prepared
 from sarqc.engine.result import summary_of, value
 from sarqc.engine.study_output import (
@@ -138,7 +138,7 @@ def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[s
         },
         "test": None if original.perplexity is None else original.perplexity.protocol,
         "tasks": [*recipe.tasks], "items": len(original.correct), "device": device, "versions": versions(),
-        **of_weights(prepared.checkpoint),
+        **of_weights(prepared.checkpoint), **of_feeding(prepared),
     }  # fmt: skip
 
 

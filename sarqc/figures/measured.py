@@ -48,6 +48,9 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         if key == "opened":
             pairs.append(("Quantized checkpoint", f"{value['name']}. {value['words']}"))
             continue
+        if key == "feeding":
+            pairs.append(("Input of the model", "; ".join(value.values())))
+            continue
         pairs.append((_HEADINGS.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
     if facts.perplexity is not None and len(line.draws) > 1:
         bars = "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"

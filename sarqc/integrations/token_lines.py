@@ -29,13 +29,16 @@ def token_lines(recipe: Recipe) -> Lines:
         how = f"drawn by the seed {recipe.seed}"
     length, begun = str(recipe.length), ""
     ids = 'ids = np.array(tokenizer(text)["input_ids"])\n'
-    if recipe.begin == "auto":
+    if recipe.begin != "none":
         length = f"({recipe.length} - len(begin))"
         ids = (
             "# What the tokenizer puts before a text is what every sequence begins with.\n"
             'begin = np.array(commonprefix([tokenizer("")["input_ids"], tokenizer("a")["input_ids"]]), dtype=int)\n'
             'ids = np.array(tokenizer(text)["input_ids"])[len(begin) :]\n'
         )
+        if recipe.begin == "bos":
+            ids = ids.replace("what every sequence begins with", "left out: each sequence begins with bos_token")
+            ids += "begin = np.array([tokenizer.bos_token_id])\n"
         begun = "tokens = np.hstack([np.tile(begin, (len(tokens), 1)), tokens])\n"
     if recipe.test == recipe.calibration:
         ids += "ids = ids[: len(ids) // 2]  # the other half is the test text\n"
@@ -44,7 +47,7 @@ def token_lines(recipe: Recipe) -> Lines:
         f"windows = ids[: len(ids) // {length} * {length}].reshape(-1, {length})\n"
         f"tokens = {drawn}\n{begun}"
     )
-    paths = ("from os.path import commonprefix",) if recipe.begin == "auto" else ()
+    paths = ("from os.path import commonprefix",) if recipe.begin != "none" else ()
     return Lines((*paths, *imports, "import numpy as np"), body)
 
 

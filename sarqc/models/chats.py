@@ -16,8 +16,7 @@ import numpy as np
 from sarqc.errors import Refused
 from sarqc.files.limited import GIB, Exhausted, answer_of
 from sarqc.files.names import shortened
-from sarqc.models.tokenizer_files import FAST
-from sarqc.models.tokenizing import whole
+from sarqc.models.tokenizing import refusing, tokenizer_of
 
 _CPU_SECONDS, _CPU_SECONDS_EACH_MIB, _MEMORY = 60, 20, 4 * GIB
 DAY = datetime.datetime(2024, 7, 26)  # on which every template writes; another day would give other tokens
@@ -54,7 +53,6 @@ def chat_ids(chats: str, folder: Path, where: str, vocabulary: int) -> tuple[np.
 
 def answer(request: bytes) -> bytes:
     """Answer a request of ``chat_ids``: int32 tokens, with −1 before those of each chat."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
     from transformers.utils import chat_template_utils
 
     class Datetime(datetime.datetime):
@@ -65,12 +63,8 @@ def answer(request: bytes) -> bytes:
     vars(chat_template_utils)["datetime"] = Datetime
     asked = json.loads(request)
     folder, where = Path(asked["folder"]), asked["where"]
-    kind: Any = PreTrainedTokenizerFast if (folder / FAST).exists() else AutoTokenizer  # which takes seconds longer
-    try:
-        tokenizer = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # its vocabulary is the library's to judge
-        what = f"its tokenizer can't be read: {type(error).__name__}"
-        raise Refused(what, where, "Download the checkpoint again.") from None
+    with refusing("its tokenizer can't be read", folder, where):
+        tokenizer = tokenizer_of(folder)
     try:
         tokenizer.get_chat_template()
     except ValueError:
@@ -87,9 +81,5 @@ def answer(request: bytes) -> bytes:
             reason = shortened(str(error).partition("\n")[0]) or type(error).__name__
             what = f"the chat template can't write chat {number:,}: {reason}"
             raise Refused(what, where, "Change that chat, or leave it out.") from None
-    if (folder / FAST).exists():
-        fast = whole(str(folder / FAST))
-        every = [encoded.ids for encoded in fast.encode_batch_fast(texts, add_special_tokens=False)]
-    else:
-        every = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    every = tokenizer(texts, add_special_tokens=False)["input_ids"]
     return b"".join(array("i", [-1, *ids]).tobytes() for ids in every)

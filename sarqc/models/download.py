@@ -12,9 +12,10 @@ from sarqc.files.names import MOST_JSON, free_on_disk, read_object
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files
+from sarqc.models.tokenizer_files import TEXT_FILES, TOKENIZERS
 from sarqc.settings import Settings
 
-HUB_FILES = ["*.json", "*.safetensors", "tokenizer.model"]  # never pickles, never code
+HUB_FILES = ["*.json", "*.safetensors", *TEXT_FILES]  # never pickles, never code
 _REMEDY = "Check the connection, or give an embedded model or the folder of a local checkpoint."
 
 
@@ -102,6 +103,8 @@ def _offer(model: str, revision: str | None, settings: Settings) -> tuple[dict[s
     sizes = {name: every[name] for name in names}
     if not 0 < sizes.get("config.json", 0) <= MOST_JSON:
         raise Refused("it has no config.json", model, "Give the name of a transformers checkpoint.")
+    if not any(filter_repo_objects(sizes, allow_patterns=[*TOKENIZERS])):
+        raise Refused("it has no tokenizer", model, "Give the name of a model with one.")
     # Not into the cache: a folder there with a single file would look like a download.
     with tempfile.TemporaryDirectory(prefix="sarqc-config-") as folder:
         path = hf_hub_download(model, "config.json", revision=info.sha, local_dir=folder)

@@ -26,7 +26,7 @@ from sarqc.models.gguf_header import gguf_files
 from sarqc.models.gguf_model import GgufModel, TensorPlace, gguf_model
 from sarqc.models.loading import STORED
 from sarqc.models.origin import ORIGIN
-from sarqc.models.tokenizer_files import FAST
+from sarqc.models.tokenizing import FAST
 from sarqc.models.weight_files import write_weights
 from sarqc.plain import gib
 

@@ -24,6 +24,7 @@ from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
 from sarqc.models.partial_pass import head_input, logits_of
 from sarqc.models.rotated_files import open_files
 from sarqc.models.streaming import Streaming
+from sarqc.models.tokenizing import refusing, tokenizer_of
 from sarqc.models.weight_files import WeightFiles
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class LoadedModel:
     device: torch.device
     compute_dtype: torch.dtype
     streaming: Streaming | None = None
+    begins_with_bos: bool = False  # whatever the files of the tokenizer say
     replaced: dict[str, Tensor] = field(default_factory=dict)  # see ``replace``
 
     @property
@@ -185,6 +187,7 @@ def load(
     scratch: Path | None = None,
     holding: Sequence[torch.dtype] = (),
     files: WeightFiles | None = None,
+    begins_with_bos: bool = False,
 ) -> LoadedModel:
     """Load the model and its tokenizer.
 
@@ -196,12 +199,11 @@ def load(
         scratch: Folder for changed blocks; with it the weights of a block are in memory only while it is used.
         holding: Further dtypes of numbers that the weights will be given.
         files: Weights of the checkpoint; None for those of its files, rounded to their dtypes.
+        begins_with_bos: Whether the tokenizer puts its bos_token before every text.
 
     Raises:
         Refused: If a file does not make a model.
     """
-    from transformers import AutoTokenizer
-
     compute_dtype = torch.float32
     if device.type != "cpu":
         stored = (STORED[checkpoint.dtype_of(f"{layer.name}.weight")] for layer in checkpoint.linears)
@@ -226,10 +228,10 @@ def load(
         for name, buffer in module.named_buffers(recurse=False):
             setattr(module, name, buffer.to(device))
     model.eval().requires_grad_(False)
-    with _refusing(checkpoint, "its tokenizer can't be read"):
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+    with refusing("its tokenizer can't be read", checkpoint.folder, checkpoint.name):
+        tokenizer = tokenizer_of(checkpoint.folder, begins_with_bos=begins_with_bos)
     streaming = None if scratch is None else Streaming(model, blocks, files, device, compute_dtype, scratch)
-    return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming)
+    return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming, begins_with_bos)
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
@@ -262,7 +264,7 @@ def _refusing(checkpoint: Checkpoint, what: str) -> Iterator[None]:
     """A context in which any error of transformers about a checkpoint's files becomes ``Refused``."""
     try:
         yield
-    except Exception as error:  # every architecture and tokenizer raises what it likes
+    except Exception as error:  # every architecture raises what it likes
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         reason = reason.replace(str(checkpoint.folder), checkpoint.name)
         raise Refused(f"{what}: {reason[:300]}", checkpoint.name, "Repair it, or download it again.") from error

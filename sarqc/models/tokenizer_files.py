@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import takewhile
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
-from tokenizers import Tokenizer
 
-from sarqc.errors import Refused
+from sarqc.errors import Fix, Refused, refused_for
+from sarqc.files.hashes import sha256_of
+from sarqc.files.limited import GIB, Exhausted, answer_of
 from sarqc.files.names import file_identity, is_regular, read_object
+from sarqc.files.once import once
 from sarqc.models.architecture import Strict, first_problem
-from sarqc.models.tokenizing import ids_of, whole
+from sarqc.models.tokenizing import AGAIN, FAST, Beginning, TokenizerFacts, apply
 
-FAST = "tokenizer.json"
-_SLOW = ("tokenizer.model", "vocab.json")
-_AGAIN = "Download the checkpoint again."
-CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # of a tokenizer with expressions of its own; usual ones take one for 5 MiB
+# Of tokenizers of every kind, of chats, and of the tokens that end a text: what belongs to a model beside its weights
+# and config.json. None is code.
+TOKENIZERS = (FAST, "*.model", "tokenizer.model.*", "vocab.json", "vocab.txt", "*.tiktoken", "tekken.json")
+TEXT_FILES = (
+    *TOKENIZERS, "tokenizer*.json", "merges.txt", "special_tokens_map.json", "added_tokens.json",
+    "chat_template*.json", "*.jinja", "additional_chat_templates/*.jinja", "generation_config.json",
+)  # fmt: skip
+MOST_BYTES = 64 << 20  # of one of them
+_MOST_HERE = 4 << 20  # of all of them, where they are read in the app's own process
+CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # for a text; usual tokenizers take one second for 5 MiB
+_MEMORY, _MEMORY_OF_A_BYTE = 2 * GIB, 400  # bytes; a usual tokenizer takes 250 for each byte of a text
+# SHA-256 of the tokenizer.json files that ship with the app, which are applied in its own process.
+SHIPPED = frozenset({"ce620b2e352415bf05da0335925c18c218702c97de2f84cdbb7caa1973637254"})
 
 Token = str | dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Beginning:
-    """The special tokens that a tokenizer puts before every text.
-
-    Attributes:
-        ids: The tokens; empty without any.
-        text: Their names, such as “<bos>”.
-    """
-
-    ids: tuple[int, ...] = ()
-    text: str = ""
-
-    def __len__(self) -> int:
-        """Return the number of tokens."""
-        return len(self.ids)
-
-
-NOTHING = Beginning()
 
 
 class _TokenizerConfig(Strict):
@@ -92,7 +78,7 @@ def check_settings(folder: Path, where: str) -> None:
     for name, model in _SETTINGS.items():
         if not (folder / name).exists():
             continue
-        document = read_object(folder / name, where, remedy=_AGAIN)
+        document = read_object(folder / name, where, remedy=AGAIN)
         if "auto_map" in document:
             raise Refused(
                 f"{name} asks for code from the checkpoint to be run",
@@ -106,6 +92,11 @@ def check_settings(folder: Path, where: str) -> None:
             raise Refused(f"{name}: {first_problem(error)}", where, "Repair it, or download it again.") from None
 
 
+def text_files(folder: Path) -> list[Path]:
+    """Return the files in a folder by which a model reads and writes text, in a fixed order."""
+    return sorted({path for pattern in TEXT_FILES for path in folder.glob(pattern) if path.is_file()})
+
+
 def check_tokenizer(folder: Path, where: str) -> None:
     """Check that the checkpoint has a tokenizer that can be opened.
 
@@ -113,9 +104,9 @@ def check_tokenizer(folder: Path, where: str) -> None:
         Refused: Otherwise.
     """
     if (folder / FAST).exists():
-        _fast(folder, where)
-    elif not any(is_regular(folder / name) for name in _SLOW):
-        raise Refused(f"no {FAST}", where, _AGAIN)
+        _facts(folder, tokenizer_identity(folder), where)
+    elif not any(is_regular(path) for pattern in TOKENIZERS for path in folder.glob(pattern)):
+        raise Refused(f"no {FAST}", where, AGAIN)
 
 
 def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
@@ -128,97 +119,94 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
         vocabulary: Size of the model's vocabulary.
 
     Raises:
-        Refused: If the tokenizer is damaged, or gives tokens outside the vocabulary.
+        Refused: If the tokenizer is damaged, fails or takes too much for the text, or gives tokens outside the
+            vocabulary.
     """
-    has_fast = (folder / FAST).exists()
-    ids = _fast_ids(text, folder, where) if has_fast else _slow(folder, where, lambda own: own(text)["input_ids"])
-    array = np.asarray(ids, dtype=np.int64)
-    if array.size and array.max() >= vocabulary:
-        raise Refused(
-            f"its tokenizer gives the token {array.max()}, and the model knows {vocabulary}",
-            where,
-            "Download the checkpoint again; its tokenizer and its weights must belong together.",
-        )
-    return array
+    return encode_each([text], folder, where, vocabulary)[0]
 
 
-def beginning_of(folder: Path, where: str, vocabulary: int) -> Beginning:
-    """Return what a model's tokenizer puts before every text: what an empty text and another one begin with.
+def encode_each(texts: Sequence[str], folder: Path, where: str, vocabulary: int) -> list[np.ndarray]:
+    """Return ``encode`` of several texts, in one process."""
+    if not texts:
+        return []
+    return [_known(ids, where, vocabulary) for ids in _ask(folder, where, texts)[1]]
 
-    Arguments and refusals are those of ``encode``.
+
+def beginning_of(folder: Path, where: str, vocabulary: int, begin: str = "auto") -> Beginning:
+    """Return the special tokens that sequences begin with.
+
+    Args:
+        folder: Folder of the checkpoint.
+        where: Its name in errors.
+        vocabulary: Size of the model's vocabulary.
+        begin: “auto” for what the tokenizer puts before every text, “bos” for its bos_token.
+
+    Raises:
+        Refused: As by ``encode``, and if there is no bos_token.
     """
-    return _beginning(folder, tokenizer_identity(folder), where, vocabulary)
+    facts = facts_of(folder, where)
+    if begin == "bos" and not facts.bos:
+        what = f"the tokenizer of {where} names no bos_token"
+        raise refused_for("begin", what, "Set begin to auto or none.", Fix("Follow the tokenizer", {"begin": "auto"}))
+    chosen = facts.bos if begin == "bos" else facts.own
+    _known(np.array(chosen.ids, dtype=np.int64), where, vocabulary)
+    return chosen
 
 
-@lru_cache(maxsize=64)
-def _beginning(folder: Path, _identity: tuple[object, ...], where: str, vocabulary: int) -> Beginning:
-    """The same, kept: every plan asks, and a tokenizer with expressions of its own takes a process for each text."""
-    of_two = zip(*(encode(text, folder, where, vocabulary).tolist() for text in ("", "a")), strict=False)
-    ids = [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], of_two)]
-    if not ids:
-        return NOTHING
-    if (folder / FAST).exists():
-        names = map(_fast(folder, where).id_to_token, ids)
-    else:
-        names = _slow(folder, where, lambda own: own.convert_ids_to_tokens(ids))
-    return Beginning(tuple(ids), "".join(map(str, names)))
+def facts_of(folder: Path, where: str) -> TokenizerFacts:
+    """Return what is to be known of a folder's tokenizer. Raises the refusals of ``encode``."""
+    return _facts(folder, tokenizer_identity(folder), where)
+
+
+@once(64)
+def _facts(folder: Path, _identity: tuple[object, ...], where: str) -> TokenizerFacts:
+    return _ask(folder, where)[0]
 
 
 def tokenizer_identity(folder: Path) -> tuple[object, ...]:
     """Return a value that changes with the tokenizer in a folder, without reading it."""
-    files = [folder / name for name in (FAST, *_SLOW, "tokenizer_config.json", "chat_template.jinja")]
-    return tuple(file_identity(path) for path in files if path.exists())
+    return tuple(map(file_identity, text_files(folder)))
 
 
-def _fast(folder: Path, where: str) -> Tokenizer:
-    path = folder / FAST
-    if not is_regular(path):
-        raise Refused(f"{FAST} is not a regular file", where, _AGAIN)
+def _known(ids: np.ndarray, where: str, vocabulary: int) -> np.ndarray:
+    """Tokens as int64, all of which the model has."""
+    if ids.size and ids.max() >= vocabulary:
+        raise Refused(
+            f"its tokenizer gives the token {ids.max()}, and the model knows {vocabulary}",
+            where,
+            f"{AGAIN[:-1]}; its tokenizer and its weights must belong together.",
+        )
+    return ids.astype(np.int64)
+
+
+def _ask(folder: Path, where: str, texts: Sequence[str] = ()) -> tuple[TokenizerFacts, list[np.ndarray]]:
+    """``apply`` in a process with limits, or in this one with a tokenizer that ships with the app."""
+    fast = folder / FAST
+    if fast.exists() and not is_regular(fast):
+        raise Refused(f"{FAST} is not a regular file", where, AGAIN)
+    sizes = {path: path.stat().st_size for path in text_files(folder)}
+    for path, size in sizes.items():
+        if size > MOST_BYTES:
+            raise Refused(
+                f"{path.name} has more than {MOST_BYTES >> 20} MiB", where, "Use a model with another tokenizer."
+            )
+    if sum(sizes.values()) < _MOST_HERE and fast in sizes and sha256_of(fast) in SHIPPED:
+        facts, tokens = apply(folder, where, texts)
+        return facts, [np.array(ids, dtype=np.int64) for ids in tokens]
+    contents = [text.encode(errors="surrogatepass") for text in texts]
+    total = sum(map(len, contents))
+    request = b"\n".join([json.dumps([str(folder), where, [*map(len, contents)]]).encode(), b"".join(contents)])
+    seconds = CPU_SECONDS + CPU_SECONDS_EACH_MIB * total // 2**20
     try:
-        return _opened(path, file_identity(path))
-    except Exception as error:  # the library raises nothing more special
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise Refused(f"{FAST} is damaged: {reason}", where, _AGAIN) from None
-
-
-@lru_cache(maxsize=4)
-def _opened(path: Path, _identity: tuple[object, ...]) -> Tokenizer:
-    return whole(str(path))
-
-
-def _fast_ids(text: str, folder: Path, where: str) -> list[int] | np.ndarray:
-    tokenizer = _fast(folder, where)
-    if not _has_expressions(tokenizer):
-        return ids_of(text, tokenizer)
-    content = text.encode(errors="surrogatepass")
-    seconds = CPU_SECONDS + CPU_SECONDS_EACH_MIB * len(content) // 2**20
-    module_path = os.pathsep.join(path for path in sys.path if path)
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "sarqc.models.tokenizing", str(folder / FAST), str(seconds)],
-            input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10 * seconds,
-            env=kept | {"PYTHONPATH": module_path, "TOKENIZERS_PARALLELISM": "false"},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        done = None
-    if done is None or done.returncode:
-        what = f"the expressions of its tokenizer take more than {seconds} s for this text, or fail on it"
-        raise Refused(what, f"{where}, {FAST}", "Use a model with another tokenizer.")
-    return np.frombuffer(done.stdout, dtype=np.int32)
-
-
-def _has_expressions(tokenizer: Tokenizer) -> bool:
-    """True if a text goes through regular expressions of the tokenizer's own file."""
-    parts = [part.__getstate__() for part in (tokenizer.normalizer, tokenizer.pre_tokenizer) if part is not None]
-    return any(b'"Regex"' in state for state in parts)
-
-
-def _slow(folder: Path, where: str, ask: Callable[[Any], Any]) -> Any:
-    """The answer of a tokenizer without tokenizer.json."""
-    from transformers import AutoTokenizer
-
-    try:
-        return ask(AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
-    except Exception as error:  # its vocabulary is the library's to judge
-        raise Refused(f"its tokenizer can't be read: {type(error).__name__}", where, _AGAIN) from None
+        answer = answer_of(
+            "sarqc.models.tokenizing:answer", request, cpu_seconds=seconds, memory=_MEMORY + _MEMORY_OF_A_BYTE * total
+        )
+    except Exhausted:
+        what = (
+            f"its tokenizer takes more than {seconds} s or too much memory{' for this text' if texts else ''}, or fails"
+        )
+        raise Refused(what, where, "Use a model with another tokenizer.") from None
+    head, _, content = answer.partition(b"\n")
+    own, own_text, bos, bos_text, chats_begin, counts = json.loads(head)
+    facts = TokenizerFacts(Beginning(tuple(own), own_text), Beginning(tuple(bos), bos_text), chats_begin)
+    return facts, np.split(np.frombuffer(content, dtype=np.uint32), np.cumsum(counts)[:-1]) if counts else []

@@ -78,7 +78,7 @@ PAPERS_GRID: Fitting = {"range": "minmax", "order": "natural", "refine": 0, "ref
 BEST_GRID: Fitting = {name: EFFORTS["balanced"][name] for name in PAPERS_GRID}
 REFITTED_GRID: Fitting = {name: EFFORTS["best"][name] for name in PAPERS_GRID}
 
-Begin = Literal["auto", "none"]
+Begin = Literal["auto", "bos", "none"]
 DistillBy = Literal["model", "block"]
 NAME_LENGTH = 1024  # characters
 PROMPTS, PROMPT_LENGTH = 32, 8000
@@ -396,7 +396,8 @@ class RecipeFields(BaseModel):
     begin: Begin = _field(
         "auto", "text", "Begin token",
         "auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; "
-        "none cuts the text as it is. Most published perplexities use none.",
+        "bos with its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it "
+        "is. Most published perplexities use none.",
         advanced=True,
     )  # fmt: skip
     held_out_samples: int = _field(

@@ -120,7 +120,7 @@ def _texts_of(study: Study) -> dict[str, Any]:
         "samples": calibration.get("samples"),
         "length": calibration.get("length"),
         "sampling": calibration.get("sampling"),
-        "begin": "none" if calibration.get("begin") == "none" else None,
+        "begin": calibration.get("begin_rule", "none" if calibration.get("begin") == "none" else None),
         "held_out_samples": held_out.get("samples"),
         "test": test.get("text", test.get("corpus")),
         "test_tokens": test.get("only_the_first_tokens"),

@@ -25,7 +25,7 @@ from sarqc.plain import plain
 FILE = "sarqc_stamp.json"  # beside the files of an exported model
 VERSION = 1
 SHOWN_DIGITS = 12  # of a digest, where people read it
-_BESIDE = ("digest", "made_with")  # fields outside the digest
+_BESIDE = ("digest", "made_with", "feeding")  # fields outside the digest
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
@@ -68,7 +68,7 @@ class Computing(_Part):
 
 
 class Stamp(_Part):
-    """Content of a stamp; ``digest`` covers everything but itself and ``made_with``."""
+    """Content of a stamp; ``digest`` covers everything but itself and what no code depends on."""
 
     version: Literal[1] = 1
     digest: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
@@ -82,6 +82,7 @@ class Stamp(_Part):
     layers: dict[str, LayerHashes]  # by name, in their order
     folded: dict[str, Hash]  # other tensors that took up scales or were tuned, by their names in the checkpoint
     made_with: dict[str, str | int] = Field(default_factory=dict)  # versions, processor, threads
+    feeding: dict[str, str] = Field(default_factory=dict)  # words on the model's input, by flag; see ``RunProtocol``
 
     def own_digest(self) -> str:
         """Return the SHA-256 of the stamp as JSON: names sorted, no blanks, ASCII."""
@@ -93,7 +94,7 @@ class Stamp(_Part):
         return self.model_copy(update={"digest": self.own_digest()})
 
     def to_json(self) -> dict[str, Any]:
-        said = plain(self.model_dump(mode="json"))
+        said = plain(self.model_dump(mode="json", exclude=None if self.feeding else {"feeding"}))
         assert isinstance(said, dict)
         return said
 

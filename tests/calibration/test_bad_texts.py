@@ -1,6 +1,9 @@
 """What is named as a text and is none: no name ends in a traceback, nothing without an end is opened."""
 
 import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -81,6 +84,31 @@ def test_a_text_is_tokenised_once_and_again_when_it_changed(
     path.unlink()
     with pytest.raises(NotFound):  # what was read before is not given for what is gone
         text_of(str(path), checkpoint, settings)
+
+
+def test_a_slow_tokenizer_holds_up_no_other_text(
+    settings: Settings, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny_llama, tmp_path / "slow")
+    slow, quick = read_checkpoint(tmp_path / "slow", "slow"), read_checkpoint(tiny_llama, "tiny-llama")
+    path, other = tmp_path / "text.txt", tmp_path / "other.txt"
+    path.write_text("Once upon a time")
+    other.write_text("there was a fox")
+    asked, answered, encode = threading.Event(), threading.Event(), corpora.encode
+
+    def waiting(text: str, folder: Path, *more: object) -> np.ndarray:
+        if folder == slow.folder:
+            asked.set()
+            assert answered.wait(20), "another text waits for it"
+        return encode(text, folder, *more)
+
+    monkeypatch.setattr(corpora, "encode", waiting)
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(text_of, str(path), slow, settings)
+        assert asked.wait(20)
+        assert text_of(str(other), quick, settings).ids.size
+        answered.set()
+        assert first.result().ids.size
 
 
 def test_tokens_of_a_large_text_are_kept_for_other_processes(

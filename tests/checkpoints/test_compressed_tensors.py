@@ -1,6 +1,7 @@
 """Packed checkpoints: the solver's codes bit by bit, and after loading the logits of the evaluated model."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -204,7 +205,7 @@ def test_nothing_half_written_is_left(
     if break_in == "weights":
         monkeypatch.setattr(safetensors.torch, "save_file", fail)
     else:
-        monkeypatch.setattr(loaded.tokenizer, "save_pretrained", fail)
+        monkeypatch.setattr(shutil, "copyfile", fail)
     arguments = (loaded, layers, grids) if checkpoint_format == "packed" else (loaded,)
     save = save_packed if checkpoint_format == "packed" else save_plain
     with pytest.raises(OSError, match="full"):

@@ -1,5 +1,6 @@
 """Sequences and test windows begin with what a model's tokenizer puts before a text, or not, as the recipe says."""
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -16,15 +17,18 @@ from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import prepare
 from sarqc.engine.survey import Survey, conduct
+from sarqc.engine.verify import VerificationRequest, verify
 from sarqc.errors import Refused
-from sarqc.events import Finished
+from sarqc.events import Finished, Warned
 from sarqc.figures.view import lab_view
 from sarqc.integrations.token_lines import token_lines
-from sarqc.models.tokenizer_files import Beginning, beginning_of
+from sarqc.models.tokenizer_files import beginning_of
+from sarqc.models.tokenizing import Beginning
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import Study
+from sarqc.study.stamp import Stamp
 
 NAMES = ("<s>", "</s>")  # tokens 0 and 1 of the embedded tokenizer
 LENGTH, SAMPLES = 16, 4
@@ -48,12 +52,17 @@ def model(request: pytest.FixtureRequest, random_llama: Path, tmp_path_factory: 
 
 
 @pytest.fixture
-def document(model: Path, text_file: Path, tiny_llama: Path) -> dict[str, Any]:
+def others(text_file: Path, tiny_llama: Path, random_llama: Path) -> dict[str, Any]:
     return {
-        "model": str(model), "calibration": str(text_file), "test": str(tiny_llama / "calibration.txt"),
+        "model": str(random_llama), "calibration": str(text_file), "test": str(tiny_llama / "calibration.txt"),
         "test_tokens": 100, "window": 24, "samples": SAMPLES, "length": LENGTH, "held_out_samples": 2,
         "group_size": 16, "method": "gptq+saliency", "lambda": 0.1,
     }  # fmt: skip
+
+
+@pytest.fixture
+def document(model: Path, others: dict[str, Any]) -> dict[str, Any]:
+    return others | {"model": str(model)}
 
 
 def ids_of(model: Path, path: str) -> tuple[list[int], list[int]]:
@@ -130,7 +139,7 @@ def test_a_sequence_without_room_is_refused() -> None:
         draw_sequences(text, samples=1, length=2, held_out_samples=0, sampling="sequential", seed=0)
 
 
-@pytest.mark.parametrize("begin", ["auto", "none"])
+@pytest.mark.parametrize("begin", ["auto", "bos", "none"])
 @pytest.mark.parametrize("sampling", ["sequential", "random"])
 def test_programs_of_other_engines_make_the_same_tokens(
     document: dict[str, Any], model: Path, settings: Settings, begin: str, sampling: str
@@ -148,7 +157,7 @@ def test_records_from_before_the_field_keep_their_tokens(document: dict[str, Any
     assert Recipe.parse(document).begin == "auto"
 
 
-@pytest.mark.parametrize(("asked", "said"), [("auto", "<s>"), ("none", "none")])
+@pytest.mark.parametrize(("asked", "said"), [("auto", "<s>"), ("bos", "<s>"), ("none", "none")])
 def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
     random_llama: Path, text_file: Path, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, asked: str,
     said: str,
@@ -173,3 +182,127 @@ def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
     (run,) = [event.summary for event in execute(again, fresh_settings) if isinstance(event, Finished)]
     of_survey = study.read(study.lines[0], "perplexity")[0].item()
     assert run["perplexity"] == pytest.approx(of_survey, rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def trained_behind_bos(random_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that predicts the text's frequent tokens only behind “<s>”, which its chat template alone names.
+
+    Every position attends to all before it alike; the value of “<s>” leads to the state that the head reads.
+    """
+    folder = tmp_path_factory.mktemp("behind") / "model"
+    shutil.copytree(random_llama, folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings["chat_template"] = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    frequent = sorted(set(tokenizer(text_file.read_text(encoding="utf-8"))["input_ids"]))
+    model = AutoModelForCausalLM.from_pretrained(folder, tie_word_embeddings=False)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=1e-3)
+        attention = model.model.layers[0].self_attn
+        model.model.embed_tokens.weight[0, 0] = 30
+        attention.v_proj.weight[0, 0] = attention.o_proj.weight[1, 0] = 3
+        model.lm_head.weight[frequent, 1] = 1
+    model.save_pretrained(folder)
+    return folder
+
+
+def losses(model: Path, ids: list[int], step: int, begin: list[int]) -> float:
+    """Perplexity in float64 of all but the first token of the first four windows, by transformers alone."""
+    reference, found = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float64), []
+    for first in range(0, 4 * step, step):
+        window = torch.tensor([begin + ids[first : first + step]])
+        with torch.no_grad():
+            scores = reference(window).logits[0].log_softmax(-1)
+        found += [-scores[at - 1, window[0, at]].item() for at in range(len(begin) + 1, window.shape[1])]
+    return math.exp(sum(found) / len(found))
+
+
+def test_a_model_that_is_better_behind_its_begin_token_is_noticed(
+    others: dict[str, Any], trained_behind_bos: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    asked = others | {"model": str(trained_behind_bos), "test": others["calibration"]}
+    recipe = Recipe.parse(asked)
+    prepared = prepare(recipe, fresh_settings)
+    assert sum("chat template names <s>" in words for words in prepared.shown.warnings) == 1
+    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="one"))
+    (warned,) = [event.what for event in events if isinstance(event, Warned) and event.where == "begin"]
+    ids = prepared.test.ids.tolist()
+    plain, begun = losses(trained_behind_bos, ids, 23, []), losses(trained_behind_bos, ids, 23, [0])
+    assert plain > 1.1 * begun
+    assert f"is {begun:.3f}"[:5] in warned
+    assert f"and {plain / 10 ** int(math.log10(plain)):.2f}" in warned
+    assert "set begin to bos" in warned
+    study = Study.open(tmp_path / "one")
+    assert "better_with_bos" in study.flags
+    assert warned in {fact["text"] for fact in lab_view(study)["measured"]}
+    assert events[-1].summary["protocol"]["feeding"] == {"better_with_bos": warned} == study.stamp.feeding
+    # Before a layer is solved.
+    kinds = [type(event).__name__ for event in events]
+    assert events.index(next(event for event in events if isinstance(event, Warned) and event.where == "begin")) < (
+        kinds.index("LayerDone")
+    )
+
+
+def test_every_sequence_begins_with_the_begin_token_where_that_is_asked_for(
+    others: dict[str, Any], trained_behind_bos: Path, fresh_settings: Settings, model: Path
+) -> None:
+    asked = others | {"model": str(trained_behind_bos), "begin": "bos", "prompts": ["Once upon a time"]}
+    prepared = prepare(Recipe.parse(asked), fresh_settings)
+    _, own = ids_of(trained_behind_bos, others["calibration"])
+    step = LENGTH - 1
+    expected = [[0, *own[first : first + step]] for first in range(0, (SAMPLES + 2) * step, step)]
+    drawn = prepared.sequences
+    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
+    assert drawn.protocol["begin"] == "<s>"
+    assert not [words for words in prepared.shown.warnings if "chat template" in words]
+    assert prepared.prompts[0][0] == 0
+    events = list(execute(Recipe.parse(asked), fresh_settings))
+    assert not [event for event in events if isinstance(event, Warned) and event.where == "begin"]
+    assert events[-1].summary["protocol"]["test"]["begin"] == "<s>"
+    # In place of what another tokenizer puts there.
+    prepared = prepare(Recipe.parse(asked | {"model": str(model)}), fresh_settings)
+    assert (prepared.sequences.calibration[:, :2] == [0, own[0]])[0].all()
+
+
+def test_a_tokenizer_without_a_begin_token_is_refused(
+    others: dict[str, Any], random_llama: Path, settings: Settings, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(random_llama, folder)
+    (folder / "tokenizer_config.json").write_text("{}")
+    with pytest.raises(Refused, match="names no bos_token"):
+        prepare(Recipe.parse(others | {"model": str(folder), "begin": "bos"}), settings)
+
+
+def test_what_others_read_otherwise_is_said_with_an_example(
+    others: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(random_llama, folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    digits = [{"type": "Digits", "individual_digits": True}, tokenizer["pre_tokenizer"]]
+    tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": digits}
+    content = json.dumps(tokenizer, indent=1)
+    (folder / "tokenizer.json").write_text(content, encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    recipe = Recipe.parse(others | {"model": str(folder)})
+    export = tmp_path / "export"
+    events = list(execute(recipe, fresh_settings, checkpoint_dir=export))
+    (warned,) = [event.what for event in events if isinstance(event, Warned) and event.where == "tokenizer"]
+    own = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(" 1984").ids
+    theirs = AutoTokenizer.from_pretrained(folder, local_files_only=True)(" 1984")["input_ids"]
+    assert own != theirs
+    assert f"' 1984' as {theirs}, here {own}" in warned
+    assert warned in (export / "README.md").read_text(encoding="utf-8")
+    assert Stamp.read(export).feeding == {"read_otherwise": warned}
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        assert (export / name).read_bytes() == (folder / name).read_bytes()
+    wanted = VerificationRequest(linears=1, model=str(folder), calibration=others["calibration"])
+    checks = {check.what: check for check in verify(export, fresh_settings, wanted)}
+    assert checks["tokenizer"].outcome == "equal"

@@ -312,7 +312,7 @@ def test_what_was_prepared_is_not_found_out_again(
     recipe = Recipe.parse(document)
     prepared = planning.prepare(recipe, fresh_settings)
     alone = list(execute(recipe, fresh_settings))
-    for name in ("checkpoint_of", "text_of", "encode", "draw_sequences", "check_corpus"):
+    for name in ("checkpoint_of", "text_of", "encode_each", "draw_sequences", "check_corpus"):
         monkeypatch.setattr(planning, name, None)  # anyone who calls it now fails
     again = list(execute(recipe, fresh_settings, prepared=prepared))
     assert again[-1].summary == alone[-1].summary

@@ -38,7 +38,10 @@ from sarqc.settings import Settings
 TASK = "tiny-llama-continuations"
 
 
-def test_equals_the_most_likely_choice(settings: Settings, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begin", [[], [0]], ids=["as the tokenizer has it", "behind bos"])
+def test_equals_the_most_likely_choice(
+    settings: Settings, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch, begin: list[int]
+) -> None:
     monkeypatch.setattr(_Shared, "_managers", {})
     limit = 24
     items = [json.loads(line) for line in embedded_tasks(settings)[TASK].read_text(encoding="utf-8").splitlines()]
@@ -47,14 +50,14 @@ def test_equals_the_most_likely_choice(settings: Settings, tiny_llama: Path, mon
     for item in items[:limit]:
         scores = []
         for choice in item["choices"]:
-            whole = tokenizer(item["context"] + choice)["input_ids"]
-            given = len(tokenizer(item["context"])["input_ids"])
+            whole = begin + tokenizer(item["context"] + choice)["input_ids"]
+            given = len(begin) + len(tokenizer(item["context"])["input_ids"])
             with torch.no_grad():
                 logs = model(torch.tensor([whole])).logits[0].double().log_softmax(-1)
             scores.append(sum(float(logs[i - 1, whole[i]]) for i in range(given, len(whole))))
         expected.append(int(scores.index(max(scores)) == item["answer"]))
     told: list[tuple[int, int]] = []
-    loaded = load(read_checkpoint(tiny_llama), torch.device("cpu"))
+    loaded = load(read_checkpoint(tiny_llama), torch.device("cpu"), begins_with_bos=bool(begin))
     found = measure_accuracy(loaded, TASK, settings, limit=limit, tell=lambda *reached: told.append(reached))
     assert told == [(done, 4 * limit) for done in range(1, 4 * limit + 1)]  # an answer for each of four choices
     assert list(found.correct) == expected

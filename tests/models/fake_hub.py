@@ -56,21 +56,25 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
             else:
                 self._send(404, b"", {"X-Error-Code": "RepoNotFound"}, body=body)
 
+        def _files(self, name: str) -> list[str]:
+            folder = hub.models[name]
+            return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
         def _describe(self, name: str, *, body: bool) -> None:
             if name not in hub.models:
                 self._send(404, b"", {"X-Error-Code": "RepoNotFound"}, body=body)
                 return
             files = [
-                {"rfilename": path.name, "size": hub.sizes.get(f"{name}/{path.name}", path.stat().st_size)}
-                for path in sorted(hub.models[name].iterdir())
+                {"rfilename": path, "size": hub.sizes.get(f"{name}/{path}", (hub.models[name] / path).stat().st_size)}
+                for path in self._files(name)
             ]
             answer = {"id": name, "modelId": name, "sha": SHA, "private": False, "tags": [], "siblings": files}
             self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"}, body=body)
 
         def _list(self, name: str, *, body: bool) -> None:
             files = [
-                {"type": "file", "path": path.name, "size": path.stat().st_size, "oid": SHA}
-                for path in sorted(hub.models[name].iterdir())
+                {"type": "file", "path": path, "size": (hub.models[name] / path).stat().st_size, "oid": SHA}
+                for path in self._files(name)
             ]
             self._send(200, json.dumps(files).encode(), {"Content-Type": "application/json"}, body=body)
 

@@ -14,6 +14,7 @@ import pytest
 from sarqc.errors import Unreachable
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import ask, within
+from sarqc.models.tokenizer_files import text_files
 from sarqc.settings import Settings
 from tests.models.fake_hub import FakeHub, serving
 
@@ -68,7 +69,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
     """A good model and several bad ones."""
     models = {}
     changes = {
-        "good": {}, "large": {}, "gated": {}, "pickled": {}, "unknown": {"model_type": "gpt9"},
+        "good": {}, "large": {}, "gated": {}, "pickled": {}, "wordless": {}, "unknown": {"model_type": "gpt9"},
         "quantized": {"quantization_config": {}}, "damaged": {"num_hidden_layers": "three"},
         "code": {"auto_map": {"AutoModel": "a.B"}},
     }  # fmt: skip
@@ -78,6 +79,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
         (folder / "config.json").write_text(json.dumps(document | change))
         models[f"somebody/{name}"] = folder
     (models["somebody/pickled"] / "model.safetensors").rename(models["somebody/pickled"] / "pytorch_model.bin")
+    (models["somebody/wordless"] / "tokenizer.json").unlink()
     (models["somebody/good"] / "evil.py").write_text("raise SystemExit('run')")
     return FakeHub(
         models, frozenset({"somebody/gated"}), {"somebody/large/model.safetensors": 3 << 30} | {
@@ -90,7 +92,8 @@ def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Pat
     wrong = {
         "unknown": ("refused", "type “gpt9”"), "code": ("refused", "code from the checkpoint"),
         "quantized": ("refused", "quantized already"), "damaged": ("refused", "num_hidden_layers"),
-        "pickled": ("refused", "no safetensors"), "gated": ("refused", "refuses access"),
+        "pickled": ("refused", "no safetensors"), "wordless": ("refused", "no tokenizer"),
+        "gated": ("refused", "refuses access"),
         "missing": ("not_found", "no “somebody/missing”"),
     }  # fmt: skip
     plans = [recipe(f"somebody/{name}", text_file) for name in wrong]
@@ -137,6 +140,28 @@ def test_a_download_brings_data_only_and_a_broken_one_goes_on(hub: FakeHub, tmp_
         (whole,) = answers(home, hub.endpoint, [recipe(good, text_file)])
         assert whole["warnings"] == []
         assert hub.asked == []
+
+
+def test_every_file_of_a_tokenizer_and_its_chats_comes_along(hub: FakeHub, tmp_path: Path) -> None:
+    good = hub.models["somebody/good"]
+    others = {
+        "merges.txt", "vocab.txt", "cl100k_base.tiktoken", "spiece.model", "chat_template.jinja",
+        "chat_template.json", "generation_config.json", "additional_chat_templates/tools.jinja",
+    }  # fmt: skip
+    for name in others:
+        (good / name).parent.mkdir(exist_ok=True)
+        (good / name).write_text("{}")
+    for name in ("tokenization.py", "tokenizer.py", "tokenizer.pkl"):
+        (good / name).write_text("raise SystemExit('run')")
+    home = tmp_path / "home"
+    with serving(hub):
+        answers(home, hub.endpoint, [], download="somebody/good")
+    folder = next(home.rglob("snapshots/*"))
+    wanted = {path.relative_to(good) for path in text_files(good)}
+    assert {path.as_posix() for path in wanted} == others | {"tokenizer.json", "tokenizer_config.json"}
+    assert {path.relative_to(folder) for path in text_files(folder)} == wanted
+    assert not [*folder.glob("*.py"), *folder.glob("*.pkl")]
+    assert (folder / "chat_template.jinja").read_bytes() == b"{}"
 
 
 def test_a_hub_that_swallows_packets(tmp_path: Path, text_file: Path) -> None:

@@ -150,7 +150,7 @@ export interface Recipe {
   samples: number;
   length: number;
   sampling: "sequential" | "random";
-  begin: "auto" | "none";
+  begin: "auto" | "bos" | "none";
   held_out_samples: number;
   inputs_from: "quantized" | "float";
   seed: number;
@@ -1387,6 +1387,7 @@ export interface CandidateRow {
 /** What the numbers of a run rest on. */
 export interface RunProtocol {
   weights?: string;
+  feeding?: Record<string, string>;
   calibration: CalibrationProtocol;
   test: PerplexityProtocol | null;
   versions: Record<string, string>;
