@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from sarqc.errors import NotFound, SarqcError
-from sarqc.files.names import path_of, read_object, shortened
+from sarqc.files.names import inside, path_of, read_object, shortened
 from sarqc.models import download as hub
 from sarqc.models.architecture import Frozen
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
@@ -154,8 +154,8 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in _declared_roots(settings):
         for config in sorted(root.glob("*/config.json")):
-            if config.parent.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
-                found.setdefault(config.parent.name, config.parent.resolve())
+            if folder := inside(root, config.parent):
+                found.setdefault(config.parent.name, folder)
     return found
 
 
@@ -170,12 +170,13 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
         files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
         models: dict[tuple[Path, ...], Path] = {}
         for path in files:
-            if path.resolve().is_relative_to(root) and is_gguf(path) and not (path.parent / "config.json").exists():
+            if inside(root, path) and is_gguf(path) and not (path.parent / "config.json").exists():
                 models.setdefault(pieces := gguf_files(path), pieces[0])
         alone = Counter(path.parent for path in models.values())
         for path in models.values():
             is_alone = path.parent != root and alone[path.parent] == 1
-            found.setdefault(path.parent.name if is_alone else path.name, path.resolve())
+            if file := inside(root, path):
+                found.setdefault(path.parent.name if is_alone else path.name, file)
     return found
 
 

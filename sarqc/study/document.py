@@ -64,6 +64,7 @@ content, and an error of a layer that no token reached was 0; both are still rea
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Hashable
@@ -76,6 +77,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
+from sarqc.files.names import MOST_JSON, own_file
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, entry_of, public_method, title_of
@@ -94,6 +96,10 @@ ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # re
 
 # Of a rotated model's layers, see the table above.
 ROTATED = ("range_before", "range_after", "rounding_before", "rounding_after", "original_drift")
+
+_AXES = ("draw", "layer", "size", "candidate_gamma", "candidate_lambda", "gamma", "lambda")  # in their order
+MOST_VALUES = 2_000_000  # in study.json; the largest mixtures have 70,000 layers
+MOST_NUMBERS = 1 << 27  # in an array that figures are made of
 
 RUNS_AWAY = 8.0  # times the middle of a layer's largest changes: without damping a layer may change a thousandfold
 
@@ -326,6 +332,7 @@ class Study(_Document):
         lines = tuple(line.model_copy(update={"title": line.spoken_title}) for line in study.lines)
         study = study.model_copy(update={"lines": lines})
         study._folder = folder
+        _check_shapes(study, where)
         return study
 
     def line(self, name: str, bits: int) -> Line:
@@ -362,6 +369,20 @@ class Study(_Document):
         if self._folder is None:
             raise ValueError(f"study {self.id} was neither opened nor written, so it has no folder")
         return self._folder
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file in the folder.
+
+        Raises:
+            NotFound: If there is none.
+            Refused: If it is not a regular file, or if a link leads out of the folder.
+        """
+        path, where = own_file(self.folder, name), f"study {self.folder.name}"
+        if path is None and not os.path.lexists(self.folder / name):
+            raise NotFound(f"{name} is missing", where, tensors.REMEDY)
+        if path is None:
+            raise Refused(f"{name} is not a regular file of the study", where, tensors.REMEDY)
+        return path
 
     def array(self, line: Line, name: str, layer: int | None = None) -> np.ndarray:
         """Return a quantity of a line as it is stored, read-only, with the axes of the table above.
@@ -403,7 +424,7 @@ class Study(_Document):
                 raise self._misshapen(line, name, tensor.shape)
             return tensors.read_tensor(self.folder / tensors.FILE, tensor, axis or 0, layer)
         dtype = np.dtype(ref.dtype).newbyteorder("<")
-        path = self.folder / "arrays" / ref.file
+        path = self.file(f"arrays/{ref.file}")
         try:
             array: np.ndarray = np.fromfile(path, dtype=dtype).reshape(-1, *ref.shape[1:])
         except (OSError, ValueError) as error:
@@ -439,6 +460,9 @@ class Study(_Document):
         if name not in line.arrays:
             return None
         array = self.array(line, name, layer)
+        if array.size > MOST_NUMBERS:
+            what = f"{name} of {line.name} at {line.bits} bits has more than {MOST_NUMBERS:,} numbers"
+            raise Refused(what, f"study {self.id}", tensors.REMEDY)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
     def once(self, line: Line | None, what: Hashable, make: Callable[[], Told]) -> Told:
@@ -460,7 +484,15 @@ def _read_document(folder: Path) -> dict[str, Any]:
     """Content of a study.json; refused if it can't be sent on as JSON either."""
     where = f"study {folder.name}"
     try:
-        document = json.loads((folder / "study.json").read_text(encoding="utf-8"), parse_constant=_no_constant)
+        if not (folder / "study.json").exists():
+            raise FileNotFoundError
+        path = own_file(folder, "study.json")
+        if path is None or path.stat().st_size > MOST_JSON:
+            raise ValueError(f"it is not a regular file of the study with up to {MOST_JSON >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+        if sum(map(text.count, ",[{")) > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        document = json.loads(text, parse_constant=_no_constant)
         if not isinstance(document, dict):
             raise ValueError("it is not an object")
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()  # no infinity, no half of a character
@@ -474,6 +506,30 @@ def _read_document(folder: Path) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
+
+
+def _check_shapes(study: Study, where: str) -> None:
+    """Refuse a study with an array that has not the axes that its line and the study give it."""
+    for line in study.lines:
+        lengths = {
+            "draw": len(line.draws), "layer": len(study.layers), "gamma": len(line.gammas), "lambda": len(line.lams),
+            "size": len(line.sizes), "candidate_gamma": len(line.candidate_gammas),
+            "candidate_lambda": len(line.candidate_lams),
+        }  # fmt: skip
+        for name, ref in line.arrays.items():
+            if not _fits(ref, lengths):
+                what = f"the shape of {name} of {line.name} at {line.bits} bits does not fit its axes"
+                raise Refused(what, where, tensors.REMEDY)
+
+
+def _fits(ref: ArrayRef, lengths: dict[str, int]) -> bool:
+    known = [_AXES.index(axis) for axis in ref.axes if axis in _AXES]
+    in_order = known == sorted(set(known)) and ref.axes[: len(known)] == tuple(_AXES[place] for place in known)
+    return (
+        in_order
+        and len(ref.shape) == len(ref.axes)
+        and all(size >= 1 and size == lengths.get(axis, size) for axis, size in zip(ref.axes, ref.shape, strict=True))
+    )
 
 
 def array_files(study: Study) -> list[str]:

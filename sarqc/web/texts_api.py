@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 
 from sarqc.calibration.uploaded_texts import text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
+from sarqc.files.settled import settle
 from sarqc.jobs.run import iso_time
 from sarqc.settings import Settings
 from sarqc.web.access import Access, Who
@@ -67,6 +68,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
             title = title.strip() or name
             await run_in_threadpool(access.texts.add, name, who.owner, title, size)
             partial.rename(text_path(name, settings))
+            await run_in_threadpool(settle, root)
         return JSONResponse({"name": name, "title": title, "bytes": size}, 201)
 
     return router
