@@ -70,10 +70,10 @@ import tempfile
 from collections.abc import Callable, Hashable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError, field_validator
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
@@ -89,6 +89,8 @@ from sarqc.study.stamp import Stamp, first_wrong
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
 Told = TypeVar("Told")
+One = TypeVar("One")
+Row = Annotated[tuple[One, ...], FailFast()]  # a million wrong values are one error
 # What the axis “gamma” of a line may hold the values of, with its sign; FOEM's first-order term is β.
 Second = Literal["gamma", "shift_strength", "first_order"]
 SECOND_SIGNS: dict[Second, str] = {"gamma": "γ", "shift_strength": "α", "first_order": "β"}
@@ -99,6 +101,7 @@ ROTATED = ("range_before", "range_after", "rounding_before", "rounding_after", "
 
 _AXES = ("draw", "layer", "size", "candidate_gamma", "candidate_lambda", "gamma", "lambda")  # in their order
 MOST_VALUES = 2_000_000  # in study.json; the largest mixtures have 70,000 layers
+MOST_NAMES = 100_000  # in an object of study.json
 MOST_NUMBERS = 1 << 27  # in an array that figures are made of
 
 RUNS_AWAY = 8.0  # times the middle of a layer's largest changes: without damping a layer may change a thousandfold
@@ -143,8 +146,8 @@ class ArrayRef(_Document):
     """Type, shape and axes of an array of a study: little-endian numbers in C order."""
 
     dtype: Literal["float32", "uint8"]
-    shape: tuple[int, ...]
-    axes: tuple[str, ...]
+    shape: Row[int]
+    axes: Row[str]
     file: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}\.bin$", exclude=True)  # up to version 3, in arrays/
 
 
@@ -208,19 +211,19 @@ class Line(_Document):
     bits: int
     grid: str
     group_size: int | None
-    lams: tuple[float, ...]  # one entry, 0, for a method without λ
-    gammas: tuple[float | None, ...]  # of ``second``
+    lams: Row[float]  # one entry, 0, for a method without λ
+    gammas: Row[float | None]  # of ``second``
     second: Second = Field(default="gamma", exclude_if=lambda second: second == "gamma")
-    draws: tuple[int, ...]  # seeds of the calibration draws
+    draws: Row[int]  # seeds of the calibration draws
     # What is not plain of ``methods.FITTING``; left out of the document if empty.
     fitting: dict[str, str | int | float] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
-    candidate_lams: tuple[float, ...] = ()
-    candidate_gammas: tuple[float | None, ...] = ()
-    sizes: tuple[int, ...] = ()  # numbers of calibration sequences of the arrays “by size”
+    candidate_lams: Row[float] = ()
+    candidate_gammas: Row[float | None] = ()
+    sizes: Row[int] = ()  # numbers of calibration sequences of the arrays “by size”
     later: LaterBlocks | None = Field(default=None, exclude_if=lambda later: later is None)
-    texts: tuple[dict[str, Any], ...] = ()  # prompts side by side, as events.TextsCompared says them
+    texts: Row[dict[str, Any]] = ()  # prompts side by side, as events.TextsCompared says them
     speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
     arrays: dict[str, ArrayRef]
 
@@ -283,10 +286,10 @@ class Study(_Document):
     model: ModelFacts
     protocol: dict[str, Any]  # calibration, held_out, test, task: plain facts; versions of libraries
     recipe: dict[str, Any] | None = None  # of the run that made it
-    layers: tuple[LayerInfo, ...]
-    lines: tuple[Line, ...]
+    layers: Row[LayerInfo]
+    lines: Row[Line]
     layer_reports: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the chosen point, by layer name
-    flags: tuple[str, ...] = ()
+    flags: Row[str] = ()
     stamp: Stamp | None = Field(default=None, exclude_if=lambda stamp: stamp is None)  # of the run that made it
     checksum: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # SHA-256 of study.safetensors
     _folder: Path | None = PrivateAttr(default=None)
@@ -492,7 +495,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         if sum(map(text.count, ",[{")) > MOST_VALUES:
             raise ValueError(f"it has more than {MOST_VALUES:,} values")
-        document = json.loads(text, parse_constant=_no_constant)
+        document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
         if not isinstance(document, dict):
             raise ValueError("it is not an object")
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()  # no infinity, no half of a character
@@ -502,6 +505,12 @@ def _read_document(folder: Path) -> dict[str, Any]:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Refused(f"study.json is damaged and can't be read: {reason}", where, tensors.REMEDY) from None
     return document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MOST_NAMES:
+        raise ValueError(f"an object in it has more than {MOST_NAMES:,} names")
+    return dict(pairs)
 
 
 def _no_constant(name: str) -> NoReturn:

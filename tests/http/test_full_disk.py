@@ -150,7 +150,6 @@ def test_a_disk_that_fails_has_words_everywhere_and_runs_go_on_after_it(
         ("DELETE", "/api/studies/mine", {}),
         ("POST", "/api/texts", {"content": b"a text of some words"}),
         ("POST", "/api/studies", {"content": content}),
-        ("GET", "/api/studies/mine/site.zip", {}),
     ]
     for method, path, body in requests:
         error = assert_error(app.http.request(method, path, **body), 503, "unwritable")

@@ -1,6 +1,7 @@
 """A study as a site to download: its size beforehand, the file, who may have it, and many who ask at once."""
 
 import asyncio
+import errno
 import io
 import json
 import re
@@ -9,6 +10,8 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -124,6 +127,10 @@ def test_room_is_asked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         size = plan["view_bytes"] + plan["file_bytes"] + plan["model_bytes"]
         monkeypatch.setattr("sarqc.files.room.free_bytes", lambda _: 2 * size)
         assert "full" in assert_error(client.get("/api/studies/steps/site.zip"), 507, "refused")["what"]
+        monkeypatch.undo()
+        error = OSError(errno.EROFS, "Read-only file system")
+        monkeypatch.setattr(site_archives, "tempfile", SimpleNamespace(mkdtemp=Mock(side_effect=error)))
+        assert_error(client.get("/api/studies/steps/site.zip"), 503, "unwritable")
 
 
 def test_twenty_clicks_make_one_site(tmp_path: Path) -> None:
