@@ -61,6 +61,12 @@ def own_file(folder: Path, name: str) -> Path | None:
     return path if path and is_regular(path) else None
 
 
+def remove(path: Path) -> None:
+    """Remove a file, a folder with all that is in it, or of a link the link alone; without any of these do nothing."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
 def file_identity(path: Path) -> tuple[str, int, int, int, int]:
     """What changes with a file, without reading it."""
     state = path.stat()

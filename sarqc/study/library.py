@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import threading
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
@@ -14,6 +13,7 @@ from typing import Literal, TypedDict, final
 import sarqc
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
+from sarqc.files.names import remove
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.kept_entries import KeptEntries, Stamp
@@ -157,7 +157,7 @@ class Library:
             Conflict: For a shipped study or that of a run.
         """
         folder = self.check_deletable(study_id)
-        folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
+        remove(folder)
         self._open.pop(folder, None)
 
     def open(self, study_id: str) -> Study:

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from sarqc.errors import NoRoom, QueueFull, Refused, TooLarge
 from sarqc.files.limited import Exhausted, answer_of
 from sarqc.files.modes import usual_mode
+from sarqc.files.names import remove
 from sarqc.files.room import check_room
 from sarqc.files.settled import settle
 from sarqc.study.library import STUDY_ID
@@ -53,7 +54,7 @@ def clear_leftovers(root: Path) -> None:
     """Removes what uploads left behind that were cut off by the end of the app; to be called before the first."""
     for pattern in LEFTOVERS:
         for path in root.glob(pattern):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            remove(path)
 
 
 @asynccontextmanager
@@ -63,7 +64,7 @@ async def received(request: Request, root: Path, limit: int, error: TooLarge) ->
     Raises ``error`` for one of more than ``limit`` bytes.
     """
     root.mkdir(parents=True, exist_ok=True)
-    check_room(root, int(request.headers.get("content-length", 0)))
+    check_room(root, min(limit, int(request.headers.get("content-length", 0))))
     with tempfile.NamedTemporaryFile(dir=root, prefix=".body-", delete=False) as file:
         path, size = Path(file.name), 0
         try:
