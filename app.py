@@ -75,6 +75,7 @@ def create_app(
         os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
     store = Store(settings.database())
     try:
+        cookies = Cookies(settings)
         supervisor = Supervisor(store, settings, execute=execute)
     except BaseException:
         store.close()
@@ -99,7 +100,7 @@ def create_app(
         exception_handlers={Exception: unexpected},
     )
     app.state.supervisor = supervisor
-    access, cookies = Access(settings, store), Cookies(settings)
+    access = Access(settings, store)
     introductions = Introductions(settings, access)
 
     def not_found(scope: Scope) -> Response:

@@ -8,6 +8,7 @@
     │   ├── QueueFull      as many runs wait as the host accepts     exit 2   HTTP 429
     │   ├── Busy           somebody else holds what is needed        exit 2   HTTP 503
     │   ├── NoRoom         the disk, or the share for exports, full  exit 2   HTTP 507
+    │   ├── Unwritable     a disk that is read-only or fails         exit 2   HTTP 503
     │   ├── TooLarge       more bytes than the host takes            exit 2   HTTP 413
     │   ├── Forbidden      a foreign origin, or a role too low       exit 2   HTTP 403
     │   ├── NotSignedIn    nobody is known to have asked             exit 2   HTTP 401
@@ -129,6 +130,13 @@ class NoRoom(Refused):
     http_status = 507
 
 
+class Unwritable(Refused):
+    """A disk that is read-only or fails."""
+
+    kind = "unwritable"
+    http_status = 503
+
+
 class TooLarge(Refused):
     """More bytes than this host takes."""
 
@@ -219,6 +227,21 @@ def disk_full() -> NoRoom:
     return NoRoom("the disk is full", "state folder", remedy)
 
 
+def disk_fails(how: object) -> Unwritable:
+    """Return the error of the disk with the state folder where it is read-only or fails."""
+    remedy = "See the host's log of its disks; the app goes on when it can write again."
+    return Unwritable(f"the disk can't be written or read: {how}", "state folder", remedy)
+
+
+def disk_error(error: BaseException) -> NoRoom | Unwritable | None:
+    """Return an error of a disk that is full, read-only or failing in words; None for any other error."""
+    if is_disk_full(error):
+        return disk_full()
+    if isinstance(error, OSError) and error.errno in _DISK_FAILING:
+        return disk_fails(error.strerror)
+    return None
+
+
 def is_disk_full(error: BaseException) -> bool:
     """Whether an error says that a disk, or somebody's share of it, is full: one of the system's, or of a library that
     has only the words of one.
@@ -229,3 +252,4 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FAILING = (errno.EROFS, errno.EIO, errno.EFBIG)  # the last where the host limits the length of files

@@ -24,7 +24,7 @@ from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.hashes import sha256_of
-from sarqc.files.names import file_identity, is_regular, path_of, shortened
+from sarqc.files.names import file_identity, inside, is_regular, path_of, shortened
 from sarqc.files.once import once
 from sarqc.models.architecture import Frozen
 from sarqc.models.catalogue import embedded_models
@@ -96,9 +96,8 @@ def declared_files(settings: Settings) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in filter(None, map(path_of, filter(None, settings.text_dirs.split(":")))):
         for path in sorted(root.glob("*.*")):
-            is_text = path.suffix in (".txt", *READERS)
-            if is_text and path.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
-                found.setdefault(path.name, path.resolve())
+            if path.suffix in (".txt", *READERS) and (file := inside(root, path)):
+                found.setdefault(path.name, file)
     return found
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
-from functools import lru_cache
+import stat
 from pathlib import Path
+
+from sarqc.files.once import once
 
 
 def sha256_of(path: Path) -> str:
     """The hash of a file's bytes as 64 hex digits. Raises ``OSError``."""
-    stat = path.stat()
-    return _sha256(path, stat.st_mtime_ns, stat.st_size)
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return _sha256(path, found.st_mtime_ns, found.st_size)
 
 
-@lru_cache(maxsize=4096)
+@once(4096)
 def _sha256(path: Path, modified: int, size: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,8 @@
 """Work on files from outside, in a process of its own within limits: whatever such a file asks for, only that ends.
 
 ``python -m sarqc.files.limited MODULE:FUNCTION SECONDS BYTES`` gives the bytes of its standard input to a function and
-writes the bytes that it returns to standard output. A refusal goes there as JSON, and the exit code is ``REFUSED``.
+writes the bytes that it returns to standard output. An error for people goes there as JSON: its class, what it says,
+where, and the remedy; the exit code is ``REFUSED`` then.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
 
-from sarqc.errors import Refused, SarqcError, from_parts
+from sarqc import errors
+from sarqc.errors import Refused, SarqcError, disk_error
 from sarqc.files.memory import free_memory
 
 GIB = 1 << 30
 REFUSED = 3  # exit code
 WAITS = 10  # times its limit of processor time that a process may take on a host that is busy
+POLL_SECONDS = 0.5  # between two looks whether the answer is still wanted
 _SHARE = 4  # of the free memory, one in so many bytes
 _NICENESS = 5  # pages and other plans come first
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -32,7 +37,9 @@ class Exhausted(Refused):
     """A process that reached a limit or failed; ``what`` is the last line that it wrote to standard error."""
 
 
-def answer_of(function: str, request: bytes, *, cpu_seconds: int, memory: int = GIB) -> bytes:
+def answer_of(
+    function: str, request: bytes, *, cpu_seconds: int, memory: int = GIB, unwanted: threading.Event | None = None
+) -> bytes:
     """Return the answer of a function to a request, computed in a process of its own.
 
     Args:
@@ -40,6 +47,7 @@ def answer_of(function: str, request: bytes, *, cpu_seconds: int, memory: int = 
         request: What it is given.
         cpu_seconds: Seconds of processor time that it may take.
         memory: Bytes that the process may write to; of more than 1 GiB no more than a quarter of what is free.
+        unwanted: Set when nobody waits for the answer any more, which ends the process.
 
     Raises:
         SarqcError: As raised by the function.
@@ -54,10 +62,18 @@ def answer_of(function: str, request: bytes, *, cpu_seconds: int, memory: int = 
         [sys.executable, "-P", "-m", "sarqc.files.limited", function, str(cpu_seconds), str(most)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, process_group=0,
     )  # fmt: skip
+    sent: bytes | None = request
+    deadline = time.monotonic() + WAITS * cpu_seconds
     try:
-        answer, words = process.communicate(request, timeout=WAITS * cpu_seconds)
-    except subprocess.TimeoutExpired:
-        raise Exhausted(f"it took more than {WAITS * cpu_seconds} s") from None
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                answer, words = process.communicate(sent, timeout=POLL_SECONDS)
+                break
+            sent = None
+            if unwanted is not None and unwanted.is_set():
+                raise Exhausted("nobody waits for it")
+            if time.monotonic() > deadline:
+                raise Exhausted(f"it took more than {WAITS * cpu_seconds} s")
     finally:
         with suppress(ProcessLookupError):  # with whatever it started
             os.killpg(process.pid, signal.SIGKILL)
@@ -66,8 +82,8 @@ def answer_of(function: str, request: bytes, *, cpu_seconds: int, memory: int = 
             if pipe is not None:
                 pipe.close()
     if process.returncode == REFUSED:
-        error = json.loads(answer)
-        raise from_parts(error["kind"], error["what"], error["where"], error["remedy"])
+        kind, *parts = json.loads(answer)
+        raise getattr(errors, kind)(*parts)
     if process.returncode:
         raise Exhausted((words.decode(errors="replace").strip().splitlines() or ["it was ended at a limit"])[-1])
     return answer
@@ -88,8 +104,12 @@ def main(function: str, cpu_seconds: str, memory: str) -> None:
     code = 0
     try:
         answer = getattr(importlib.import_module(module), name)(sys.stdin.buffer.read())
-    except SarqcError as error:
-        answer, code = json.dumps(error.parts()).encode(), REFUSED
+    except (SarqcError, OSError) as error:
+        said = error if isinstance(error, SarqcError) else disk_error(error)
+        if said is None:
+            raise
+        kind = next(kind.__name__ for kind in type(said).__mro__ if hasattr(errors, kind.__name__))
+        answer, code = json.dumps([kind, said.what, said.where, said.remedy]).encode(), REFUSED
     with os.fdopen(answers, "wb") as file:
         file.write(answer)
     sys.exit(code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,30 @@ def free_on_disk(folder: Path) -> int:
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
-def file_identity(path: Path) -> tuple[object, ...]:
+def inside(root: Path, path: Path) -> Path | None:
+    """Return what a path in a folder leads to; None without it, where a link leads out of the folder, and for a name
+    that is not UTF-8.
+    """
+    with suppress(OSError, RuntimeError, ValueError):
+        str(path).encode()
+        resolved = path.resolve(strict=True)
+        return resolved if resolved.is_relative_to(root.resolve()) else None
+    return None
+
+
+def own_file(folder: Path, name: str) -> Path | None:
+    """Return the regular file of a name in a folder; None without one, and where a link leads out of the folder."""
+    path = inside(folder, folder / name)
+    return path if path and is_regular(path) else None
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a folder with all that is in it, or of a link the link alone; without any of these do nothing."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def file_identity(path: Path) -> tuple[str, int, int, int, int]:
     """What changes with a file, without reading it."""
     state = path.stat()
     return str(path), state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns

@@ -6,7 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
-from sarqc.errors import NoRoom, is_disk_full
+from sarqc.errors import NoRoom, disk_full, is_disk_full
 
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
 MORE_BYTES = 4 << 20  # by which room has to grow before a run goes on that found too little
@@ -17,6 +17,12 @@ WAITS = "The run waits for room on the disk, which is full."
 def free_bytes(folder: Path) -> int:
     """Bytes that are free on the disk with a folder."""
     return shutil.disk_usage(folder).free
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Raise ``NoRoom`` where the disk with a folder has no room for so many bytes."""
+    if free_bytes(folder) < size + FULL_BYTES:
+        raise disk_full()
 
 
 def met_full_disk(error: BaseException) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from sarqc.errors import Refused
+from sarqc.files.names import is_regular
 
 MOST_BYTES = 1 << 20
 MOST_LEVELS = 32
@@ -38,6 +39,8 @@ class _Loader(yaml.SafeLoader):
 def read_yaml(path: Path, what: str) -> Any:
     """The content of a file, as JSON could hold it; ``what`` it is, for errors. Raises ``Refused``."""
     try:
+        if path.exists() and not is_regular(path):
+            raise ValueError("it is not a regular file")
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
         document = yaml.load(path.read_text(encoding="utf-8"), _Loader)

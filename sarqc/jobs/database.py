@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from sarqc.errors import Busy, Damaged, NoRoom, Refused, disk_full
+from sarqc.errors import Busy, Damaged, NoRoom, Refused, SarqcError, Unwritable, disk_fails, disk_full
 from sarqc.files.room import free_bytes
 from sarqc.jobs.reserve import Reserve
 from sarqc.jobs.schema import migrate
 
 BUSY_SECONDS = 2.0  # for each of two waits: for other threads, and for other processes
 CHECKED_BYTES = 512 << 20  # a larger file is not checked at the start: that would take longer than anybody waits
+_SETTLED, _UNSETTLED = "PRAGMA synchronous = FULL", "PRAGMA synchronous = NORMAL"
 PAGE_BYTES = 65_536  # less room than that is none
 
 Result = TypeVar("Result")
@@ -51,7 +52,9 @@ class Database:
             self._check()
         except (sqlite3.Error, Refused, Damaged) as error:
             os.close(self._lock)
-            raise (error.at(str(path)) if isinstance(error, Refused) else _unusable(path, error)) from None
+            if isinstance(error, Refused) and not isinstance(error, Unwritable):
+                raise error.at(str(path)) from None
+            raise _unusable(path, error) from None
         self.reserve.make()
 
     def _open(self) -> None:
@@ -62,8 +65,8 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         connection.row_factory = sqlite3.Row
-        for setting in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {setting}")
+        for setting in ("PRAGMA journal_mode = WAL", _UNSETTLED, "PRAGMA foreign_keys = ON"):
+            connection.execute(setting)
         return connection
 
     def _check(self) -> None:
@@ -86,10 +89,12 @@ class Database:
             self._lock = None
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, settled: bool = True) -> Iterator[sqlite3.Connection]:
         """All changes made within are made together or not at all; one within another is part of it.
 
-        Raises ``Busy`` when somebody else writes for long, ``NoRoom`` on a full disk, ``Damaged``.
+        ``settled``: they are on the disk at the end. Without that a loss of power may take them back, with what was
+        changed since, until others are settled. Raises ``Busy`` when somebody else writes for long, ``NoRoom`` on a
+        full disk, ``Unwritable``, ``Damaged``.
         """
         if self.is_writing:
             yield self._writer
@@ -98,6 +103,7 @@ class Database:
             raise _busy()
         try:
             with self._in_words():
+                self._writer.execute(_SETTLED if settled else _UNSETTLED)
                 self._writer.execute("BEGIN IMMEDIATE")
                 self._writing = threading.get_ident()
                 try:
@@ -165,9 +171,11 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF  # the rest is detail
-            may_be_full = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
-            if code == sqlite3.SQLITE_FULL or (may_be_full and free_bytes(self.path.parent) < PAGE_BYTES):
+            fails = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+            if code == sqlite3.SQLITE_FULL or (fails and free_bytes(self.path.parent) < PAGE_BYTES):
                 raise disk_full() from error
+            if fails:
+                raise disk_fails(error) from error
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise _busy() from error
             if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -213,7 +221,7 @@ def _unusable(path: Path, error: Exception) -> Refused:
     if isinstance(error, Damaged):
         return Refused(error.what, str(path), error.remedy)
     return Refused(
-        f"the database of runs can't be opened: {error}",
+        f"the database of runs can't be opened: {error.what if isinstance(error, SarqcError) else error}",
         str(path),
         "Give SARQC_STATE_DIR a folder that can be written.",
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
+from sarqc.files.names import remove
 from sarqc.jobs import exports
 from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.run import Run
@@ -31,8 +30,7 @@ class Removal:
             paths = self._paths(self._store.get(run_id))
             run = self._store.delete(run_id)
             for path in paths:
-                with suppress(FileNotFoundError):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                remove(path)
             self._audit.note(by, "delete", run.kind, run.id, run.owner, detail)
             return run
 
@@ -54,7 +52,7 @@ class Removal:
         self._audit.note(HOST, "delete", kind, upload_id, detail=detail)
         Uploads(self._store, kind).remove(upload_id)
         if kind == "study":
-            shutil.rmtree(self._settings.uploads_dir() / upload_id)
+            remove(self._settings.uploads_dir() / upload_id)
         else:
             for ending in (".txt", ".jsonl"):
-                (self._settings.text_uploads_dir() / f"{upload_id}{ending}").unlink(missing_ok=True)
+                remove(self._settings.text_uploads_dir() / f"{upload_id}{ending}")

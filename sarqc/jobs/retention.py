@@ -65,9 +65,12 @@ class Retention:
         self._removal, self._audit, self._links = Removal(store, settings), Audit(store), Links(store)
         self._measured = -math.inf  # when the size of the state was last looked at
 
-    def take_turn(self, now: float) -> list[Going]:
-        """Removes a part of what has to go at a time (seconds since 1970); returns it."""
-        going = self.by_age(now, AT_ONCE)
+    def take_turn(self, now: float, *, by_age: bool = True) -> list[Going]:
+        """Removes a part of what has to go at a time (seconds since 1970); returns it.
+
+        ``by_age``: False while that time can't be trusted, see ``HostTime``.
+        """
+        going = self.by_age(now, AT_ONCE) if by_age else []
         if self._settings.keep_gib is not None and not 0 <= now - self._measured < SIZE_SECONDS:
             self._measured = now
             going += self.by_size(going, AT_ONCE_FOR_ROOM)

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sarqc.errors import Conflict, QueueFull, Refused, WorkerLost
+from sarqc.errors import Conflict, QueueFull, Refused, WorkerLost, disk_fails
 from sarqc.events import (
     Cancelled,
     Event,
@@ -203,7 +203,7 @@ class Store:
 
         ``waits_for_room``: on the disk, until the next call.
         """
-        with self.transaction() as connection:
+        with self.transaction(settled=False) as connection:
             changes = self._append(connection, self.get(run_id), events, time.time())
             self._update(connection, run_id, changes | {"waits_for_room": int(waits_for_room)})
 
@@ -227,7 +227,7 @@ class Store:
             return self.annotate(run_id, Annotations.parse({"tags": [*kept, *add]}))
 
     def set_process(self, run_id: str, pid: int) -> None:
-        with self.transaction() as connection:
+        with self.transaction(settled=False) as connection:
             self._update(connection, run_id, {"pid": pid})
 
     def set_size(self, run_id: str, size: int) -> None:
@@ -266,9 +266,16 @@ class Store:
             self._database.checkpoint()
 
     def check_writable(self) -> None:
-        """Writes what is there already. Raises ``Busy``, ``NoRoom``, ``Damaged``, or ``sqlite3.Error``."""
+        """Writes a number and reads it back. Raises ``Busy``, ``NoRoom``, ``Unwritable``, ``Damaged``."""
         with self.transaction() as connection:
-            connection.execute("UPDATE counter SET revision = revision")
+            written = connection.execute("UPDATE counter SET probe = probe + 1 RETURNING probe").fetchone()[0]
+        if self._rows("SELECT probe FROM counter")[0]["probe"] < written:
+            raise disk_fails("what was written is not there")
+
+    def trust(self, seconds: float) -> None:
+        """Notes the host's time (seconds since 1970) as one that can be trusted."""
+        with self.transaction(settled=False) as connection:
+            connection.execute("UPDATE counter SET trusted = ?", (seconds,))
 
     # Questions.
 
@@ -277,6 +284,11 @@ class Store:
         for run in self._runs("SELECT * FROM runs WHERE id = ?", run_id):
             return run
         raise no_run(run_id)
+
+    def trusted(self) -> float | None:
+        """The time that was last noted, or that of the newest run; None without either."""
+        seconds: float | None = self._rows("SELECT trusted FROM counter")[0]["trusted"]
+        return seconds or self._last_millisecond / 1000 or None
 
     def has(self, run_id: str) -> bool:
         return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))

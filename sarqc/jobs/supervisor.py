@@ -25,7 +25,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from sarqc import logs
-from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, WorkerLost, disk_full
+from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, Unwritable, WorkerLost, disk_full
 from sarqc.events import (
     SHARED_STAGES,
     Cancelled,
@@ -47,6 +47,7 @@ from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
+from sarqc.jobs.host_time import HostTime
 from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.removal import Removal
 from sarqc.jobs.retention import Retention
@@ -144,6 +145,7 @@ class Supervisor:
         self._turned = clock()  # when the loop last began a turn
         self.observers: list[Observer] = []
         self.audit, self.removal, self.retention = Audit(store), Removal(store, settings), Retention(store, settings)
+        self._host_time = HostTime(store)
         if settings.is_object_storage():
             place_at(settings.storage_root()).mark()
         kind = RayWorkers if settings.ray_address else LocalWorkers
@@ -327,7 +329,8 @@ class Supervisor:
                     self._reconcile()
                     self._start_due()
                     self.workers.cool_down()
-                    self.retire(time.time())
+                    now = time.time()
+                    self.retire(now, by_age=self._host_time.is_trusted(now))
                 self.store.reserve.make()
                 silence = next((self._silent_words(job) for job in self._jobs.values() if job.is_silent), None)
                 unheard = str(disk_full()) if any(job.is_unheard for job in self._jobs.values()) else None
@@ -351,7 +354,7 @@ class Supervisor:
             return
         if error is None:
             log.info("the supervisor can do its work again")
-        elif isinstance(error, NoRoom):
+        elif isinstance(error, NoRoom | Unwritable):
             log.warning("the supervisor waits: %s", error)
         else:
             log.error("the supervisor could not do its work", exc_info=error)
@@ -406,7 +409,7 @@ class Supervisor:
                 job.has_reserve = False  # tried once: without success it would be spent each second
                 job.ended = self.store.even_when_full(lambda _: self._store(job, messages))
             else:
-                with self.store.transaction():
+                with self.store.transaction(settled=False):
                     job.ended = self._store(job, messages)
         except NoRoom:
             if not job.is_unheard:
@@ -601,9 +604,9 @@ class Supervisor:
             f"After {self.settings.lease_seconds:g} s it is ended, and its run goes on by itself."
         )
 
-    def retire(self, now: float) -> None:
+    def retire(self, now: float, *, by_age: bool = True) -> None:
         """Deletes a part of what has been kept for long enough, or has no room, at a time (seconds since 1970)."""
-        for gone in self.retention.take_turn(now):
+        for gone in self.retention.take_turn(now, by_age=by_age):
             if gone.kind in ("run", "export"):
                 self.bell.ring(gone.id, ALL_RUNS)
 

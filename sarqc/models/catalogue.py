@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from sarqc.errors import NotFound, SarqcError
-from sarqc.files.names import path_of, read_object, shortened
+from sarqc.files.names import inside, path_of, read_object, shortened
 from sarqc.models import download as hub
 from sarqc.models.architecture import Frozen
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
@@ -154,8 +154,8 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in _declared_roots(settings):
         for config in sorted(root.glob("*/config.json")):
-            if config.parent.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
-                found.setdefault(config.parent.name, config.parent.resolve())
+            if folder := inside(root, config.parent):
+                found.setdefault(config.parent.name, folder)
     return found
 
 
@@ -171,14 +171,15 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
         models: list[Path] = []
         pieces: set[Path] = set()
         for path in files:
-            is_ours = path not in pieces and path.resolve().is_relative_to(root)
+            is_ours = path not in pieces and inside(root, path)
             if is_ours and is_gguf(path) and not (path.parent / "config.json").exists():
                 pieces.update(of_model := gguf_files(path))
                 models.append(of_model[0])
         alone = Counter(path.parent for path in models)
         for path in models:
             is_alone = path.parent != root and alone[path.parent] == 1
-            found.setdefault(path.parent.name if is_alone else path.name, path.resolve())
+            if file := inside(root, path):
+                found.setdefault(path.parent.name if is_alone else path.name, file)
     return found
 
 

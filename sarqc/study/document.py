@@ -64,18 +64,20 @@ content, and an error of a layer that no token reached was 0; both are still rea
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Hashable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError, field_validator
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
+from sarqc.files.names import MOST_JSON, own_file
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, entry_of, public_method, title_of
@@ -87,6 +89,8 @@ from sarqc.study.stamp import Stamp, first_wrong
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
 Told = TypeVar("Told")
+One = TypeVar("One")
+Row = Annotated[tuple[One, ...], FailFast()]  # a million wrong values are one error
 # What the axis “gamma” of a line may hold the values of, with its sign; FOEM's first-order term is β.
 Second = Literal["gamma", "shift_strength", "first_order"]
 SECOND_SIGNS: dict[Second, str] = {"gamma": "γ", "shift_strength": "α", "first_order": "β"}
@@ -94,6 +98,11 @@ ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # re
 
 # Of a rotated model's layers, see the table above.
 ROTATED = ("range_before", "range_after", "rounding_before", "rounding_after", "original_drift")
+
+_AXES = ("draw", "layer", "size", "candidate_gamma", "candidate_lambda", "gamma", "lambda")  # in their order
+MOST_VALUES = 2_000_000  # in study.json; the largest mixtures have 70,000 layers
+MOST_NAMES = 100_000  # in an object of study.json
+MOST_NUMBERS = 1 << 27  # in an array that figures are made of
 
 RUNS_AWAY = 8.0  # times the middle of a layer's largest changes: without damping a layer may change a thousandfold
 
@@ -137,8 +146,8 @@ class ArrayRef(_Document):
     """Type, shape and axes of an array of a study: little-endian numbers in C order."""
 
     dtype: Literal["float32", "uint8"]
-    shape: tuple[int, ...]
-    axes: tuple[str, ...]
+    shape: Row[int]
+    axes: Row[str]
     file: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}\.bin$", exclude=True)  # up to version 3, in arrays/
 
 
@@ -202,19 +211,19 @@ class Line(_Document):
     bits: int
     grid: str
     group_size: int | None
-    lams: tuple[float, ...]  # one entry, 0, for a method without λ
-    gammas: tuple[float | None, ...]  # of ``second``
+    lams: Row[float]  # one entry, 0, for a method without λ
+    gammas: Row[float | None]  # of ``second``
     second: Second = Field(default="gamma", exclude_if=lambda second: second == "gamma")
-    draws: tuple[int, ...]  # seeds of the calibration draws
+    draws: Row[int]  # seeds of the calibration draws
     # What is not plain of ``methods.FITTING``; left out of the document if empty.
     fitting: dict[str, str | int | float] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
-    candidate_lams: tuple[float, ...] = ()
-    candidate_gammas: tuple[float | None, ...] = ()
-    sizes: tuple[int, ...] = ()  # numbers of calibration sequences of the arrays “by size”
+    candidate_lams: Row[float] = ()
+    candidate_gammas: Row[float | None] = ()
+    sizes: Row[int] = ()  # numbers of calibration sequences of the arrays “by size”
     later: LaterBlocks | None = Field(default=None, exclude_if=lambda later: later is None)
-    texts: tuple[dict[str, Any], ...] = ()  # prompts side by side, as events.TextsCompared says them
+    texts: Row[dict[str, Any]] = ()  # prompts side by side, as events.TextsCompared says them
     speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
     arrays: dict[str, ArrayRef]
 
@@ -277,10 +286,10 @@ class Study(_Document):
     model: ModelFacts
     protocol: dict[str, Any]  # calibration, held_out, test, task: plain facts; versions of libraries
     recipe: dict[str, Any] | None = None  # of the run that made it
-    layers: tuple[LayerInfo, ...]
-    lines: tuple[Line, ...]
+    layers: Row[LayerInfo]
+    lines: Row[Line]
     layer_reports: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the chosen point, by layer name
-    flags: tuple[str, ...] = ()
+    flags: Row[str] = ()
     stamp: Stamp | None = Field(default=None, exclude_if=lambda stamp: stamp is None)  # of the run that made it
     checksum: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # SHA-256 of study.safetensors
     _folder: Path | None = PrivateAttr(default=None)
@@ -326,6 +335,7 @@ class Study(_Document):
         lines = tuple(line.model_copy(update={"title": line.spoken_title}) for line in study.lines)
         study = study.model_copy(update={"lines": lines})
         study._folder = folder
+        _check_shapes(study, where)
         return study
 
     def line(self, name: str, bits: int) -> Line:
@@ -362,6 +372,20 @@ class Study(_Document):
         if self._folder is None:
             raise ValueError(f"study {self.id} was neither opened nor written, so it has no folder")
         return self._folder
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file in the folder.
+
+        Raises:
+            NotFound: If there is none.
+            Refused: If it is not a regular file, or if a link leads out of the folder.
+        """
+        path, where = own_file(self.folder, name), f"study {self.folder.name}"
+        if path is None and not os.path.lexists(self.folder / name):
+            raise NotFound(f"{name} is missing", where, tensors.REMEDY)
+        if path is None:
+            raise Refused(f"{name} is not a regular file of the study", where, tensors.REMEDY)
+        return path
 
     def array(self, line: Line, name: str, layer: int | None = None) -> np.ndarray:
         """Return a quantity of a line as it is stored, read-only, with the axes of the table above.
@@ -403,7 +427,7 @@ class Study(_Document):
                 raise self._misshapen(line, name, tensor.shape)
             return tensors.read_tensor(self.folder / tensors.FILE, tensor, axis or 0, layer)
         dtype = np.dtype(ref.dtype).newbyteorder("<")
-        path = self.folder / "arrays" / ref.file
+        path = self.file(f"arrays/{ref.file}")
         try:
             array: np.ndarray = np.fromfile(path, dtype=dtype).reshape(-1, *ref.shape[1:])
         except (OSError, ValueError) as error:
@@ -439,6 +463,9 @@ class Study(_Document):
         if name not in line.arrays:
             return None
         array = self.array(line, name, layer)
+        if array.size > MOST_NUMBERS:
+            what = f"{name} of {line.name} at {line.bits} bits has more than {MOST_NUMBERS:,} numbers"
+            raise Refused(what, f"study {self.id}", tensors.REMEDY)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
     def once(self, line: Line | None, what: Hashable, make: Callable[[], Told]) -> Told:
@@ -460,7 +487,15 @@ def _read_document(folder: Path) -> dict[str, Any]:
     """Content of a study.json; refused if it can't be sent on as JSON either."""
     where = f"study {folder.name}"
     try:
-        document = json.loads((folder / "study.json").read_text(encoding="utf-8"), parse_constant=_no_constant)
+        if not (folder / "study.json").exists():
+            raise FileNotFoundError
+        path = own_file(folder, "study.json")
+        if path is None or path.stat().st_size > MOST_JSON:
+            raise ValueError(f"it is not a regular file of the study with up to {MOST_JSON >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+        if sum(map(text.count, ",[{")) > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
         if not isinstance(document, dict):
             raise ValueError("it is not an object")
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()  # no infinity, no half of a character
@@ -472,8 +507,38 @@ def _read_document(folder: Path) -> dict[str, Any]:
     return document
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MOST_NAMES:
+        raise ValueError(f"an object in it has more than {MOST_NAMES:,} names")
+    return dict(pairs)
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
+
+
+def _check_shapes(study: Study, where: str) -> None:
+    """Refuse a study with an array that has not the axes that its line and the study give it."""
+    for line in study.lines:
+        lengths = {
+            "draw": len(line.draws), "layer": len(study.layers), "gamma": len(line.gammas), "lambda": len(line.lams),
+            "size": len(line.sizes), "candidate_gamma": len(line.candidate_gammas),
+            "candidate_lambda": len(line.candidate_lams),
+        }  # fmt: skip
+        for name, ref in line.arrays.items():
+            if not _fits(ref, lengths):
+                what = f"the shape of {name} of {line.name} at {line.bits} bits does not fit its axes"
+                raise Refused(what, where, tensors.REMEDY)
+
+
+def _fits(ref: ArrayRef, lengths: dict[str, int]) -> bool:
+    known = [_AXES.index(axis) for axis in ref.axes if axis in _AXES]
+    in_order = known == sorted(set(known)) and ref.axes[: len(known)] == tuple(_AXES[place] for place in known)
+    return (
+        in_order
+        and len(ref.shape) == len(ref.axes)
+        and all(size >= 1 and size == lengths.get(axis, size) for axis, size in zip(ref.axes, ref.shape, strict=True))
+    )
 
 
 def array_files(study: Study) -> list[str]:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TypedDict, cast, final
+from typing import final
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict  # which pydantic can check before Python 3.12
 
 from sarqc.errors import NotFound, Refused
-from sarqc.files.names import read_object
+from sarqc.files.hashes import sha256_of
+from sarqc.files.names import own_file, read_object
 from sarqc.study.document import Study
 
 FOLDER = "codes"
@@ -21,6 +25,8 @@ MODEL_FILES = ("config.json", "tokenizer.json", "model.safetensors", "held_out.t
 
 _AGAIN = "Remove the folder codes of the study, which opens without it."
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_VERSION = re.compile(r"[0-9a-f]{16}")
+_MOST_BYTES = 1 << 40
 
 
 @final
@@ -44,6 +50,7 @@ class KeptPoint(TypedDict):
 
 
 @final
+@with_config(ConfigDict(allow_inf_nan=False))
 class KeptCodes(TypedDict):
     """Content of ``codes.json``."""
 
@@ -53,25 +60,36 @@ class KeptCodes(TypedDict):
     points: list[KeptPoint]
 
 
+_KEPT = TypeAdapter(KeptCodes)
+
+
 def kept_codes(study: Study) -> KeptCodes | None:
     """Return which points of a study have codes; None for a study without any.
 
     Raises:
         Refused: If the list of points is damaged.
     """
-    path = None if study.is_in_memory else study.folder / FOLDER / FILE
-    if path is None or not path.is_file():
+    if study.is_in_memory or not (study.folder / FOLDER / FILE).is_file():
         return None
-    document = cast(KeptCodes, read_object(path, f"study {study.id}", remedy=_AGAIN))
+    path = own_file(study.folder, f"{FOLDER}/{FILE}")
+    document = {} if path is None else read_object(path, f"study {study.id}", remedy=_AGAIN)
     try:
-        shipped = {file["name"] for file in document["files"]}
-        names = [document["model"], *(file["name"] for file in files_of_model(document))]
-        is_right = shipped == {*MODEL_FILES} and all(_NAME.fullmatch(name) for name in names)
-    except (KeyError, TypeError):
-        is_right = False
-    if not is_right:
-        raise Refused(f"{FILE} is damaged", f"study {study.id}", _AGAIN)
-    return document
+        kept = _KEPT.validate_python(document, strict=True)
+    except ValidationError:
+        raise _damaged(FILE, study) from None
+    is_right = {file["name"] for file in kept["files"]} == {*MODEL_FILES} and _NAME.fullmatch(kept["model"])
+    if not is_right or not all(map(_is_right, files_of_model(kept))):
+        raise _damaged(FILE, study)
+    return kept
+
+
+def _is_right(file: ModelFile) -> bool:
+    is_named = _NAME.fullmatch(file["name"]) and _VERSION.fullmatch(file["version"])
+    return bool(is_named) and 0 <= file["bytes"] < _MOST_BYTES
+
+
+def _damaged(name: str, study: Study) -> Refused:
+    return Refused(f"{name} is damaged", f"study {study.id}", _AGAIN)
 
 
 def write_kept(folder: Path, kept: KeptCodes) -> None:
@@ -91,19 +109,27 @@ def files_of_model(kept: KeptCodes) -> list[ModelFile]:
     return [*kept["files"], *(point["file"] for point in kept["points"])]
 
 
-def model_files(study: Study, models: Path) -> dict[str, tuple[ModelFile, Path]]:
+def model_files(study: Study, models: Path, name: str | None = None) -> dict[str, tuple[ModelFile, Path]]:
     """Return the files with which pages run a study's model, and their places, by name.
 
     Args:
         study: The study.
         models: The folder of the models that ship with the app.
+        name: Name of the only file that is wanted; None for all.
 
     Raises:
         NotFound: If no codes of the study are kept.
+        Refused: If a file is missing, is not what is listed, or if a link leads to it from elsewhere.
     """
     kept = kept_codes(study)
     if kept is None:
         raise NotFound("no codes are kept of the study", f"study {study.id}", "Open the study of a run of tiny-llama.")
-    shipped = [file["name"] for file in kept["files"]]
-    places = {True: models / kept["model"], False: study.folder / FOLDER}
-    return {file["name"]: (file, places[file["name"] in shipped] / file["name"]) for file in files_of_model(kept)}
+    files: dict[str, tuple[ModelFile, Path]] = {}
+    for file in files_of_model(kept):
+        if name in (None, file["name"]):
+            is_shipped = file["name"] in MODEL_FILES
+            path = own_file(models / kept["model"] if is_shipped else study.folder / FOLDER, file["name"])
+            if path is None or path.stat().st_size != file["bytes"] or sha256_of(path)[:16] != file["version"]:
+                raise _damaged(f"{file['name']} of its model", study)
+            files[file["name"]] = file, path
+    return files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import threading
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
@@ -14,6 +13,7 @@ from typing import Literal, TypedDict, final
 import sarqc
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
+from sarqc.files.names import remove
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.kept_entries import KeptEntries, Stamp
@@ -21,7 +21,7 @@ from sarqc.study.tensors import FILE, REMEDY
 
 STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 KEPT_OPEN = 16  # studies; a comparison has at most half of that
-ARRAY_FILE = re.compile(r"[0-9a-f]{32}\.bin")
+MOST_BYTES = 8 << 30  # of arrays, which are read to the last byte before they are shown
 
 Origin = Literal["shipped", "run", "command_line", "uploaded"]
 _Found = dict[str, tuple[Path, str, Stamp]]  # root, name and stamp of studies by their folders
@@ -157,7 +157,7 @@ class Library:
             Conflict: For a shipped study or that of a run.
         """
         folder = self.check_deletable(study_id)
-        shutil.rmtree(folder)
+        remove(folder)
         self._open.pop(folder, None)
 
     def open(self, study_id: str) -> Study:
@@ -195,10 +195,10 @@ class Library:
             Refused: As for ``open``.
             Conflict: As for ``open``.
         """
-        path = self.open(study_id).folder / FILE
-        if not path.is_file():
+        study = self.open(study_id)
+        if FILE not in array_files(study):
             raise NotFound(f"study {study_id} has no {FILE}", "studies", "Its view names the files of its arrays.")
-        return path
+        return study.file(FILE)
 
     def former_array(self, study_id: str, file: str) -> Path:
         """Return the file of one array, for a study of a version before 4.
@@ -206,12 +206,12 @@ class Library:
         Raises:
             NotFound: If there is no such file, also for anything that is not a content name.
         """
-        path = self.open(study_id).folder / "arrays" / file
-        if not ARRAY_FILE.fullmatch(file) or not path.is_file():
+        study = self.open(study_id)
+        if f"arrays/{file}" not in array_files(study):
             raise NotFound(
                 f"study {study_id} has no array “{file}”", "studies", "Its view names the files of its arrays."
             )
-        return path
+        return study.file(f"arrays/{file}")
 
     def listing(self) -> StudyListing:
         """Return all studies in short, newest first, and the unreadable ones with the reason."""
@@ -285,8 +285,11 @@ def _check_arrays(study: Study) -> None:
     """Compares the arrays with their checksums; refuses missing or damaged ones."""
     where = f"study {study.folder.name}"
     for name in array_files(study):
+        path = study.file(name)
+        if path.stat().st_size > MOST_BYTES:
+            raise Refused(f"{name} has more than {MOST_BYTES >> 30} GiB", where, REMEDY)
         try:
-            digest = sha256_of(study.folder / name)
+            digest = sha256_of(path)
         except OSError as error:
             raise NotFound(f"{name} can't be read: {error.strerror}", where, REMEDY) from None
         if digest != study.checksum if name == FILE else digest[:32] != PurePosixPath(name).stem:

@@ -123,7 +123,7 @@ class Stamp(_Part):
 
 def first_wrong(error: ValidationError) -> str:
     """Return “is wrong at layers.0.name: …”, of the first place of a document that is."""
-    first = error.errors()[0]
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])[:100]
     return f"is wrong at {place}: {first['msg'][0].lower()}{first['msg'][1:]}"
 

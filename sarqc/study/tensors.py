@@ -12,7 +12,6 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sarqc.errors import Refused
+from sarqc.files.names import file_identity, is_regular
+from sarqc.files.once import once
 
 FILE = "study.safetensors"
 REMEDY = "Make or download the study again."
@@ -82,16 +83,15 @@ def tensors_of(path: Path) -> Mapping[str, Tensor]:
     Raises:
         Refused: If the file is missing, damaged, or holds other kinds of tensors.
     """
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        raise Refused(f"{path.name} is missing", f"study {path.parent.name}", REMEDY) from None
-    return _read_header(path, stat.st_mtime_ns, stat.st_size)
+    if not is_regular(path):
+        raise Refused(f"{path.name} is missing, or not a regular file", f"study {path.parent.name}", REMEDY)
+    return _read_header(*file_identity(path))
 
 
-@lru_cache(maxsize=64)
-def _read_header(path: Path, modified: int, size: int) -> Mapping[str, Tensor]:
+@once(64)
+def _read_header(name: str, *identity: int) -> Mapping[str, Tensor]:
     """Read once as long as the file is the same."""
+    path, size = Path(name), identity[-2]
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))

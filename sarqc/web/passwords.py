@@ -8,16 +8,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
 
 from sarqc.errors import Busy, TooMany
 from sarqc.web.users import User, user_of
@@ -25,8 +22,9 @@ from sarqc.web.users import User, user_of
 AT_ONCE = 2
 WAITING = 32  # being judged or waiting; one more is told to come back
 RIGHT_KEPT = 64  # of programs, which send theirs with each request
-OF_AN_ADDRESS = RateLimitItemPerMinute(10)
-OF_A_NAME = RateLimitItemPerMinute(30)  # from wherever they come: addresses are cheap
+OF_AN_ADDRESS = 10  # a minute
+OF_A_NAME = 30  # from wherever they come: addresses are cheap
+MINUTE = 60.0
 NAMES_KNOWN = 1024
 LONGEST_NAME = 64  # characters of a name that tell it from others
 
@@ -81,8 +79,8 @@ class LoginThrottle:
     """
 
     def __init__(self) -> None:
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
-        self._under_way: Counter[tuple[str, str]] = Counter()
+        self._wrong: deque[tuple[float, tuple[str, str]]] = deque()  # when (monotonic), the last one last
+        self._count: Counter[tuple[str, str]] = Counter()  # of these and of those under way
         self._known: dict[tuple[str, str], None] = {}  # address and name of those who came in, the last one last
 
     @contextmanager
@@ -93,22 +91,30 @@ class LoginThrottle:
         limits = [(OF_AN_ADDRESS, ("address", address))]
         if name and (address, name) not in self._known:
             limits.append((OF_A_NAME, ("name", name)))
+        while self._wrong and self._wrong[0][0] <= time.monotonic() - MINUTE:
+            self._uncount([self._wrong.popleft()[1]])
         for limit, key in limits:
-            if not self._limiter.test(limit, *key, cost=self._under_way[key] + 1):
+            if self._count[key] >= limit:
                 whose = "from this address" if key[0] == "address" else "for this name"
                 raise TooMany(f"too many wrong tokens or passwords have come {whose}", where, "Wait a minute.")
-        self._under_way.update(key for _, key in limits)
+        keys = [key for _, key in limits]
+        self._count.update(keys)
         judged = Try()
         try:
             yield judged
         finally:
-            self._under_way.subtract(key for _, key in limits)
-            self._under_way += Counter()  # keeps what is more than none
             if not judged.is_right:
-                for limit, key in limits:
-                    self._limiter.hit(limit, *key)
-            elif name:
-                _remember(self._known, (address, name), NAMES_KNOWN)
+                self._wrong.extend((time.monotonic(), key) for key in keys)
+            else:
+                self._uncount(keys)
+                if name:
+                    _remember(self._known, (address, name), NAMES_KNOWN)
+
+    def _uncount(self, keys: Sequence[tuple[str, str]]) -> None:
+        for key in keys:
+            self._count[key] -= 1
+            if not self._count[key]:
+                del self._count[key]
 
 
 def _remember(known: dict[Any, None], key: object, most: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 
 from starlette.concurrency import run_in_threadpool
@@ -63,7 +64,7 @@ class Readiness:
     def _store(self) -> str:
         try:
             self._supervisor.store.check_writable()
-        except (SarqcError, OSError):
+        except (SarqcError, OSError, sqlite3.Error):
             return "the database of runs can't be written"
         return OK
 

@@ -11,7 +11,7 @@ import multiprocessing
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ import sarqc
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
+from sarqc.files.names import read_object
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -133,15 +134,23 @@ def check_output(output: Path) -> tuple[str, ...]:
     """Return the files of the site in a folder, none of a new or empty one. Raises ``Refused`` for any other folder."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return ()
+    remedy = "Give a new folder, or one that publish has written: only such a one is replaced."
     try:
-        files = json.loads((output / MARK).read_text(encoding="utf-8"))["files"]
+        files = read_object(output / MARK, str(output), remedy=remedy)["files"]
         paths = [PurePosixPath(name) for name in files]  # which takes texts alone
         if any(path.is_absolute() or ".." in path.parts for path in paths):
             raise ValueError
-    except (OSError, ValueError, KeyError, TypeError):
-        remedy = "Give a new folder, or one that publish has written: only such a one is replaced."
+    except (Refused, ValueError, KeyError, TypeError):
         raise Refused("the output folder holds something that is not a site", str(output), remedy) from None
+    _check_links(output, paths)
     return tuple(files)
+
+
+def _check_links(output: Path, paths: Iterable[PurePosixPath]) -> None:
+    """Refuse a folder where files of a site would be in another one, to which a link leads."""
+    for folder in sorted({output / folder for path in paths for folder in path.parents if folder.name}):
+        if folder.is_symlink():
+            raise Refused(f"{folder.name} in the folder is a link", str(output), "Remove it, or give a new folder.")
 
 
 @dataclass(frozen=True)
@@ -161,6 +170,11 @@ class SitePlan:
     model_bytes: int = 0
 
     @property
+    def bytes(self) -> int:
+        """Bytes of all of it, about."""
+        return self.view_bytes + self.file_bytes + self.model_bytes
+
+    @property
     def words(self) -> str:
         """The same as a person reads it."""
         model = f"; {mib(self.model_bytes)} to run its model in the page" if self.model_bytes else ""
@@ -177,7 +191,7 @@ def planned(study: Study, detail: Detail) -> SitePlan:
     }
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
-    own = sum((study.folder / file).stat().st_size for file in contents(study, detail)["files"])
+    own = sum(study.file(file).stat().st_size for file in contents(study, detail)["files"])
     kept = kept_codes(study)
     model = sum(file["bytes"] for file in files_of_model(kept)) if kept else 0
     return SitePlan(len(every), int(size), own, model)
@@ -274,6 +288,7 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
     """Puts a site in the place of the former one; other files in the folder stay. Raises ``Refused`` for one that the
     site would overwrite."""
     files = [path.relative_to(made) for path in _files_below(made)]
+    _check_links(output, [PurePosixPath(file) for file in files])
     for file in files:
         if (output / file).exists() and file.as_posix() not in (*former, MARK):
             raise Refused(f"the folder has a file {file} that is not of the site", str(output), "Move it elsewhere.")
@@ -313,7 +328,7 @@ def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
         for file in known["files"]:
             place = made / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(one.study.folder / file, place)
+            shutil.copyfile(one.study.file(file), place)
 
 
 def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:

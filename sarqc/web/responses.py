@@ -25,7 +25,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_full, is_disk_full
+from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_error
 from sarqc.web.middleware import HttpMiddleware, held_back, is_page
 
 BODY_BYTES = 65_536  # a recipe has a few hundred
@@ -61,10 +61,10 @@ class ApiRoute(APIRoute):
             except StarletteHTTPException as error:
                 return error_response(Refused(str(error.detail), _where(request)), error.status_code)
             except OSError as error:
-                if not is_disk_full(error):
+                if (worded := disk_error(error)) is None:
                     return _unexpected(request)
                 log.warning("%s %s: %s", request.method, request.url.path, error)
-                return error_response(disk_full())
+                return error_response(worded)
             except Exception:
                 return _unexpected(request)
 

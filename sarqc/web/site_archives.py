@@ -1,22 +1,27 @@
-"""Sites of studies as zip files for download. Each is written by ``python -m sarqc publish`` in a process of its own,
-one at a time; who asks for the same study meanwhile waits for the same file. The last few files are kept.
+"""Sites of studies as zip files for download. Each is written by a process of its own, one at a time; who asks for the
+same study meanwhile waits for the same file, and a site that nobody waits for any more is given up. The files used last
+are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
+import threading
+import time
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from starlette.requests import Request
+
 from sarqc.errors import Busy, SarqcError, TooLarge
+from sarqc.files.limited import GIB, Exhausted, answer_of
+from sarqc.files.room import check_room
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -24,70 +29,125 @@ from sarqc.web.limits import Planning
 from sarqc.web.publish import SitePlan
 
 WRITTEN_AT_ONCE, WAITING = 1, 4  # sites
-KEPT = 2  # files
+KEPT_BYTES = 1 << 30  # of files
 VIEWS_AT_MOST = 1000
 BYTES_AT_MOST = 512 << 20
-WALL_SECONDS = 900
+CPU_SECONDS = 600  # for a site
+MEMORY = 4 * GIB
 PART_BYTES = 1 << 18  # of a file, as it is sent
 
 log = logging.getLogger(__name__)
 
 
+@dataclass
+class _Making:
+    """A site under way, and how many wait for it."""
+
+    task: asyncio.Task[Path]
+    unwanted: threading.Event
+    waiting: int = 0
+
+
+@dataclass
 class SiteArchives:
     """The zip files of one host; to be used in its event loop."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings, self._folder = settings, settings.resolved_state_dir() / "sites"
+    settings: Settings
+    _under_way: dict[Hashable, _Making] = field(default_factory=dict)
+    _kept: dict[Hashable, Path] = field(default_factory=dict)  # the last used one last
+    _begins: float = 0.0  # when the next may be written (monotonic): together they take half the time of a core
+
+    def __post_init__(self) -> None:
+        self._folder = self.settings.resolved_state_dir() / "sites"
         shutil.rmtree(self._folder, ignore_errors=True)  # of the app's last life, which may have been cut off
         self._writing = Planning("sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
-        self._under_way: dict[Hashable, asyncio.Task[Path]] = {}
-        self._kept: dict[Hashable, Path] = {}  # the last used one last
 
-    async def opened(self, study: Study, version: Hashable) -> tuple[BinaryIO, int]:
+    async def opened(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
         """The site of a study within the limits of ``check_size`` as an open file, and its bytes.
 
-        ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, and ``SarqcError`` where it
-        can't be written.
+        ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
+        where it can't be written.
         """
         key = (study.id, version)
         if key not in self._kept:
-            task = self._under_way.get(key)
-            if task is None:
-                task = self._under_way[key] = asyncio.create_task(self._made(study, key))
-                task.add_done_callback(lambda _: self._under_way.pop(key))
-            await asyncio.shield(task)  # others wait for it too
+            await self._wait(request, key, study, plan)
         path = self._kept.pop(key, None)
         if path is None:
             raise Busy("other sites took the place of this one meanwhile", "site.zip", "Try again in a moment.")
         self._kept[key] = path
         return path.open("rb"), path.stat().st_size
 
-    async def _made(self, study: Study, key: Hashable) -> Path:
-        path = await self._writing.run(lambda: self._written(study))
+    async def _wait(self, request: Request, key: Hashable, study: Study, plan: SitePlan) -> None:
+        """Waits for a site that is made for this request or another one, unless its client leaves."""
+        making = self._under_way.get(key)
+        if making is None:
+            unwanted = threading.Event()
+            making = _Making(asyncio.create_task(self._made(study, key, plan, unwanted)), unwanted)
+            self._under_way[key] = making
+        making.waiting += 1
+        left = asyncio.create_task(_left(request))
+        try:
+            await asyncio.wait({making.task, left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+            making.waiting -= 1
+            if not making.waiting and self._under_way.get(key) is making:
+                del self._under_way[key]
+                making.unwanted.set()
+                making.task.cancel()  # where it has not begun
+        if making.task.done() and not making.task.cancelled():
+            making.task.result()
+
+    async def _made(self, study: Study, key: Hashable, plan: SitePlan, unwanted: threading.Event) -> Path:
+        path = await self._writing.run(lambda: self._written(study, plan, unwanted))
         self._kept[key] = path
-        for oldest in list(self._kept)[:-KEPT]:
-            shutil.rmtree(self._kept.pop(oldest).parent)  # who reads it has it open
+        sizes = {kept: file.stat().st_size for kept, file in self._kept.items()}
+        for oldest in list(self._kept)[:-1]:
+            if sum(sizes.values()) > KEPT_BYTES:
+                del sizes[oldest]
+                shutil.rmtree(self._kept.pop(oldest).parent)  # who reads it has it open
         return path
 
-    def _written(self, study: Study) -> Path:
+    def _written(self, study: Study, plan: SitePlan, unwanted: threading.Event) -> Path:
+        unwanted.wait(self._begins - time.monotonic())
         self._folder.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        check_room(self._folder, 2 * plan.bytes)  # its files, and the archive of them
+        folder, began = Path(tempfile.mkdtemp(dir=self._folder)), time.monotonic()
         path = folder / f"{study.folder.name}-site.zip"
+        own = {"assets_dir": str(self.settings.assets_dir), "state_dir": str(self.settings.resolved_state_dir())}
+        request = json.dumps({"study": str(study.folder), "path": str(path), "settings": own}).encode()
         try:
-            _publish(study.folder, path, self._settings)
-        except BaseException:
+            answer_of(
+                "pages.static_site:write_own_archive",
+                request,
+                cpu_seconds=CPU_SECONDS,
+                memory=MEMORY,
+                unwanted=unwanted,
+            )
+        except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise
+            if not isinstance(error, Exhausted):
+                raise
+            if not unwanted.is_set():
+                log.warning("the site of %s was not written: %s", study.folder.name, error.what)
+            raise SarqcError("the site could not be written", "site.zip", "See the app's log.") from None
+        finally:
+            self._begins = 2 * time.monotonic() - began
         return path
+
+
+async def _left(request: Request) -> None:
+    """Returns when the client of a request has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def check_size(plan: SitePlan) -> None:
     """Raise ``TooLarge`` for a site that is for the command line."""
-    size = plan.view_bytes + plan.file_bytes + plan.model_bytes
-    if plan.views > VIEWS_AT_MOST or size > BYTES_AT_MOST:
+    if plan.views > VIEWS_AT_MOST or plan.bytes > BYTES_AT_MOST:
         raise TooLarge(
-            f"the site would have {plan.views} views and about {mib(size)}; from here at most {VIEWS_AT_MOST} and "
-            f"{mib(BYTES_AT_MOST)} are written", "site.zip",
+            f"the site would have {plan.views} views and about {mib(plan.bytes)}; from here at most "
+            f"{VIEWS_AT_MOST} and {mib(BYTES_AT_MOST)} are written", "site.zip",
             "Download the study, and use python -m sarqc publish with --detail none.",
         )  # fmt: skip
 
@@ -97,25 +157,3 @@ def parts_of(file: BinaryIO) -> Iterator[bytes]:
     with file:
         while part := file.read(PART_BYTES):
             yield part
-
-
-def _publish(study: Path, path: Path, settings: Settings) -> None:
-    """Write the site of a study by the command. Raises ``SarqcError`` where that fails; see the log."""
-    command = [sys.executable, "-m", "sarqc", "publish", str(study), "--output", str(path)]
-    command += ["--processes", "1"]
-    own = {"SARQC_ASSETS_DIR": str(settings.assets_dir), "SARQC_STATE_DIR": str(settings.resolved_state_dir())}
-    process = subprocess.Popen(
-        command, env={**os.environ, **own, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    try:
-        _, said = process.communicate(timeout=WALL_SECONDS)
-    except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise
-        raise SarqcError(f"writing it takes more than {WALL_SECONDS} s", "site.zip", "Use the command line.") from None
-    if process.returncode:
-        log.warning("publish of %s ended with %s: %s", study.name, process.returncode, said.decode(errors="replace"))
-        raise SarqcError("the site could not be written", "site.zip", "See the app's log.")

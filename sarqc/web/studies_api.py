@@ -8,8 +8,6 @@ same.
 from __future__ import annotations
 
 import asyncio
-import tempfile
-import zipfile
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,10 +15,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
-from starlette.background import BackgroundTask
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.compare import LETTERS, Ending, compare_view
+from sarqc.files.stored_archive import archive_parts, archive_size
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.settings import Settings
@@ -29,7 +27,7 @@ from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, Who, visitor_of
-from sarqc.web.publish import planned
+from sarqc.web.publish import SitePlan, planned
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
 from sarqc.web.site_archives import SiteArchives, check_size, parts_of
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, received, store_upload, too_busy, too_large
@@ -111,9 +109,9 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """A file with which pages run the model of a study whose codes are kept: of the float model, or the codes of
         a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the answer may be
         kept for ever."""
-        files = model_files(opened(who, study_id), settings.embedded_models_dir())
+        files = model_files(opened(who, study_id), settings.embedded_models_dir(), file)
         if file not in files:
-            raise NotFound(f"no file “{file}” of the model", f"study {study_id}", f"It has {', '.join(files)}.")
+            raise NotFound(f"no file “{file}” of the model", f"study {study_id}", "The view of the study lists them.")
         entry, path = files[file]
         return _bytes(path, FOR_EVER_MINE if v == entry["version"] else ASK_AGAIN)
 
@@ -165,16 +163,11 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def download(who: Who, study_id: str) -> Response:
         """The study as a zip file that unpacks into a folder of its name."""
         study = opened(who, study_id)
-        with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
-            archive = Path(file.name)
-            try:
-                _pack(study, study_id, file)
-            except BaseException:
-                archive.unlink()
-                raise
-        return FileResponse(
-            archive, media_type="application/zip", filename=f"{study_id}.zip", background=BackgroundTask(archive.unlink)
-        )
+        files = {f"{study_id}/{name}": study.file(name) for name in ["study.json", *array_files(study)]}
+        headers = {"Content-Disposition": f'attachment; filename="{study_id}.zip"', "Cache-Control": "no-store"}
+        if (size := archive_size(files)) is not None:
+            headers["Content-Length"] = str(size)
+        return StreamingResponse(archive_parts(files), media_type="application/zip", headers=headers)
 
     @router.get("/studies/{study_id}/site")
     def get_site_plan(request: Request, who: Who, study_id: str) -> Response:
@@ -189,8 +182,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         who.require_runner("GET site.zip")
         study = await run_in_threadpool(opened, who, study_id)
         version = await run_in_threadpool(library.version, study_id)
-        await run_in_threadpool(said, request, [study_id], _site_plan)  # refuses what is too large
-        file, size = await sites.opened(study, version)
+        file, size = await sites.opened(request, study, version, await run_in_threadpool(_checked_plan, study))
         headers = {
             "Content-Disposition": f'attachment; filename="{study_id}-site.zip"', "Content-Length": str(size),
             "Cache-Control": "no-store",
@@ -226,9 +218,15 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
 
 def _site_plan(study: Study) -> dict[str, Any]:
-    plan = planned(study, "opening")
-    check_size(plan)
+    plan = _checked_plan(study)
     return {**vars(plan), "words": plan.words}
+
+
+def _checked_plan(study: Study) -> SitePlan:
+    """How much the site of a study takes. Raises ``TooLarge``."""
+    plan = study.once(None, "site", lambda: planned(study, "opening"))
+    check_size(plan)
+    return plan
 
 
 def _document(study: Study) -> dict[str, Any]:
@@ -258,14 +256,6 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
         return JSONResponse(summary_of(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
 
     return router
-
-
-def _pack(study: Study, study_id: str, file: Any) -> None:
-    """study.json and the arrays it names, nothing else that may lie in the folder. They are stored as they are: made
-    smaller by a third they would take ten times as long, of everybody's time, at each request of anybody."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name in ["study.json", *array_files(study)]:
-            archive.write(study.folder / name, f"{study_id}/{name}")
 
 
 def _bytes(path: Path, cache: str) -> Response:

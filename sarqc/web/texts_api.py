@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from sarqc.calibration.text_files import READERS, as_json_lines, read_plain
 from sarqc.calibration.uploaded_texts import UPLOAD_ENDINGS, text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
+from sarqc.files.settled import settle
 from sarqc.jobs.run import iso_time
 from sarqc.settings import Settings
 from sarqc.web.access import Access, Who
@@ -73,6 +74,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
             title = title.strip() or name
             await run_in_threadpool(access.texts.add, name, who.owner, title, size)
             partial.rename(root / f"{name}{ending}")
+            await run_in_threadpool(settle, root)
         return JSONResponse({"name": name, "title": title, "bytes": size}, 201)
 
     return router

@@ -21,10 +21,10 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 from pydantic import BaseModel
+from typing_extensions import is_typeddict
 
 PLAIN: dict[Any, str] = {
     str: "string",

@@ -1,9 +1,8 @@
-"""The check of an uploaded study, as a process of its own: ``python -m sarqc.web.upload_check`` with the archive, an
-empty folder, the bytes that it may have unpacked, the memory and CPU time of this process.
+"""The check of an uploaded study, in a process of its own: of an archive, for an empty folder, within the bytes that it
+may have unpacked.
 
 Nothing is unpacked by the names in the archive: the only files read are study.json and those that its arrays are in,
-and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one. One JSON
-object goes to standard output: the new id of the study, which then lies in the folder, or what is wrong.
+and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import resource
 import stat
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from sarqc.errors import Refused, TooLarge
-from sarqc.study.document import ArrayRef, Study, array_files, rewrite, tensor_name, write_document
+from sarqc.study.document import Study, array_files, rewrite, tensor_name, write_document
 from sarqc.study.tensors import FILE, tensors_of
 from sarqc.web.uploads import REMEDY, too_large
 
@@ -34,22 +31,14 @@ TEXT_LENGTH = 16_384  # characters of a text in it
 NAME_LENGTH = 256  # characters of a name in it
 LARGEST_NUMBER = 2**63  # of whole ones
 VIEW_BYTES = 16 << 20  # of what the Lab shows of a line and layer
-ORDER = ("draw", "layer", "size", "candidate_gamma", "candidate_lambda", "gamma", "lambda")  # of axes, see Study
 Z_MEM_ERROR = -4  # of zlib.h; Python says it as "Error -4 while …"
 TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploaded study
 
 
-def main(archive: str, folder: str, limit: str, memory_bytes: str, cpu_seconds: str) -> None:
-    """Check an uploaded archive within its limits of memory and CPU time, and print the result as JSON."""
-    resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes),) * 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds),) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    try:
-        said: dict[str, Any] = {"id": check(Path(archive), Path(folder), int(limit))}
-    except Refused as error:
-        parts = {"what": error.what, "where": error.where, "remedy": error.remedy}
-        said = {"error": parts, "too_large": isinstance(error, TooLarge)}
-    print(json.dumps(said))  # in ASCII: what is wrong may be half of a character
+def checked(request: bytes) -> bytes:
+    """Return the id under which a study is to be known, of an archive, a folder and a limit as ``check`` takes them."""
+    archive, folder, limit = json.loads(request)
+    return check(Path(archive), Path(folder), limit).encode()
 
 
 def check(archive: Path, folder: Path, limit: int) -> str:
@@ -89,7 +78,6 @@ def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
         _refuse(f"{len(missing)} of its files are missing", missing[0])
     if extra := sorted(entries.keys() - set(files)):
         _refuse("it has a file that is not a part of the study", extra[0])
-    _check_shapes(study)
     for name in files:
         digest = _extract(archive, entries[name], folder / name)
         if digest != study.checksum if name == FILE else digest[:32] != PurePosixPath(name).stem:
@@ -176,22 +164,6 @@ def _values(value: Any) -> Iterator[Any]:
             yield from _values(item)
 
 
-def _check_shapes(study: Study) -> None:
-    """Every array has the axes that its line and the study give it."""
-    for line in study.lines:
-        lengths = {
-            "draw": len(line.draws), "layer": len(study.layers), "gamma": len(line.gammas), "lambda": len(line.lams),
-            "size": len(line.sizes), "candidate_gamma": len(line.candidate_gammas),
-            "candidate_lambda": len(line.candidate_lams),
-        }  # fmt: skip
-        for name, ref in line.arrays.items():
-            if not _fits(ref, lengths):
-                _refuse(
-                    f"the shape of {name} does not fit its axes",
-                    f"study.json, {line.name} at {line.bits} bits",
-                )
-
-
 def _check_arrays(study: Study) -> None:
     """Every array can be read, and no tensor is there that belongs to none."""
     names = {tensor_name(line, name) for line in study.lines for name in line.arrays}
@@ -205,16 +177,6 @@ def _check_arrays(study: Study) -> None:
         raise Refused(error.what, "upload", REMEDY) from None
     except (ValueError, IndexError):  # from mapping a file of another length
         _refuse("an array has not the bytes that its shape asks for", "arrays")
-
-
-def _fits(ref: ArrayRef, lengths: dict[str, int]) -> bool:
-    known = [ORDER.index(axis) for axis in ref.axes if axis in ORDER]
-    in_order = known == sorted(set(known)) and ref.axes[: len(known)] == tuple(ORDER[place] for place in known)
-    return (
-        in_order
-        and len(ref.shape) == len(ref.axes)
-        and all(size >= 1 and size == lengths.get(axis, size) for axis, size in zip(ref.axes, ref.shape, strict=True))
-    )
 
 
 def _check_drawable(study: Study) -> None:
@@ -248,7 +210,3 @@ def _document_too_large() -> NoReturn:
 
 def _refuse(what: str, where: str) -> NoReturn:
     raise Refused(what[:300], f"upload, {where}"[:200], REMEDY)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

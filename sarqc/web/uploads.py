@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,15 +18,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from sarqc.errors import NoRoom, QueueFull, Refused, TooLarge
+from sarqc.files.limited import Exhausted, answer_of
 from sarqc.files.modes import usual_mode
+from sarqc.files.names import remove
+from sarqc.files.room import check_room
+from sarqc.files.settled import settle
 from sarqc.study.library import STUDY_ID
 
 AT_MOST = 64  # uploaded studies on this host
 UNDER_WAY = 8  # uploads that are sent or checked at once
 CHECKED_AT_ONCE = 2
+CHECK = "sarqc.web.upload_check:checked"
 CPU_SECONDS = 20  # of a check
-WALL_SECONDS = 60  # of a check on a host that has other work
-MEMORY_BYTES = 2 << 30  # address space of a check
+MEMORY_BYTES = 2 << 30  # of a check
 REMEDY = "Upload the zip file that “Download” gives, as it is."
 LEFTOVERS = (".upload-*", ".body-*")  # of uploads that the end of the app cut off
 
@@ -52,7 +54,7 @@ def clear_leftovers(root: Path) -> None:
     """Removes what uploads left behind that were cut off by the end of the app; to be called before the first."""
     for pattern in LEFTOVERS:
         for path in root.glob(pattern):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            remove(path)
 
 
 @asynccontextmanager
@@ -62,6 +64,7 @@ async def received(request: Request, root: Path, limit: int, error: TooLarge) ->
     Raises ``error`` for one of more than ``limit`` bytes.
     """
     root.mkdir(parents=True, exist_ok=True)
+    check_room(root, min(limit, int(request.headers.get("content-length", 0))))
     with tempfile.NamedTemporaryFile(dir=root, prefix=".body-", delete=False) as file:
         path, size = Path(file.name), 0
         try:
@@ -71,6 +74,7 @@ async def received(request: Request, root: Path, limit: int, error: TooLarge) ->
                     raise error
                 await run_in_threadpool(file.write, chunk)
             file.flush()
+            await run_in_threadpool(os.fsync, file.fileno())
             yield path, size
         finally:
             path.unlink(missing_ok=True)
@@ -93,7 +97,9 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
         if count >= AT_MOST:
             raise NoRoom(f"{count} uploaded studies are here, as many as are kept", "uploads", "Delete one of them.")
         partial.chmod(usual_mode(0o755))
+        settle(*partial.rglob("*"), partial)
         partial.rename(folder)
+        settle(root)
         return study_id, True
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -101,29 +107,13 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
 
 def _check(archive: Path, folder: Path, limit: int) -> str:
     """The id of the archive's study, which lies in ``folder`` then. Raises what the check says is wrong."""
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # each has a stack in the address space
-    module_path = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, "-m", "sarqc.web.upload_check", str(archive), str(folder), str(limit)]
+    request = json.dumps([str(archive), str(folder), limit]).encode()
     try:
-        done = subprocess.run(
-            [*command, str(MEMORY_BYTES), str(CPU_SECONDS)],
-            env={"PATH": os.environ.get("PATH", ""), "PYTHONPATH": module_path} | one_thread,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=WALL_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Refused(f"checking it takes more than {WALL_SECONDS} s", "upload", REMEDY) from None
-    if not done.stdout:  # ended by the kernel, or by a fault
+        answer = answer_of(CHECK, request, cpu_seconds=CPU_SECONDS, memory=MEMORY_BYTES)
+    except Exhausted:
         what = f"the study can't be checked within {CPU_SECONDS} s and {MEMORY_BYTES / 2**30:g} GiB"
-        raise Refused(what, "upload", REMEDY)
-    said = json.loads(done.stdout)
-    if "error" in said:
-        kind = TooLarge if said["too_large"] else Refused
-        raise kind(**said["error"])
-    study_id: str = said["id"]
+        raise Refused(what, "upload", REMEDY) from None
+    study_id = answer.decode()
     if not STUDY_ID.fullmatch(study_id):
         raise Refused("its id is invalid", "upload", REMEDY)
     return study_id

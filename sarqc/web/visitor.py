@@ -7,24 +7,29 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from itsdangerous import BadSignature, URLSafeTimedSerializer
+from itsdangerous import BadSignature, SignatureExpired, URLSafeTimedSerializer
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
-from sarqc.errors import Forbidden
+from sarqc.errors import Forbidden, Refused, disk_error
+from sarqc.files.names import is_regular
+from sarqc.files.settled import settle
 from sarqc.settings import Settings
 
 Role = Literal["viewer", "runner", "operator"]
 COOKIE = "sarqc_visitor"
 COOKIE_SECONDS = 90 * 24 * 3600
+SECRET_BYTES = 32
 STATE = "state"  # what is signed on the way to another site is not a cookie
 LINKS_AT_MOST = 16  # share links that one browser remembers
+_ANOTHER = "Put back the file of a backup, or remove it: with a new one everybody has to sign in again."
 GUEST = "guest-"  # what names begin with that nobody has chosen; people can't have such a name
 
 
@@ -81,23 +86,41 @@ class Cookies:
 
     def signed(self, text: str, seconds: int) -> dict[str, Any]:
         """What ``sign`` was given, not longer ago than that. Raises ``itsdangerous.BadSignature``."""
-        document: dict[str, Any] = self._serializer.loads(text, max_age=seconds, salt=STATE)
+        return self._loaded(text, seconds, STATE)
+
+    def _loaded(self, text: str, seconds: int, salt: str | None = None) -> dict[str, Any]:
+        """What was signed, not longer ago than that; after now counts as now, since clocks go back."""
+        document: dict[str, Any]
+        document, signed = self._serializer.loads(text, return_timestamp=True, salt=salt)
+        if time.time() - signed.timestamp() > seconds:
+            raise SignatureExpired("it was signed too long ago", date_signed=signed)
         return document
 
     def of(self, headers: Headers) -> VisitorCookie | None:
         """What the cookie of a request says; None for none, an old one, or one that this host has not signed."""
         with suppress(BadSignature):
             if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
-                said = self._serializer.loads(value, max_age=COOKIE_SECONDS)
+                said = self._loaded(value, COOKIE_SECONDS)
                 links = tuple(map(str, said.get("links", ())))
                 return VisitorCookie(str(said.get("owner", "")), links, str(said.get("proof", "")))
         return None
 
 
 def _secret(path: Path) -> bytes:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(32))
-    return path.read_bytes()
+    """The secret of this host, which is made where there is none. Raises ``Refused`` for one that was cut off."""
+    try:
+        if not os.path.lexists(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(f"{path.name}.partial")
+            partial.unlink(missing_ok=True)
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(SECRET_BYTES))
+            settle(partial)
+            partial.rename(path)
+            settle(path.parent)
+        if not is_regular(path) or path.stat().st_size != SECRET_BYTES:
+            raise Refused(f"the secret that signs cookies has not {SECRET_BYTES} bytes", str(path), _ANOTHER)
+        return path.read_bytes()
+    except OSError as error:
+        what = f"the secret that signs cookies can't be used: {error.strerror}"
+        raise disk_error(error) or Refused(what, str(path), _ANOTHER) from None

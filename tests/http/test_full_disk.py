@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import resource
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs.reserve import RESERVE_BYTES
-from tests.http.conftest import App, assert_error, events_of, finished, run_of, submit
+from tests.http.conftest import App, assert_error, events_of, finished, run_of, submit, write_study
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 
@@ -127,3 +128,37 @@ def test_what_a_run_says_waits_and_its_last_word_does_not(serve: Callable[..., A
     log = (tmp_path / "app.log").read_text()
     assert "Traceback" not in log
     assert log.count(WAITS) == 1
+
+
+def test_a_disk_that_fails_has_words_everywhere_and_runs_go_on_after_it(
+    serve: Callable[..., App], tmp_path: Path
+) -> None:
+    """No file may get a byte more: to SQLite and to all others this is a disk that fails."""
+    app = serve("long_layer")
+    run_id, queued = submit(app.http, 1)["id"], submit(app.http, 1)["id"]
+    until(lambda: run_of(app.http, run_id)["progress"]["total"])
+    study = write_study(tmp_path / "state" / "studies", "mine")
+    content = app.http.get("/api/studies/mine/download").content
+    assert app.http.get("/readyz").status_code == 200
+    limits = resource.prlimit(app.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    requests = [
+        ("POST", "/api/runs?lane=batch", {"json": recipe(1).to_json()}),
+        ("PATCH", f"/api/runs/{queued}", {"json": {"name": "a name"}}),
+        ("POST", f"/api/runs/{queued}/link", {}),
+        ("POST", f"/api/runs/{queued}/cancel", {}),
+        ("POST", "/api/studies/mine/link", {}),
+        ("DELETE", "/api/studies/mine", {}),
+        ("POST", "/api/texts", {"content": b"a text of some words"}),
+        ("POST", "/api/studies", {"content": content}),
+    ]
+    for method, path, body in requests:
+        error = assert_error(app.http.request(method, path, **body), 503, "unwritable")
+        assert "can't be written" in error["what"], path
+    until(lambda: app.http.get("/readyz").status_code == 503)
+    assert app.http.get("/readyz").json()["checks"]["store"] == "the database of runs can't be written"
+    assert app.http.get("/api/studies/mine/download").content == content
+    resource.prlimit(app.process.pid, resource.RLIMIT_FSIZE, limits)
+    until(lambda: app.http.get("/readyz").status_code == 200)
+    assert app.http.post(f"/api/runs/{run_id}/cancel").is_success
+    assert study.folder.is_dir()
+    submit(app.http)

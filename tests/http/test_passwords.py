@@ -18,7 +18,7 @@ from sarqc.web.users import User, write_user
 from tests.http.conftest import App, opened
 from tests.jobs.conftest import settings_in, until
 
-ADDRESS = OF_AN_ADDRESS.amount
+ADDRESS = OF_AN_ADDRESS
 GROWTH_MIB = 160  # two guesses at once, and 200 requests: a guess of its own for each would take 3 GiB
 
 
@@ -121,8 +121,8 @@ def judged(tries: LoginThrottle, address: str, name: str, *, is_right: bool = Fa
 def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in() -> None:
     tries = LoginThrottle()
     assert judged(tries, "home", "ann", is_right=True)
-    guesses = [judged(tries, f"address {number}", "ann") for number in range(OF_A_NAME.amount + 5)]
-    assert guesses == [True] * OF_A_NAME.amount + [False] * 5
+    guesses = [judged(tries, f"address {number}", "ann") for number in range(OF_A_NAME + 5)]
+    assert guesses == [True] * OF_A_NAME + [False] * 5
     assert not judged(tries, "a new address", "ann", is_right=True)
     assert judged(tries, "home", "ann", is_right=True)
     assert judged(tries, "a new address", "bob", is_right=True)

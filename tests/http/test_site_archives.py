@@ -1,22 +1,30 @@
 """A study as a site to download: its size beforehand, the file, who may have it, and many who ask at once."""
 
+import asyncio
+import errno
 import io
+import json
 import re
+import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
 from pages.static_site import documents
-from sarqc.errors import Refused, TooLarge
+from sarqc.errors import Busy, Refused, TooLarge
+from sarqc.files.limited import Exhausted
 from sarqc.study.document import Study
+from sarqc.web import site_archives
 from sarqc.web.publish import SitePlan, planned, studies_named, write_archive, write_site
-from sarqc.web.site_archives import BYTES_AT_MOST, VIEWS_AT_MOST, check_size
-from tests.http.conftest import write_study
+from sarqc.web.site_archives import BYTES_AT_MOST, VIEWS_AT_MOST, SiteArchives, check_size
+from tests.http.conftest import assert_error, write_study
 from tests.jobs.conftest import settings_in
 from tests.publish.sites import host_of_two
 
@@ -56,6 +64,73 @@ def test_a_large_site_is_for_the_command_line() -> None:
         with pytest.raises(TooLarge, match="at most") as error:
             check_size(plan)
         assert "--detail none" in error.value.remedy
+
+
+class Client:
+    """A request whose client leaves when it is told to."""
+
+    def __init__(self) -> None:
+        self.leaves = asyncio.Event()
+
+    async def receive(self) -> dict[str, str]:
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+
+def test_a_site_that_nobody_waits_for_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = host_of_two(tmp_path)
+    began: list[str] = []
+
+    def made(_: str, request: bytes, *, unwanted: threading.Event, **limits: int) -> bytes:
+        asked = json.loads(request)
+        began.append(Path(asked["study"]).name)
+        if began[-1] == "small":
+            assert unwanted.wait(60)
+            raise Exhausted("nobody waits for it")
+        Path(asked["path"]).write_bytes(b"a site")
+        return b""
+
+    monkeypatch.setattr(site_archives, "answer_of", made)
+    small, steps = (Study.open(settings.assets_dir / "studies" / name) for name in ("small", "steps"))
+
+    async def play() -> None:
+        archives, first, second = SiteArchives(settings), Client(), Client()
+        waiting = [
+            asyncio.create_task(archives.opened(client, small, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
+            for client in (first, second)
+        ]
+        while not began:
+            await asyncio.sleep(0.01)
+        first.leaves.set()
+        with pytest.raises(Busy):
+            await waiting[0]
+        third = asyncio.create_task(archives.opened(Client(), steps, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        assert (began, waiting[1].done(), third.done()) == (["small"], False, False)
+        second.leaves.set()
+        with pytest.raises(Busy):
+            await waiting[1]
+        file, size = await third
+        with file:
+            assert (file.read(), size) == (b"a site", 6)
+
+    asyncio.run(play())
+    assert began == ["small", "steps"]
+    [folder] = (settings.resolved_state_dir() / "sites").iterdir()
+    assert [path.name for path in folder.iterdir()] == ["steps-site.zip"]
+
+
+def test_room_is_asked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = host_of_two(tmp_path).model_copy(update={**OPEN_HOST, "strangers": "runner"})
+    with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
+        plan = client.get("/api/studies/steps/site").json()
+        size = plan["view_bytes"] + plan["file_bytes"] + plan["model_bytes"]
+        monkeypatch.setattr("sarqc.files.room.free_bytes", lambda _: 2 * size)
+        assert "full" in assert_error(client.get("/api/studies/steps/site.zip"), 507, "refused")["what"]
+        monkeypatch.undo()
+        error = OSError(errno.EROFS, "Read-only file system")
+        monkeypatch.setattr(site_archives, "tempfile", SimpleNamespace(mkdtemp=Mock(side_effect=error)))
+        assert_error(client.get("/api/studies/steps/site.zip"), 503, "unwritable")
 
 
 def test_twenty_clicks_make_one_site(tmp_path: Path) -> None:

@@ -127,6 +127,11 @@ def more_lines(document: dict) -> None:
     document["lines"] = [document["lines"][0] | {"bits": bits} for bits in range(300)]
 
 
+def more_layers(document: dict) -> None:
+    document["layers"] *= 5001
+    document["lines"][0]["arrays"] = {}
+
+
 def without_gamma(document: dict) -> None:
     for ref in document["lines"][0]["arrays"].values():
         if ref["shape"] == [1, 2, 1, 3]:
@@ -176,7 +181,7 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "another shape": (lambda files: changed(files, lambda d: an_array(d, shape=[1, 2, 3, 1])), "does not fit"),
     "an empty shape": (lambda files: changed(files, lambda d: an_array(d, shape=[0, 2, 1, 3])), "does not fit"),
     "too many lines": (lambda files: changed(files, more_lines), "more than 64 lines"),
-    "too many layers": (lambda files: changed(files, lambda d: d.update(layers=d["layers"] * 5001)), "10000 layers"),
+    "too many layers": (lambda files: changed(files, more_layers), "10000 layers"),
     "too many values": (lambda files: changed(files, lambda d: d["protocol"].update(x=[[]] * 600_000)),
                         "500000 values"),
     "a long text": (lambda files: changed(files, lambda d: d["protocol"].update(x="a" * 20_000)), "16384 characters"),

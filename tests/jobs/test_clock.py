@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from sarqc.jobs.host_time import HostTime
+from sarqc.jobs.links import DAY
 from sarqc.jobs.retention import Retention
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
@@ -64,3 +66,73 @@ def test_retention_keeps_what_a_clock_makes_young(store: Store, settings: Settin
     for ahead in (HOUR, -HOUR, 0.0):
         assert days.take_turn(time.time() + ahead) == []
     assert store.get(run_id).state is State.FINISHED
+
+
+class Elapsed:
+    """Seconds that nobody sets."""
+
+    def __init__(self) -> None:
+        self.count = 500.0
+
+    def __call__(self) -> float:
+        return self.count
+
+
+def test_a_time_that_jumped_ahead_deletes_nothing_for_a_day(store: Store) -> None:
+    elapsed, now = Elapsed(), 2_000_000_000.0
+    host_time = HostTime(store, elapsed)
+    assert host_time.is_trusted(now)
+    elapsed.count += 60
+    assert host_time.is_trusted(now + 60 + DAY)  # a day alone is no jump
+    now += 60 + DAY
+    for _ in range(23):
+        elapsed.count += HOUR
+        assert not host_time.is_trusted(now + 40 * DAY + HOUR)
+    elapsed.count += 60
+    assert host_time.is_trusted(now + 23 * HOUR + 60)  # it was set right
+    now += 23 * HOUR + 60
+    assert not host_time.is_trusted(now + 40 * DAY)
+    elapsed.count += 25 * HOUR
+    assert host_time.is_trusted(now + 40 * DAY + 25 * HOUR)
+    assert host_time.is_trusted(now)  # it goes back: all is younger
+
+
+def test_a_start_long_after_the_last_time_deletes_nothing_for_an_hour(store: Store) -> None:
+    now = 2_000_000_000.0
+    assert HostTime(store, Elapsed()).is_trusted(now)
+    elapsed = Elapsed()
+    host_time = HostTime(store, elapsed)
+    for later in (0.0, 1800.0):
+        elapsed.count = 500 + later
+        assert not host_time.is_trusted(now + 40 * DAY + later)
+    assert not HostTime(store, elapsed).is_trusted(now + 40 * DAY + 1800)  # nor after another start
+    elapsed.count += HOUR
+    assert host_time.is_trusted(now + 40 * DAY + 1800 + HOUR)
+    assert HostTime(store, elapsed).is_trusted(now + 40 * DAY + 2 * HOUR)
+
+
+def test_a_database_of_before_knows_the_time_of_its_newest_run(store: Store, host: Clock) -> None:
+    store.create(recipe(1), "ann")
+    assert HostTime(store, Elapsed()).is_trusted(time.time() + HOUR)
+    store.trust(0.0)
+    assert not HostTime(store, Elapsed()).is_trusted(time.time() + 2 * DAY)
+
+
+def test_a_supervisor_asks_before_it_deletes_by_age(
+    supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(Retention, "take_turn", lambda self, now, *, by_age: asked.append(by_age) or [])
+    monkeypatch.setattr(HostTime, "is_trusted", lambda self, now: False)
+    supervise("quick")
+    until(lambda: asked)
+    assert not any(asked)
+
+
+def test_nothing_goes_by_age_at_a_time_that_is_not_trusted(store: Store, settings: Settings) -> None:
+    run_id = store.create(recipe(1), "ann").id
+    store.move(run_id, State.RUNNING, device="cpu")
+    store.move(run_id, State.FINISHED)
+    days = Retention(store, settings.model_copy(update={"keep_days": 30.0}))
+    assert days.take_turn(time.time() + 40 * DAY, by_age=False) == []
+    assert [going.id for going in days.take_turn(time.time() + 40 * DAY)] == [run_id]

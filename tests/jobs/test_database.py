@@ -3,12 +3,12 @@
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from sarqc.errors import Busy, Damaged, Refused
+from sarqc.errors import Busy, Damaged, Refused, Unwritable
 from sarqc.events import Stage
 from sarqc.jobs import database
 from sarqc.jobs.run import State
@@ -95,3 +95,37 @@ def test_what_is_too_large_to_check_is_said_and_damage_met_later_is_a_sentence(
     with pytest.raises(Damaged, match="the database of runs is damaged"):
         store.events(damaged_run)
     store.close()
+
+
+def test_writable_is_what_was_written(store: Store, settings: Settings) -> None:
+    """Another connection sees that something was committed, each time."""
+    with closing(sqlite3.connect(settings.database())) as other:
+
+        def version() -> int:
+            return other.execute("PRAGMA data_version").fetchone()[0]
+
+        for _ in range(2):
+            before, revision = version(), store.revision()
+            store.check_writable()
+            assert version() != before
+            assert store.revision() == revision
+
+
+def test_what_is_answered_is_on_the_disk_and_events_need_not_be(store: Store) -> None:
+    settled: list[int] = []
+    store._database._writer.set_trace_callback(
+        lambda said: settled.append(said.endswith("FULL")) if said.startswith("PRAGMA synchronous") else None
+    )
+    run_id = store.create(recipe(), "ann").id
+    store.move(run_id, State.RUNNING)
+    store.append(run_id, [Stage("solving", "1")])
+    store.move(run_id, State.CANCELLING)
+    assert settled == [True, True, False, True]
+
+
+@pytest.mark.parametrize("code", ["SQLITE_IOERR_WRITE", "SQLITE_READONLY", "SQLITE_IOERR_FSYNC", "SQLITE_CANTOPEN"])
+def test_a_disk_that_fails_is_a_sentence(store: Store, code: str) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = getattr(sqlite3, code)
+    with pytest.raises(Unwritable, match="disk I/O error"), store.transaction():
+        raise error

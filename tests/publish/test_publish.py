@@ -26,7 +26,7 @@ from sarqc.web.link_preview import SITE
 from sarqc.web.publish import MARK, TOUR, check_output, detail_named, planned, studies_named, write_site
 from tests.documents import Document
 from tests.js.node import NODE
-from tests.publish.sites import LAYER, host_of_two
+from tests.publish.sites import LAYER, host_of_two, keep_codes
 
 SCRIPT = Path(__file__).parent / "answers.mjs"
 CARDS = (
@@ -267,6 +267,42 @@ def test_a_site_replaces_a_site_and_nothing_else(host: Settings, studies: dict[s
     (folder / MARK).write_text(json.dumps({"files": ["../outside"]}))
     with pytest.raises(Refused, match="not a site"):
         check_output(folder)
+
+
+def test_no_link_leads_out_of_a_site(host: Settings, studies: dict[str, Study], tmp_path: Path) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret.txt").write_text("mine")
+    site.mkdir()
+    (site / "up").symlink_to(elsewhere)
+    (site / MARK).write_text(json.dumps({"files": ["up/secret.txt"]}))
+    write = partial(
+        write_site, {"small": studies["small"]}, settings=host, documents=partial(documents, host), detail="none"
+    )
+    with pytest.raises(Refused, match="up in the folder is a link"):
+        write(site)
+    assert (elsewhere / "secret.txt").read_text() == "mine"
+    (site / "up").unlink()
+    (site / MARK).write_text(json.dumps({"files": []}))
+    (site / "small").symlink_to(elsewhere)  # where the new site has files
+    with pytest.raises(Refused, match="small in the folder is a link"):
+        write(site)
+    assert [path.name for path in elsewhere.iterdir()] == ["secret.txt"]
+
+
+def test_no_file_from_elsewhere_is_published(tmp_path: Path) -> None:
+    host = host_of_two(tmp_path / "host")
+    folder = host.assets_dir / "studies" / "small"
+    keep_codes(folder)
+    kept = kept_codes(Study.open(folder))
+    assert kept is not None
+    path = folder / FOLDER / kept["points"][0]["file"]["name"]
+    path.rename(tmp_path / "secret")
+    path.symlink_to(tmp_path / "secret")
+    site = tmp_path / "site"
+    with pytest.raises(Refused, match="damaged"):
+        write_site(studies_named(["small"], host), site, host, partial(documents, host), detail="none")
+    assert not site.exists()
 
 
 def test_studies_are_named_by_folder_or_id(host: Settings, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sarqc.web.process import raise_file_limit
 from tests.torture import (
+    downloads,
     full_disk,
     halls,
     kills,
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20, help="kills of worker and app during real runs")
     parser.add_argument("--export-kills", type=int, default=12, help="kills during exports of runs and of repairs")
     parser.add_argument("--full-disks", type=int, default=4, help="times that the disk is filled under a real run")
+    parser.add_argument("--readers", type=int, default=60, help="downloads with odd ranges, and as many not read")
     parser.add_argument("--runs", type=int, default=50, help="runs one after the other")
     parser.add_argument("--viewers", type=int, default=300, help="listeners to a full queue of runs")
     parser.add_argument("--phones", type=int, default=200, help="phones of a lecture")
@@ -54,6 +56,7 @@ def main() -> None:
                 kills_of_exports.play, folder / "exports", number=asked.export_kills, seed=seed
             ),
             "full disks": partial(full_disk.play, folder / "full-disk", times=asked.full_disks),
+            "downloads": partial(downloads.play, folder / "downloads", readers=asked.readers),
             "many runs": partial(many_runs.play, folder / "many-runs", runs=asked.runs),
             "viewers": partial(viewers.listen, folder / "viewers", viewers=asked.viewers, queued=50),
             "a lecture": partial(halls.fill, folder / "halls", phones=asked.phones),

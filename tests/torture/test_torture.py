@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from sarqc.study.tensors import FILE
-from tests.torture import halls, kills, many_runs, pattern_bombs, requests_of_a_profile, viewers
+from tests.torture import downloads, halls, kills, many_runs, pattern_bombs, requests_of_a_profile, viewers
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
 
@@ -49,6 +49,10 @@ def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path, figu
 
 
 @pytest.mark.soak
+def test_downloads_leave_nothing(tmp_path: Path, figures: Figures) -> None:
+    downloads.play(tmp_path, figures, readers=5)
+
+
 def test_a_full_hall_hears_each_change(tmp_path: Path, figures: Figures) -> None:
     halls.fill(tmp_path, figures)
 
