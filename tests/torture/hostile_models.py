@@ -49,7 +49,6 @@ TOKENIZERS: dict[str, dict[str, Any]] = {
     "prefix of a million": {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "a",
                                       "continuing_subword_prefix": "a" * 10**6}},
     "wrong kinds": {"model": {"type": "BPE", "vocab": [], "merges": {}}},
-    "deep": {"normalizer": {"type": "Sequence", "normalizers": []}},
     "many added tokens": {"added_tokens": [
         {"id": 4096 + n, "content": f"<{n}>", "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": True} for n in range(100_000)]},
