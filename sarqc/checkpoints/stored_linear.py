@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from sarqc.errors import Refused
 from sarqc.files.names import read_object
-from sarqc.models.tensor_files import TensorEntry, byte_ranges, read_tensors
+from sarqc.models.tensor_files import TensorEntry, read_tensors
 
 Layout = Literal["packed", "bytes", "gptq", "awq", "mlx"]
 Kind = Literal["full_range", "asymmetric", "affine"]
@@ -93,14 +93,6 @@ class Headers:
             self._open[path] = safe_open(path, framework="np")
         numbers: np.ndarray = self._open[path].get_tensor(name)
         return numbers
-
-    def is_zero(self, name: str) -> bool:
-        """Return True if no bit of a tensor of any type is set."""
-        entry = self.tensors[name]
-        begin, end = byte_ranges(entry.file)[name]
-        with entry.file.open("rb") as file:
-            file.seek(begin)
-            return not any(file.read(end - begin))
 
     def check(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> None:
         """Refuse a tensor that is missing, or of another shape or type."""
