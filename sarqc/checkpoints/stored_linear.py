@@ -20,6 +20,7 @@ from sarqc.models.tensor_files import TensorEntry, read_tensors
 Layout = Literal["packed", "bytes", "gptq", "awq", "mlx"]
 Kind = Literal["full_range", "asymmetric", "affine"]
 AGAIN = "Download the checkpoint again."
+TOGETHER = "Its config.json and its weights must belong together: take both from one place, or quantize it again."
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,10 @@ class Headers:
         """Refuse a tensor that is missing, or of another shape or type."""
         entry = self.tensors.get(name)
         if entry is None:
-            raise self.refused(f"{name} is not there", AGAIN)
+            raise self.refused(f"{name} is not there", TOGETHER)
         if entry.shape != shape or entry.dtype not in types:
             found = f"{entry.dtype} of {entry.shape}"
-            raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {found}", AGAIN)
+            raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {found}", TOGETHER)
 
 
 def groups_of(
@@ -119,15 +120,15 @@ def groups_of(
     """
     size = scheme.group_size or width
     if groups != -(-width // size):
-        raise headers.refused(f"{groups} groups are stored where groups of {size} of {width} channels are said", AGAIN,
-                              module)  # fmt: skip
+        what = f"{groups} groups are stored where groups of {size} of {width} channels are said"
+        raise headers.refused(what, TOGETHER, module)
     channels = np.arange(width) // size
     if order in headers:
         headers.check(order, (width,), ("I32", "I64"))
         said = headers.integers(order)
         if (said != -1).any():  # what stands there before anything was ordered
             if said.min() < 0 or said.max() >= groups:
-                raise headers.refused(f"{order} names groups that are not there", AGAIN)
+                raise headers.refused(f"{order} names groups that are not there", TOGETHER)
             if (said != channels).any():
                 return 1, size
     if width % size:

@@ -128,7 +128,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
 def _is_unknown(folder: Path, name: str) -> bool:
     """True for a checkpoint without a written family whose description is not kept yet."""
     config = read_object(folder / "config.json", name, remedy="Write it again.")
-    is_plain = not {"quantization_config", "quantization", "auto_map"} & config.keys()
+    is_plain = all(config.get(name) is None for name in ("quantization_config", "quantization", "auto_map"))
     model_type = config.get("model_type")
     return is_plain and isinstance(model_type, str) and not is_written(model_type) and not is_described(config)
 
@@ -170,12 +170,15 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
         files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
         models: dict[tuple[Path, ...], Path] = {}
         for path in files:
-            if path.resolve().is_relative_to(root) and is_gguf(path) and not (path.parent / "config.json").exists():
-                models.setdefault(pieces := gguf_files(path), pieces[0])
+            if not is_gguf(path) or (path.parent / "config.json").exists():
+                continue
+            pieces = gguf_files(path)
+            if all(piece.resolve().is_relative_to(root) for piece in (path, *pieces)):
+                models.setdefault(pieces, pieces[0])
         alone = Counter(path.parent for path in models.values())
         for path in models.values():
             is_alone = path.parent != root and alone[path.parent] == 1
-            found.setdefault(path.parent.name if is_alone else path.name, path.resolve())
+            found.setdefault(path.parent.name if is_alone else path.name, path)  # a link's own name may be a piece's
     return found
 
 
@@ -223,8 +226,10 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     if model in declared:
         return declared[model]
     path = path_of(model)
-    if path is not None and (path.is_dir() or is_gguf(path)):
+    if path is not None and path.is_dir():
         return path
+    if path is not None and is_gguf(path):
+        return Path(model).expanduser().absolute()  # by the link's name, which may be that of a piece
     if is_hub_name(model):
         return None
     raise NotFound(

@@ -145,6 +145,9 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
     """The config.json of a model, by transformers' own table of the names of GGUF's fields."""
     from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
 
+    if (kind := header.fields.get("general.type", "model")) != "model" or not header.tensors:
+        what = f"the file is of type “{shortened(str(kind))}”" if header.tensors else "the file has a vocabulary alone"
+        raise Refused(f"{what}, and no model", where, "Give the file with the model's weights (an adapter: merged).")
     said = header.fields.get("general.architecture")
     if not isinstance(said, str):
         raise Refused("the file does not name its architecture", where, _AGAIN)
@@ -194,12 +197,12 @@ def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> Non
     for name in ("expert_count", "expert_used_count"):
         if rest.get(name) == 0:
             del rest[name]
-    kind = rest.pop("rope.scaling.type", "none")
+    kind = rest.pop("rope.scaling.type", "linear")  # what llama.cpp takes where none is stated
     factor, original = (rest.pop(f"rope.scaling.{name}", None) for name in ("factor", "original_context_length"))
     if kind not in ("none", "linear", "yarn"):
         raise Refused(f"positions are scaled as {shortened(str(kind))!r}, which is not read", where, _OTHERS)
     scaling: dict[str, Any] = {"rope_type": "default"}
-    if kind != "none":
+    if kind == "yarn" or (kind == "linear" and factor):
         scaling = {"rope_type": kind, "factor": factor}
         if kind == "yarn" and original is not None:
             scaling["original_max_position_embeddings"] = original

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -25,6 +26,10 @@ FAST = "tokenizer.json"
 _SLOW = ("tokenizer.model", "vocab.json")
 _AGAIN = "Download the checkpoint again."
 CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # of a tokenizer with expressions of its own; usual ones take one for 5 MiB
+
+# What tokenizers treat differently: case, digits, blanks, accents in both forms, scripts, signs and code.
+_PROBE = """It's 10001 tokens; I'LL pay 3.14159 or 1,234,567.\n\n\tThe  QUICK   brown Fox: caf\u00e9, cafe\u0301, \ufb01ve!
+“Naïve” – 你好世界 Привет مرحبا こんにちは 👨\u200d👩\r\ndef f(x_1): return x**2 # 0x7F <tag> a/b\\c me@host.org... """
 
 Token = str | dict[str, Any] | None
 
@@ -168,6 +173,37 @@ def tokenizer_identity(folder: Path) -> tuple[object, ...]:
     """Return a value that changes with the tokenizer in a folder, without reading it."""
     files = [folder / name for name in (FAST, *_SLOW, "tokenizer_config.json")]
     return tuple(file_identity(path) for path in files if path.exists())
+
+
+def other_tokenizer(folder: Path, original: Path, where: str) -> str:
+    """Return the file by which a folder reads texts otherwise than the original; empty if there is none.
+
+    A folder without a tokenizer has the original's. Further special tokens are in no text, and what a newer program has
+    written otherwise may read the same: then a text with all that tokenizers differ in decides.
+    """
+    both = [{name for name in (FAST, *_SLOW, "merges.txt") if (one / name).is_file()} for one in (folder, original)]
+    if FAST in both[0] & both[1]:
+        identities = (file_identity(folder / FAST), file_identity(original / FAST))
+        return "" if _read_alike(folder, original, where, identities) else FAST
+    for name in sorted(both[0] & both[1]):
+        if (folder / name).read_bytes().split() != (original / name).read_bytes().split():
+            return name
+    return ""
+
+
+@lru_cache(maxsize=64)
+def _read_alike(folder: Path, original: Path, where: str, _identities: tuple[object, ...]) -> bool:
+    one, other = (json.loads(_fast(each, where).to_str()) for each in (folder, original))
+    tokens, others = ({token["content"]: token for token in each["added_tokens"]} for each in (one, other))
+    if any(tokens.get(name, {}).get("id") != token["id"] for name, token in others.items()):
+        return False
+    if any(not token["special"] for name, token in tokens.items() if name not in others):
+        return False
+    parts = ("normalizer", "pre_tokenizer", "post_processor", "model")
+    if all(one[part] == other[part] for part in parts):
+        return True
+    same = all(one["model"].get(part) == other["model"].get(part) for part in ("type", "vocab", "merges"))
+    return same and list(_fast_ids(_PROBE, folder, where)) == list(_fast_ids(_PROBE, original, where))
 
 
 def _fast(folder: Path, where: str) -> Tokenizer:
