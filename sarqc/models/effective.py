@@ -35,14 +35,32 @@ def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -
     Raises:
         Refused: If transformers can't read one of them.
     """
-    both = [{name: value for name, value in one.items() if _has_effect(name)} for one in (config, original)]
-    if both[0] == both[1]:
+    both = [_stated(one) for one in (config, original)]
+    if both[0] == both[1]:  # as nearly always: no process is asked
         return []
     try:
         return _differences(json.dumps(both, sort_keys=True))
     except Refused as error:
         what = f"its config.json can't be compared with the original's: {error.what[:200]}"
         raise Refused(what, where, "Repair it, or download it again.") from None
+
+
+def _stated(config: dict[str, Any]) -> dict[str, Any]:
+    """What a configuration states, with the rotation of positions in one place as transformers reads its spellings."""
+    stated = {name: value for name, value in config.items() if value is not None and _has_effect(name)}
+    if stated.get("num_experts") == stated.get("num_local_experts"):
+        stated.pop("num_experts", None)  # MLX's name beside that of transformers
+    scaling, parameters, theta = (stated.pop(f"rope_{part}", None) for part in ("scaling", "parameters", "theta"))
+    rope = scaling or parameters or {}
+    if isinstance(rope, dict) and (rope or theta is not None):
+        own = {} if theta is None else {"rope_theta": theta}
+        kind = (
+            {}
+            if any(isinstance(value, dict) for value in rope.values())
+            else {"rope_type": rope.get("type", "default")}
+        )
+        rope = kind | own | {name: value for name, value in rope.items() if name != "type"}
+    return stated | ({"rope_parameters": rope} if rope else {})
 
 
 @once(64)
