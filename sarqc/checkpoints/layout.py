@@ -20,7 +20,7 @@ from sarqc.files.names import read_object, shortened
 from sarqc.models.checkpoint import FLOATS, Checkpoint
 from sarqc.models.effective import other_fields
 from sarqc.models.families import LayerInfo
-from sarqc.models.promised import check_tensor, unread_tensors
+from sarqc.models.promised import check_tensor, unread_tensors, words_on_unread
 from sarqc.models.tensor_files import same_bits, weight_set
 from sarqc.models.tokenizer_files import other_tokenizer
 
@@ -60,7 +60,7 @@ class CheckpointLayout:
         layers: Linears of the original that have codes.
         places: Places of codes by the names of linears in the original's files, without “.weight”.
         floats: Places of the original's other tensors: a name and the slice of it.
-        notice: Notice of further weight files, which are not read.
+        notices: Sentences on further weight files and tensors, which are not read.
     """
 
     folder: Path
@@ -69,7 +69,7 @@ class CheckpointLayout:
     layers: tuple[LayerInfo, ...]
     places: Mapping[str, StoredLinear]
     floats: Mapping[str, tuple[str, int | None]]
-    notice: str = ""
+    notices: tuple[str, ...] = ()
 
 
 def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
@@ -100,35 +100,37 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
     infos = {family.in_file(info.name): info for info in checkpoint.linears}
     places: dict[str, StoredLinear] = {}
     floats: dict[str, tuple[str, int | None]] = {}
-    needed = set(checkpoint.parameter_names)
-    for name, shape in checkpoint.shapes.items():
+    for name in checkpoint.parameter_names:
+        shape = checkpoint.shapes[name]
         module, info = name.removesuffix(".weight"), infos.get(name.removesuffix(".weight"))
         stored, expert = module, None
         if is_mlx and info is not None:
             stored, expert = family.in_mlx(info), info.expert
         place = None
-        if name.endswith(".weight") and len(shape) == 2 and name in needed:
+        if name.endswith(".weight") and len(shape) == 2:
             place = reader.place(stored, (shape[0], shape[1]), expert)
         if place is not None:
             places[module] = place
             continue
         there = name if stored == module else f"{stored}.weight"
         entry = headers.tensors.get(there)
-        if entry is not None or name in needed:
-            own = None if entry is None else (entry.shape[expert is not None :], entry.dtype)
-            check_tensor(there, shape, own, FLOATS, "the original", headers.where, _OF_OTHERS)
-            floats[name] = (there, expert)
+        own = None if entry is None else (entry.shape[expert is not None :], entry.dtype)
+        check_tensor(there, shape, own, FLOATS, "the original", headers.where, _OF_OTHERS)
+        floats[name] = (there, expert)
     layers = tuple(info for name, info in infos.items() if name in places)
     if not layers:
-        raise headers.refused("no linear of the original has codes there: its weights are not compressed", _COMPRESS)
+        if all(entry.dtype in FLOATS for entry in headers.tensors.values()):
+            raise headers.refused("its weights are not compressed: there are floats in place of codes", _COMPRESS)
+        raise headers.refused("no linear of the original has codes there", _GIVE)
     _check_head(headers, checkpoint)
     read = {name for place in places.values() for name in place.tensors} | {name for name, _ in floats.values()}
     read |= {f"{family.head}.weight"} if checkpoint.tied else set()
-    unread_tensors(
+    unread = unread_tensors(
         headers.tensors, read, family, checkpoint.config, checkpoint.n_blocks, "the original", headers.where, _OF_OTHERS
     )
-    notice = weight_set(folder, headers.where)[1]
-    return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats, notice)
+    others = [name for name in unread if name not in checkpoint.unread]
+    notices = (weight_set(folder, headers.where)[1], words_on_unread(others))
+    return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats, tuple(filter(None, notices)))
 
 
 def _check_head(headers: Headers, checkpoint: Checkpoint) -> None:

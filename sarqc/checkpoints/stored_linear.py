@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from sarqc.errors import Refused
 from sarqc.files.names import read_object
-from sarqc.models.tensor_files import TensorEntry, read_tensors
+from sarqc.models.tensor_files import TensorEntry, check_folder, read_tensors
 
 Layout = Literal["packed", "bytes", "gptq", "awq", "mlx"]
 Kind = Literal["full_range", "asymmetric", "affine"]
@@ -66,8 +66,7 @@ class Headers:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.where = folder, folder.name
-        if not (folder / "config.json").is_file():
-            raise Refused("no config.json", self.where, "Give the folder of a checkpoint for transformers.")
+        check_folder(folder, self.where)
         self.config: dict[str, Any] = read_object(folder / "config.json", self.where, remedy=AGAIN)
         self._open: dict[Path, Any] = {}
 

@@ -46,6 +46,7 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
+from sarqc.models.promised import words_on_unread
 from sarqc.models.rotation import RotatedCheckpoint, rotated
 from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib, percent
@@ -53,7 +54,6 @@ from sarqc.recipe import TUNED_LAMS, UNDISTILLED, Effort, Fitting, Recipe, choic
 from sarqc.settings import Settings
 
 _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slow host’s
-_NAMED = 3  # of the tensors that the model does not read
 _TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: see “Column solver” in docs/algorithms.md
 
 
@@ -610,12 +610,8 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
-    warnings = [*_of_origin(recipe, checkpoint), *_of_decoder(checkpoint), *recipe.ignored()]
-    if checkpoint.notice:
-        warnings.append(checkpoint.notice)
-    if unread := checkpoint.unread:
-        named = ", ".join(unread[:_NAMED]) + (", …" if len(unread) > _NAMED else "")
-        warnings.append(f"{len(unread)} tensors of its files are not read by the model and stay as they are: {named}")
+    unread = filter(None, (checkpoint.notice, words_on_unread(checkpoint.unread)))
+    warnings = [*_of_origin(recipe, checkpoint), *unread, *_of_decoder(checkpoint), *recipe.ignored()]
     if isinstance(checkpoint, RotatedCheckpoint):
         warnings.append(checkpoint.words)
     if recipe.to_method().unit == "group" and (left := _without_source(checkpoint)):

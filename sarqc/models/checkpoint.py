@@ -22,7 +22,7 @@ from sarqc.models.derived import decoder_of
 from sarqc.models.families import Family, InputGroup, LayerInfo, family_of, is_written
 from sarqc.models.origin import Origin, read_origin
 from sarqc.models.promised import check_tensor, promised_shapes, unread_tensors
-from sarqc.models.tensor_files import read_tensors, same_bits, weight_set
+from sarqc.models.tensor_files import check_folder, read_tensors, same_bits, weight_set
 from sarqc.models.tokenizer_files import check_settings
 
 _PARAMETERS = (".weight", ".bias")  # endings of the names of parameters, in every family here
@@ -311,8 +311,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         Refused: If it can't or must not be loaded.
     """
     where = str(folder) if name is None else name
-    if not (folder / "config.json").is_file():
-        raise Refused("no config.json", where, "Give the folder of a transformers checkpoint.")
+    check_folder(folder, where)
     config = read_object(folder / "config.json", where, remedy=_AGAIN)
     check_settings(folder, where)
     tensors = read_tensors(folder, where)

@@ -21,7 +21,7 @@ from sarqc.files.names import shortened
 from sarqc.models.checkpoint import FLOATS, Checkpoint, check_config
 from sarqc.models.gguf_header import GgufHeader, GgufTensor, read_header
 from sarqc.models.origin import Origin
-from sarqc.models.promised import promised_shapes
+from sarqc.models.promised import check_tensor, promised_shapes
 
 _AGAIN = "Download the file again, or give the model as safetensors."
 _OTHERS = "Give the model as safetensors."
@@ -96,18 +96,16 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     names = _names(header, where, architecture.num_hidden_layers)
     places: dict[str, TensorPlace] = {}
     shapes = dict(promised_shapes(architecture, family))
+    types = {*_FLOATS, *_readable()}
     for name, shape in shapes.items():
         module, _, kind = name.rpartition(".")
         expert = family.expert_of(module)
         stored = names.get_name(module.replace(f".experts.{expert}.", ".experts."))
         tensor = header.tensors.get(f"{stored}.{kind}")
         expected = shape if expert is None else (architecture.experts or 0, *shape)
-        if stored is None or tensor is None:
-            raise Refused(f"{name} is not in the file", where, _AGAIN)
-        if tensor.shape != expected:
-            raise Refused(f"{stored}.{kind} should be of {expected}, and it is {tensor.shape}", where, _AGAIN)
-        if tensor.type not in _FLOATS and tensor.type not in _readable():
-            raise Refused(f"{stored}.{kind} is stored as {tensor.type}, which is not read", where, _OTHERS)
+        own = None if tensor is None else (tensor.shape, tensor.type)
+        check_tensor(f"{stored or module}.{kind}", expected, own, types, "its header", where, _AGAIN)
+        assert tensor is not None
         places[name] = TensorPlace(f"{stored}.{kind}", tensor, expert)
     unused = header.tensors.keys() - {place.name for place in places.values()} - {_ROPE_FACTORS}
     if unused:
@@ -117,9 +115,9 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     for name, place in places.items():
         if name.startswith(family.in_file(f"{family.blocks}.")) and len(shapes[name]) == 2:
             counts[place.tensor.type] += prod(shapes[name])
-    types = tuple(kind for kind, _ in counts.most_common())
-    config["dtype"] = _FLOATS.get(types[0], "float32")
-    return GgufModel(header, config, places, shapes, dtypes, types, where)
+    of_linears = tuple(kind for kind, _ in counts.most_common())
+    config["dtype"] = _FLOATS.get(of_linears[0], "float32")
+    return GgufModel(header, config, places, shapes, dtypes, of_linears, where)
 
 
 def _readable() -> frozenset[str]:

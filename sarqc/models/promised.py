@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 # Numbers that models compute by themselves and older programs stored: angles of positions, and masks.
 _COMPUTED = re.compile(r"(.*\.)?(inv_freq|masked_bias|causal_mask|position_ids)")
 _SPECULATIVE = re.compile(r"(.*\.)?(mtp(_[a-z]+)?|nextn)\..*")
+_NAMED = 3  # of tensors that are not read
 # Parts that a further block has where it guesses tokens ahead, as GLM-4 and DeepSeek-V3 name them.
 _OF_GUESSING = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
 
@@ -93,6 +94,14 @@ def unread_tensors(
         more = f" and {len(wrong) - 1} others are" if len(wrong) > 1 else " is"
         raise Refused(f"{wrong[0]}{more} there, which {whose} has no place for", where, remedy)
     return tuple(unread)
+
+
+def words_on_unread(names: Sequence[str]) -> str:
+    """Return a sentence on tensors that are not read; empty without any."""
+    if not names:
+        return ""
+    named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"{len(names)} tensors of its files are not read by the model and stay as they are: {named}"
 
 
 def _of_block(architecture: Architecture, family: Family, block: int) -> Iterator[tuple[str, Shape]]:

@@ -41,6 +41,15 @@ class _Index(Strict):
     weight_map: dict[str, str]
 
 
+def check_folder(folder: Path, where: str) -> None:
+    """Refuse a folder without a config.json, or with an adapter."""
+    if (folder / _ADAPTER).is_file():
+        what = f"there is an adapter ({_ADAPTER}), with which peft and transformers change the weights"
+        raise Refused(what, where, "Merge it into the weights (merge_and_unload of peft), or take its files away.")
+    if not (folder / "config.json").is_file():
+        raise Refused("no config.json", where, "Give the folder of a checkpoint for transformers.")
+
+
 def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
     """Return all tensors of a checkpoint by name.
 
@@ -48,9 +57,6 @@ def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
         Refused: If a file is missing, damaged or of another kind.
     """
     tensors: dict[str, TensorEntry] = {}
-    if (folder / _ADAPTER).is_file():
-        what = f"there is an adapter ({_ADAPTER}), with which peft and transformers change the weights"
-        raise Refused(what, where, "Merge it into the weights (merge_and_unload of peft), or take its files away.")
     for path in weight_files(folder, where):
         for name, entry in _read_header(path, where).items():
             if name in tensors:

@@ -151,8 +151,9 @@ def test_layers_of_speculation_are_no_blocks_of_a_derived_model(
     config = AutoConfig.for_model(
         model_type, **more, n_routed_experts=4, vocab_size=4096, hidden_size=32, intermediate_size=48,
         moe_intermediate_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,
-        num_experts_per_tok=2, n_group=1, topk_group=1, head_dim=8, q_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
-        max_position_embeddings=64, first_k_dense_replace=1, num_nextn_predict_layers=1,
+        num_experts_per_tok=2, n_group=1, topk_group=1, head_dim=8, q_lora_rank=16, qk_rope_head_dim=8,
+        qk_nope_head_dim=8, v_head_dim=8, max_position_embeddings=64, first_k_dense_replace=1,
+        num_nextn_predict_layers=1,
     )  # fmt: skip
     torch.manual_seed(0)
     folder = tmp_path / "model"
