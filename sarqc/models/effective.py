@@ -22,9 +22,9 @@ _SECONDS, _MEMORY = 120, 4 * GIB
 _WITHOUT_EFFECT = {
     "transformers_version", "architectures", "auto_map", "dtype", "torch_dtype", "use_cache", "quantization_config",
     "quantization", "tie_word_embeddings", "id2label", "label2id", "problem_type", "return_dict", "pretraining_tp",
-    "num_nextn_predict_layers", "num_mtp_layers",
+    "num_nextn_predict_layers", "num_mtp_layers", "output_hidden_states", "output_attentions", "output_router_logits",
 }  # fmt: skip
-_WORDS_WITHOUT_EFFECT = ("token_id", "dropout", "dropped", "initializer", "init_", "loss", "jitter", "output_")
+_WORDS_WITHOUT_EFFECT = ("token_id", "dropout", "initializer", "init_std", "_loss", "jitter")
 _SHORT = {"default", "linear", "llama3"}  # rotations that do not depend on the largest position
 _OF_WINDOWS = {"use_sliding_window", "max_window_layers"}  # which layer_types states block by block
 
@@ -53,13 +53,9 @@ def _stated(config: dict[str, Any]) -> dict[str, Any]:
     scaling, parameters, theta = (stated.pop(f"rope_{part}", None) for part in ("scaling", "parameters", "theta"))
     rope = scaling or parameters or {}
     if isinstance(rope, dict) and (rope or theta is not None):
-        own = {} if theta is None else {"rope_theta": theta}
-        kind = (
-            {}
-            if any(isinstance(value, dict) for value in rope.values())
-            else {"rope_type": rope.get("type", "default")}
-        )
-        rope = kind | own | {name: value for name, value in rope.items() if name != "type"}
+        rope = ({} if theta is None else {"rope_theta": theta}) | rope
+        if not any(isinstance(value, dict) for value in rope.values()):  # one rotation for all layers
+            rope = {"rope_type": rope.pop("type", "default")} | rope
     return stated | ({"rope_parameters": rope} if rope else {})
 
 
