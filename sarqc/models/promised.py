@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 # Numbers that models compute by themselves and older programs stored: angles of positions, and masks.
 _COMPUTED = re.compile(r"(.*\.)?(inv_freq|masked_bias|causal_mask|position_ids)")
 _SPECULATIVE = re.compile(r"(.*\.)?(mtp(_[a-z]+)?|nextn)\..*")
+_LONGEST_NUMBER = 9  # digits of a block's
 _NAMED = 3  # of tensors that are not read
 # Parts that a further block has where it guesses tokens ahead, as GLM-4 and DeepSeek-V3 name them.
 _OF_GUESSING = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
@@ -77,7 +78,7 @@ def unread_tensors(
     unread, wrong = sorted(stored.keys() - set(read)), []
     for name in unread:
         entry, number = stored[name], name.removeprefix(prefix).partition(".")[0]
-        in_block = name.startswith(prefix) and number.isdecimal()
+        in_block = name.startswith(prefix) and number.isdecimal() and len(number) < _LONGEST_NUMBER
         guesses = in_block and int(number) >= blocks and (
             (isinstance(ahead, int) and int(number) < blocks + ahead)
             or all(f"{prefix}{number}.{part}" in stored for part in _OF_GUESSING)
@@ -87,7 +88,7 @@ def unread_tensors(
         if guesses or is_known or any(re.search(pattern, name) for pattern in ignored):
             continue
         parents = accumulate(name.split(".")[:-1], "{}.{}".format)
-        belongs = in_block or not modules.isdisjoint(parents)
+        belongs = in_block or "lora_" in name or not modules.isdisjoint(parents)
         if belongs and not (name.endswith(".bias") and is_zero(entry, name)):  # AutoGPTQ gave one to every linear
             wrong.append(name)
     if wrong:

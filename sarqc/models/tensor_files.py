@@ -103,7 +103,7 @@ def _sets(folder: Path, where: str) -> Iterator[tuple[str, list[Path]]]:
         has_single = is_regular(folder / single)
         if has_single:
             yield single, [folder / single]
-        if (folder / index).is_file():
+        if is_regular(folder / index):
             try:
                 content = _Index.model_validate(read_object(folder / index, where, remedy=_AGAIN))
             except ValidationError as error:

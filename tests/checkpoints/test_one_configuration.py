@@ -169,8 +169,11 @@ def test_names_and_settings_of_autogptq_are_read(source: Path, tmp_path: Path) -
         assert {entry.name for entry in folder.glob("*.safetensors")} == {f"{name}.safetensors"}
         assert len(describe(folder, checkpoint).layers) == len(checkpoint.layers)
         (folder / f"{name}.safetensors").unlink()
-    with pytest.raises(Refused, match=r"no model\.safetensors"):
-        describe(folder, checkpoint)
+    for base in ("x" * 5000, "../ours", "a\0b"):
+        (folder / "quantize_config.json").write_text(json.dumps(settings | {"model_file_base_name": base}))
+        with pytest.raises(Refused, match=r"no model\.safetensors"):
+            describe(folder, checkpoint)
+    (folder / "quantize_config.json").write_text(json.dumps(settings | {"model_file_base_name": "ours"}))
     shutil.copy(source / "model.safetensors", folder)
     save_file(tensors, folder / "ours.safetensors")
     with pytest.raises(Refused, match=r"model\.safetensors and in the files of ours\.safetensors"):

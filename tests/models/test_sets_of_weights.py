@@ -91,6 +91,7 @@ REFUSED: dict[str, dict[str, Tensor]] = {
     "a scale": {f"{Q}.weight_scale": torch.ones(1)},
     "a bias": {f"{Q}.bias": torch.ones(32)},
     "LoRA": {f"{Q}.lora_A.weight": torch.ones(4, 32), f"{Q}.lora_B.weight": torch.ones(32, 4)},
+    "LoRA as peft names it": {f"base_model.model.{Q}.lora_A.weight": torch.ones(4, 32)},
     "norms of heads": {"model.layers.0.self_attn.q_norm.weight": torch.ones(8)},
     "a bias of the last norm": {"model.norm.bias": torch.ones(32)},
     "a further block": {"model.layers.3.mlp.up_proj.weight": torch.ones(48, 32)},
