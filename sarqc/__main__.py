@@ -23,7 +23,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -182,11 +182,11 @@ def _recipe_command(
             ({} if purpose is None else {"kind": purpose})
             | dict(always)
             | {
-                public_name(field): separator(field).join(value) if isinstance(value, list) else _number(value)
+                public_name(field): separator(field).join(value) if isinstance(value, list) else _value(field, value)
                 for field, value in given.items()
                 if value not in (None, [])
             }
-            | {name: _number(value) for name, value in former.items()}
+            | {name: _value(FORMER_NAMES[name], value) for name, value in former.items()}
         )
         run(Recipe.parse(_facts_of(values.get("statistics")) | document), **values)
 
@@ -217,9 +217,11 @@ def _facts_of(statistics: Path | None) -> dict[str, Any]:
     return {name: document[name] for name in ("model", "calibration", "test")}
 
 
-def _number(text: Any) -> Any:
-    """Numbers as numbers, everything else as it was written; pydantic judges both."""
-    if not isinstance(text, str):
+def _value(field: str, text: Any) -> Any:
+    """Return a number as such, for a field that is no text; everything else as it was written: pydantic judges both."""
+    annotation = Recipe.model_fields[field].annotation
+    kinds = [getattr(kind, "__origin__", kind) for kind in get_args(annotation) or (annotation,)]
+    if not isinstance(text, str) or str in kinds:
         return text
     for kind in (int, float):
         try:

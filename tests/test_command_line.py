@@ -231,6 +231,16 @@ def test_auto_is_a_value_of_lambda_and_gamma(flags: list[str]) -> None:
     assert sarqc("plan", *flags, "--lambda", "auto", "--gamma", "auto", "--json").returncode == 0
 
 
+def test_names_that_are_numbers_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"model": "2024", "revision": "1.0", "calibration": "12e4567", "test": "007", "only": "3", "tasks": "5"}
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(command_line.Recipe, "parse", lambda document: seen.append(document) or Recipe(**document))
+    flags = [part for name, text in names.items() for part in (f"--{name}", text)]
+    done = sarqc("plan", *flags, "--lambda", "1e-2")
+    assert (done.returncode, "“2024”" in done.stderr) == (2, True)
+    assert seen == [names | {"lambda": 0.01}]
+
+
 def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_path: Path) -> None:
     arguments = [*flags, "--prompts", "The king, my lord", "--prompts", "42", "--new-tokens", "3", "--sweep", "0, 2"]
     summary = answer("quantize", *arguments, SARQC_STATE_DIR=str(tmp_path / "state"))

@@ -166,14 +166,16 @@ def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
 
 
 def float_linears(loaded: LoadedModel) -> list[str]:
-    """Return the linears and routers of the model without codes, by their names in checkpoints."""
+    """Return the linears and routers without codes, by their names in checkpoints, with those that are not read."""
     quantized, family = {layer.name for layer in loaded.checkpoint.layers if layer.has_own_tensor}, loaded.family
     linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
     experts = [info.name for info in loaded.checkpoint.linears]
     routers = [
         f"{family.blocks}.{i}.{family.router}" for i in range(len(loaded.blocks())) if loaded.checkpoint.experts(i)
     ]
-    return [family.in_file(name) for name in dict.fromkeys([*linears, *experts, *routers]) if name not in quantized]
+    names = [family.in_file(name) for name in dict.fromkeys([*linears, *experts, *routers]) if name not in quantized]
+    unread = (name for name in loaded.checkpoint.unread if len(loaded.checkpoint.shapes[name]) == 2)
+    return names + [name.removesuffix(".weight") for name in unread if name.endswith(".weight")]
 
 
 def pack_bits(numbers: Tensor, bits: int) -> Tensor:

@@ -64,7 +64,9 @@ def levels_in_packed(files: CheckpointReader, name: str, bits: int, width: int) 
     scales, zeros = files.read(f"{name}.weight_scale"), f"{name}.weight_zero_point"
     zero_points = torch.full(scales.shape, 1 << (bits - 1))
     if zeros in files:
-        zero_points = unpack_bits(files.read(zeros).T, bits, len(scales)).T
+        stored = files.read(zeros)
+        in_bytes = stored.dtype == torch.int8  # signed, as before April 2025
+        zero_points = stored.to(torch.int16) + zero_points if in_bytes else unpack_bits(stored.T, bits, len(scales)).T
     return Levels(unpack_bits(files.read(f"{name}.weight_packed"), bits, width), scales, zero_points)
 
 

@@ -8,10 +8,14 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from sarqc.checkpoints.patterns import by_pattern
-from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
+from sarqc.checkpoints.stored_linear import TOGETHER, Headers, Scheme, StoredLinear, groups_of
+from sarqc.files.names import shortened
 from sarqc.models.architecture import Strict, first_problem
 
 _WEIGHTS_ALONE = "Quantize it again for weights alone, with integers."
+_FORMATS = ("pack-quantized", "int-quantized", "naive-quantized", "mixed-precision", "dense")
+_TARGETS = "Correct config_groups in its config.json, so that a target names the linear or its class."
+_WRITE_AGAIN = "Save it again in the format pack-quantized."
 _FLOATS = ("F16", "BF16", "F32", "F64")
 
 
@@ -25,6 +29,7 @@ class _Weights(Strict):
 
 
 class _Group(Strict):
+    format: str | None = None
     targets: list[str]
     weights: _Weights | None = None
     input_activations: dict[str, Any] | None = None
@@ -32,6 +37,7 @@ class _Group(Strict):
 
 
 class _Config(Strict):
+    format: str | None = None
     config_groups: dict[str, _Group] = Field(min_length=1)
     kv_cache_scheme: dict[str, Any] | None = None
     transform_config: dict[str, Any] | None = None
@@ -71,6 +77,9 @@ class CompressedTensors:
             if group.weights.type != "int" or group.weights.dynamic:
                 raise headers.refused(f"its weights are stored as {group.weights.type}", _WEIGHTS_ALONE)
             targets += [(target, group.weights) for target in group.targets]
+        for layout in (config.format, *(group.format for group in config.config_groups.values())):
+            if layout is not None and layout not in _FORMATS:
+                raise headers.refused(f"its weights are stored in the format “{shortened(layout)}”", _WRITE_AGAIN)
         self._named = dict(reversed(targets))  # the first of a name counts
         patterns = ((target.removeprefix("re:"), said) for target, said in targets if target.startswith("re:"))
         self._by_pattern = by_pattern(patterns, headers.modules, headers.refused)
@@ -83,7 +92,7 @@ class CompressedTensors:
             return None
         weights = self._weights_of(module)
         if weights is None:
-            raise headers.refused("no target of quantization_config is meant for it", AGAIN, module)
+            raise headers.refused("no target of quantization_config is meant for it", _TARGETS, module)
         bits = weights.num_bits
         if not 2 <= bits <= 8:
             raise headers.refused(f"{bits} bits are not read here", "2 to 8 bits are.", module)
@@ -106,7 +115,7 @@ class CompressedTensors:
             packed = (-(-out * bits // 32), groups)
             headers.check(zeros, *(((out, groups), ("I8",)) if self._is_in_bytes(zeros) else (packed, ("I32",))))
         if sides in headers and tuple(headers.integers(sides).tolist()) != shape:
-            raise headers.refused(f"{sides} is not the {out} × {width} of the original", AGAIN)
+            raise headers.refused(f"{sides} is not the {out} × {width} of the original", TOGETHER)
         size, run = groups_of(headers, module, width, scheme, groups, order)
         return StoredLinear(
             layout, module, shape, bits, size, "full_range" if weights.symmetric else "asymmetric",

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sarqc.checkpoints.patterns import by_pattern
-from sarqc.checkpoints.stored_linear import AGAIN, Headers, Layout, Scheme, StoredLinear, groups_of
+from sarqc.checkpoints.stored_linear import Headers, Layout, Scheme, StoredLinear, groups_of
 from sarqc.models.architecture import Strict, first_problem
 
 GPTQ_BITS = (2, 3, 4, 8)
@@ -48,7 +48,9 @@ class Words:
         try:
             settings = GPTQConfig.model_validate(self.settings_of(module))
         except ValidationError as error:
-            raise headers.refused(f"quantization_config: {first_problem(error)}", AGAIN, module) from None
+            raise headers.refused(
+                f"quantization_config: {first_problem(error)}", "Correct it in its config.json.", module
+            ) from None
         bits = settings.bits
         few = GPTQ_BITS if self.layout == "gptq" else AWQ_BITS
         if bits not in few:

@@ -18,12 +18,19 @@ from sarqc.checkpoints.stored_linear import AGAIN, Headers, StoredLinear
 from sarqc.errors import Refused
 from sarqc.files.names import read_object, shortened
 from sarqc.models.checkpoint import FLOATS, Checkpoint
+from sarqc.models.effective import other_fields
 from sarqc.models.families import LayerInfo
+from sarqc.models.promised import check_tensor, unread_tensors, words_on_unread
+from sarqc.models.tensor_files import same_bits, weight_set
+from sarqc.models.tokenizer_files import other_tokenizer
 
 QuantizedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
 READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"
 _GIVE = f"Give a checkpoint of {READ}, with integer weights."
 _OF_OTHERS = "Give the float checkpoint that it was made from as the model."
+_OTHERWISE = f"{_OF_OTHERS} If fields were changed afterwards, change them in both."
+_TEXTS = f"{_OF_OTHERS} If the tokenizer was changed afterwards, copy that of one folder into the other."
+_COMPRESS = "Save it compressed (with compressed-tensors: save_compressed=True)."
 
 
 class Reader(Protocol):
@@ -53,6 +60,7 @@ class CheckpointLayout:
         layers: Linears of the original that have codes.
         places: Places of codes by the names of linears in the original's files, without “.weight”.
         floats: Places of the original's other tensors: a name and the slice of it.
+        notices: Sentences on further weight files and tensors, which are not read.
     """
 
     folder: Path
@@ -61,6 +69,7 @@ class CheckpointLayout:
     layers: tuple[LayerInfo, ...]
     places: Mapping[str, StoredLinear]
     floats: Mapping[str, tuple[str, int | None]]
+    notices: tuple[str, ...] = ()
 
 
 def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
@@ -79,14 +88,20 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
     headers = Headers(folder)
     if (said := headers.config.get("model_type")) != (original := checkpoint.config.get("model_type")):
         raise headers.refused(f"it is a model of type {said!r}, and the original is {original!r}", _OF_OTHERS)
+    if other := other_fields(headers.config, checkpoint.config, headers.where):
+        raise headers.refused(
+            f"its config.json computes otherwise than the original's: {'; '.join(other[:5])}", _OTHERWISE
+        )
+    if file := other_tokenizer(folder, checkpoint.folder, headers.where):
+        raise headers.refused(f"its {file} reads texts otherwise than the original's", _TEXTS)
     checkpoint_format, reader, made_by = _reader(headers)
     is_mlx = checkpoint_format == "mlx"
     family = checkpoint.family
     infos = {family.in_file(info.name): info for info in checkpoint.linears}
     places: dict[str, StoredLinear] = {}
     floats: dict[str, tuple[str, int | None]] = {}
-    twice = f"{family.head}.weight" if checkpoint.tied else None
-    for name, shape in checkpoint.shapes.items():
+    for name in checkpoint.parameter_names:
+        shape = checkpoint.shapes[name]
         module, info = name.removesuffix(".weight"), infos.get(name.removesuffix(".weight"))
         stored, expert = module, None
         if is_mlx and info is not None:
@@ -99,19 +114,47 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
             continue
         there = name if stored == module else f"{stored}.weight"
         entry = headers.tensors.get(there)
-        if entry is None:
-            if name == twice or name not in checkpoint.parameter_names:
-                continue
-            raise headers.refused(f"{there} of the original is not there", _OF_OTHERS)
-        if entry.shape[expert is not None :] != shape or entry.dtype not in FLOATS:
-            what = f"{there} is {entry.dtype} of {entry.shape}, and the original’s is of {shape}"
-            raise headers.refused(what, _OF_OTHERS)
+        own = None if entry is None else (entry.shape[expert is not None :], entry.dtype)
+        check_tensor(there, shape, own, FLOATS, "the original", headers.where, _OF_OTHERS)
         floats[name] = (there, expert)
     layers = tuple(info for name, info in infos.items() if name in places)
     if not layers:
+        if all(entry.dtype in FLOATS for entry in headers.tensors.values()):
+            raise headers.refused("its weights are not compressed: there are floats in place of codes", _COMPRESS)
         raise headers.refused("no linear of the original has codes there", _GIVE)
-    _check_rest(headers, checkpoint, places, floats)
-    return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats)
+    _check_head(headers, checkpoint)
+    read = {name for place in places.values() for name in place.tensors} | {name for name, _ in floats.values()}
+    read |= {f"{family.head}.weight"} if checkpoint.tied else set()
+    unread = unread_tensors(
+        headers.tensors, read, family, checkpoint.config, checkpoint.n_blocks, "the original", headers.where, _OF_OTHERS
+    )
+    others = [name for name in unread if name not in checkpoint.unread]
+    notices = (weight_set(folder, headers.where)[1], words_on_unread(others))
+    return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats, tuple(filter(None, notices)))
+
+
+def _check_head(headers: Headers, checkpoint: Checkpoint) -> None:
+    """Refuse a head of its own beside an original whose head is its embedding."""
+    if not checkpoint.tied:
+        return
+    family, tensors = checkpoint.family, headers.tensors
+    head, embedding = (family.in_file(f"{path}.weight") for path in (family.head, family.embedding))
+    module = head.removesuffix(".weight")
+    beside = [name for name in tensors if name.startswith(f"{module}.") and name not in (head, f"{module}.bias")]
+    if beside:
+        what = f"{module} is quantized ({beside[0]}), and the original's head is its embedding"
+        raise headers.refused(
+            what, "Quantize it again without the head: with tied embeddings one that is quantized is not read."
+        )
+    if head not in tensors:
+        if headers.config.get("tie_word_embeddings") is False:
+            what = "its config.json says that the head is not the embedding, and there is no head"
+            raise headers.refused(f"{what} ({head})", "Set tie_word_embeddings to true there.")
+        return
+    own, other = tensors[head], tensors.get(embedding)
+    same = other is not None and (own.shape, own.dtype) == (other.shape, other.dtype)
+    if not (same and other is not None and same_bits((own.file, head), (other.file, embedding))):
+        raise headers.refused(f"{head} has other values than the embedding, which is the original's head", _OF_OTHERS)
 
 
 def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
@@ -147,22 +190,3 @@ def _made_by(said: Mapping[str, Any]) -> str:
     if said.get("quant_method") == "compressed-tensors" and said.get("version"):
         return f"compressed-tensors {said['version']}"
     return ""
-
-
-def _check_rest(
-    headers: Headers,
-    checkpoint: Checkpoint,
-    places: Mapping[str, StoredLinear],
-    floats: Mapping[str, tuple[str, int | None]],
-) -> None:
-    """Refuses tensors that the original has no place for: they change what the model computes."""
-    known = {name for place in places.values() for name in place.tensors} | {name for name, _ in floats.values()}
-    known |= checkpoint.shapes.keys()
-    if checkpoint.tied:
-        known.add(f"{checkpoint.family.head}.weight")  # stored twice
-    for name in headers.tensors:
-        if name in known or name.endswith(".rotary_emb.inv_freq"):
-            continue
-        if name.endswith(".bias") and headers.is_zero(name):  # AutoGPTQ gave one to every linear
-            continue
-        raise headers.refused(f"{name} is there, which the original has no place for", _OF_OTHERS)

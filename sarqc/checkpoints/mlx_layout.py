@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
+from sarqc.checkpoints.stored_linear import TOGETHER, Headers, Scheme, StoredLinear, groups_of
 
 _BITS = (2, 3, 4, 5, 6, 8)
 _AFFINE = "Convert it again with the mode affine."
@@ -29,12 +29,12 @@ class Mlx:
         sides = [headers.tensors[name].shape if name in headers else () for name in (codes, scales)]
         stack = sides[0][:-2]
         if any(len(side) != 2 + (expert is not None) for side in sides) or any(size <= (expert or 0) for size in stack):
-            raise headers.refused(f"{codes} and {scales} are of {sides[0]} and {sides[1]}", AGAIN)
+            raise headers.refused(f"{codes} and {scales} are of {sides[0]} and {sides[1]}", TOGETHER)
         words, groups = sides[0][-1], sides[1][-1]
         bits = words * 32 // width
         if bits not in _BITS or words * 32 != bits * width or not groups or width % groups:
             what = f"{words} words and {groups} groups are stored of {width} channels"
-            raise headers.refused(what, AGAIN, module)
+            raise headers.refused(what, TOGETHER, module)
         headers.check(codes, (*stack, out, words), ("U32",))
         for name in (scales, biases):
             headers.check(name, (*stack, out, groups), ("F16", "BF16", "F32"))

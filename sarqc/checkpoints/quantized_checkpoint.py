@@ -20,7 +20,7 @@ from sarqc.checkpoints.checkpoint_reader import CheckpointReader
 from sarqc.checkpoints.decode import as_stored, levels_of
 from sarqc.checkpoints.layout import CheckpointLayout, QuantizedFormat, describe
 from sarqc.checkpoints.plain import whole_folder
-from sarqc.checkpoints.stored_linear import AGAIN, StoredLinear
+from sarqc.checkpoints.stored_linear import AGAIN, TOGETHER, StoredLinear
 from sarqc.errors import Conflict, Refused
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
@@ -107,8 +107,13 @@ class QuantizedCheckpoint:
         levels = levels_of(place, self._files)
         shift = 0 if grid.is_affine else grid.lowest
         if place.kind == "full_range" and (levels.offsets != -shift).any():
-            what = "its grid is said to be symmetric, and it has other zero points"
-            raise Refused(what, f"{self.folder.name}: {info.name}", AGAIN)
+            what, remedy = "its grid is said to be symmetric, and it has other zero points", TOGETHER
+            if place.less_one and (levels.offsets == 1 - shift).all():
+                what += ": those of the convention gptq_v2"
+                remedy = (
+                    "If a program of that convention has made it, set checkpoint_format to gptq_v2 in its config.json."
+                )
+            raise Refused(what, f"{self.folder.name}: {info.name}", remedy)
         if not torch.isfinite(levels.scales).all():
             raise Refused("it has scales that are not finite", f"{self.folder.name}: {info.name}", AGAIN)
         codes = levels.codes.to(torch.int16) + grid.lowest

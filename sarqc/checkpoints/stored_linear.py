@@ -15,11 +15,12 @@ from safetensors import safe_open
 
 from sarqc.errors import Refused
 from sarqc.files.names import read_object
-from sarqc.models.tensor_files import TensorEntry, byte_ranges, read_tensors
+from sarqc.models.tensor_files import TensorEntry, check_folder, read_tensors
 
 Layout = Literal["packed", "bytes", "gptq", "awq", "mlx"]
 Kind = Literal["full_range", "asymmetric", "affine"]
 AGAIN = "Download the checkpoint again."
+TOGETHER = "Its config.json and its weights must belong together: take both from one place, or quantize it again."
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,7 @@ class Headers:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.where = folder, folder.name
-        if not (folder / "config.json").is_file():
-            raise Refused("no config.json", self.where, "Give the folder of a checkpoint for transformers.")
+        check_folder(folder, self.where)
         self.config: dict[str, Any] = read_object(folder / "config.json", self.where, remedy=AGAIN)
         self._open: dict[Path, Any] = {}
 
@@ -94,22 +94,14 @@ class Headers:
         numbers: np.ndarray = self._open[path].get_tensor(name)
         return numbers
 
-    def is_zero(self, name: str) -> bool:
-        """Return True if no bit of a tensor of any type is set."""
-        entry = self.tensors[name]
-        begin, end = byte_ranges(entry.file)[name]
-        with entry.file.open("rb") as file:
-            file.seek(begin)
-            return not any(file.read(end - begin))
-
     def check(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> None:
         """Refuse a tensor that is missing, or of another shape or type."""
         entry = self.tensors.get(name)
         if entry is None:
-            raise self.refused(f"{name} is not there", AGAIN)
+            raise self.refused(f"{name} is not there", TOGETHER)
         if entry.shape != shape or entry.dtype not in types:
             found = f"{entry.dtype} of {entry.shape}"
-            raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {found}", AGAIN)
+            raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {found}", TOGETHER)
 
 
 def groups_of(
@@ -127,15 +119,15 @@ def groups_of(
     """
     size = scheme.group_size or width
     if groups != -(-width // size):
-        raise headers.refused(f"{groups} groups are stored where groups of {size} of {width} channels are said", AGAIN,
-                              module)  # fmt: skip
+        what = f"{groups} groups are stored where groups of {size} of {width} channels are said"
+        raise headers.refused(what, TOGETHER, module)
     channels = np.arange(width) // size
     if order in headers:
         headers.check(order, (width,), ("I32", "I64"))
         said = headers.integers(order)
         if (said != -1).any():  # what stands there before anything was ordered
             if said.min() < 0 or said.max() >= groups:
-                raise headers.refused(f"{order} names groups that are not there", AGAIN)
+                raise headers.refused(f"{order} names groups that are not there", TOGETHER)
             if (said != channels).any():
                 return 1, size
     if width % size:

@@ -120,6 +120,7 @@ def grid_words(checkpoint: Checkpoint, found: CheckpointLayout) -> str:
 
 def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator[str]:
     """What is to be known of a quantized checkpoint before it is measured."""
+    yield from found.notices
     places = linears(checkpoint, found)
     grids = Counter((place.bits, place.kind, place.group_size) for place in places)
     if len(grids) > 1:

@@ -55,6 +55,7 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
+from sarqc.models.promised import words_on_unread
 from sarqc.models.rotation import RotatedCheckpoint, rotated
 from sarqc.models.tokenizer_files import beginning_of, encode_each, facts_of
 from sarqc.models.tokenizing import NOTHING, Beginning
@@ -650,7 +651,8 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
-    warnings = [*_of_origin(recipe, checkpoint), *_of_decoder(checkpoint), *recipe.ignored()]
+    unread = filter(None, (checkpoint.notice, words_on_unread(checkpoint.unread)))
+    warnings = [*_of_origin(recipe, checkpoint), *unread, *_of_decoder(checkpoint), *recipe.ignored()]
     if isinstance(checkpoint, RotatedCheckpoint):
         warnings.append(checkpoint.words)
     if recipe.to_method().unit == "group" and (left := _without_source(checkpoint)):

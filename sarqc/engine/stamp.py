@@ -107,11 +107,11 @@ def stored_weights(checkpoint: Checkpoint, files: WeightFiles) -> StampedWeights
     family = checkpoint.family
     prefixes = [family.in_file(f"{family.blocks}.{index}.") for index in range(checkpoint.n_blocks)]
     inside: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
-    outside: list[str] = []
+    outside: list[str] = []  # with further blocks, which are not the model's
     blocks = family.in_file(f"{family.blocks}.")
-    for name in sorted(checkpoint.parameter_names):
+    for name in sorted(checkpoint.stored_parameters):
         number = name.removeprefix(blocks).partition(".")[0]
-        (inside[f"{blocks}{number}."] if name.startswith(blocks) else outside).append(name)
+        inside.get(f"{blocks}{number}." if name.startswith(blocks) else "", outside).append(name)
 
     def of(names: list[str]) -> str:
         return fingerprint_of((name, files.read(name)) for name in names)

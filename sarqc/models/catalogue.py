@@ -128,7 +128,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
 def _is_unknown(folder: Path, name: str) -> bool:
     """True for a checkpoint without a written family whose description is not kept yet."""
     config = read_object(folder / "config.json", name, remedy="Write it again.")
-    is_plain = not {"quantization_config", "quantization", "auto_map"} & config.keys()
+    is_plain = all(config.get(name) is None for name in ("quantization_config", "quantization", "auto_map"))
     model_type = config.get("model_type")
     return is_plain and isinstance(model_type, str) and not is_written(model_type) and not is_described(config)
 
@@ -171,15 +171,15 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
         models: list[Path] = []
         pieces: set[Path] = set()
         for path in files:
-            is_ours = path not in pieces and inside(root, path)
-            if is_ours and is_gguf(path) and not (path.parent / "config.json").exists():
-                pieces.update(of_model := gguf_files(path))
+            if path in pieces or not is_gguf(path) or (path.parent / "config.json").exists():
+                continue
+            pieces.update(of_model := gguf_files(path))
+            if all(inside(root, piece) for piece in (path, *of_model)):
                 models.append(of_model[0])
         alone = Counter(path.parent for path in models)
         for path in models:
             is_alone = path.parent != root and alone[path.parent] == 1
-            if file := inside(root, path):
-                found.setdefault(path.parent.name if is_alone else path.name, file)
+            found.setdefault(path.parent.name if is_alone else path.name, path)  # a link's own name may be a piece's
     return found
 
 
@@ -227,8 +227,10 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     if model in declared:
         return declared[model]
     path = path_of(model)
-    if path is not None and (path.is_dir() or is_gguf(path)):
+    if path is not None and path.is_dir():
         return path
+    if path is not None and is_gguf(path):
+        return Path(model).expanduser().absolute()  # by the link's name, which may be that of a piece
     if is_hub_name(model):
         return None
     raise NotFound(

@@ -6,7 +6,7 @@ truncated files, unknown families, missing linears. No torch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -21,8 +21,8 @@ from sarqc.models.decoder import Decoder, DerivedFamily, family_of_decoder
 from sarqc.models.derived import decoder_of
 from sarqc.models.families import Family, InputGroup, LayerInfo, family_of, is_written
 from sarqc.models.origin import Origin, read_origin
-from sarqc.models.promised import promised_shapes
-from sarqc.models.tensor_files import read_tensors, same_bits
+from sarqc.models.promised import check_tensor, promised_shapes, unread_tensors
+from sarqc.models.tensor_files import check_folder, read_tensors, same_bits, weight_set
 from sarqc.models.tokenizer_files import check_settings
 
 _PARAMETERS = (".weight", ".bias")  # endings of the names of parameters, in every family here
@@ -31,6 +31,8 @@ FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # types of weights that are 
 TOGETHER = "Download the checkpoint again; its configuration and its weights must belong together."
 _AGAIN = "Download the checkpoint again."
 _MOST_PARTS = 100_000  # experts of all blocks; published models have a quarter of that
+_BESIDE = "Give the config.json that belongs to these weights, or save the model without them (an adapter: merged)."
+_OF_CODES = ("weight_", "scale", "zeros", "biases", "packed", "blocks", "absmax", "SCB")  # in the names of parts
 # Types whose published configurations ask for code from the checkpoint, and whose architecture is written here: our
 # class is registered before anything is loaded, and nothing of the checkpoint is run.
 _WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
@@ -54,6 +56,8 @@ class Checkpoint:
     excluded: tuple[str, ...] = ()  # patterns of names of linears that are not quantized
     included: tuple[str, ...] = ()  # patterns of names of small linears that are quantized as well
     origin: Origin | None = None  # the files that the weights were unpacked from, if known
+    unread: tuple[str, ...] = ()  # tensors that the model does not read
+    notice: str = ""  # of further weight files, which are not read
 
     @property
     def decoder(self) -> Decoder | None:
@@ -84,7 +88,13 @@ class Checkpoint:
 
     @cached_property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names of the tensors that are parameters: without stored buffers, and a tied head only as the embedding."""
+        """Names of the parameters that are read: without stored buffers, and a tied head only as the embedding."""
+        unread = set(self.unread)
+        return tuple(name for name in self.stored_parameters if name not in unread)
+
+    @cached_property
+    def stored_parameters(self) -> tuple[str, ...]:
+        """Names of the tensors that are parameters, with those that the model does not read."""
         twice = f"{self.family.head}.weight" if self.tied else None
         own = set()
         if isinstance(self.family, DerivedFamily):
@@ -113,6 +123,10 @@ class Checkpoint:
 
     def _bytes(self, name: str) -> int:
         return prod(self.shapes[name]) * FLOATS.get(self.dtypes[name], 4)
+
+    def stored(self, name: str) -> tuple[tuple[int, ...], str] | None:
+        """Return shape and type of a tensor; None if there is no such one."""
+        return (self.shapes[name], self.dtypes[name]) if name in self.shapes else None
 
     def experts(self, block: int) -> int | None:
         """Return the number of a block's experts, the rows of its router; None for a dense block.
@@ -298,8 +312,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         Refused: If it can't or must not be loaded.
     """
     where = str(folder) if name is None else name
-    if not (folder / "config.json").is_file():
-        raise Refused("no config.json", where, "Give the folder of a transformers checkpoint.")
+    check_folder(folder, where)
     config = read_object(folder / "config.json", where, remedy=_AGAIN)
     check_settings(folder, where)
     tensors = read_tensors(folder, where)
@@ -309,11 +322,12 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         {path: entry.shape for path, entry in tensors.items()},
         {path: entry.dtype for path, entry in tensors.items()},
         {path: entry.file for path, entry in tensors.items()},
-        origin=read_origin(folder, where),
+        origin=read_origin(folder, where), notice=weight_set(folder, where)[1],
     )  # fmt: skip
-    _ = checkpoint.linears  # refuses missing ones
-    _check_promises(checkpoint)
-    return checkpoint
+    read = _check_promises(checkpoint)
+    blocks = checkpoint.n_blocks
+    unread = unread_tensors(tensors, read, family, config, blocks, "the model of its config.json", where, _BESIDE)
+    return replace(checkpoint, unread=unread)
 
 
 def promised_checkpoint(name: str, config: dict[str, Any]) -> Checkpoint:
@@ -355,10 +369,13 @@ def check_config(
             where,
             "Such models are never loaded; convert it to an architecture that transformers has.",
         )
-    if "quantization_config" in config:
+    if config.get("quantization_config") is not None:
+        is_left_over = keys and not any(part in name.rpartition(".")[2] for name in keys for part in _OF_CODES)
         raise Refused(
             "the model is quantized already", where,
-            "Give the float checkpoint that it was made from, and this one as quantized_checkpoint.",
+            "Its files hold floats alone: if they are the original's, take quantization_config out of its config.json."
+            if is_left_over
+            else "Give the float checkpoint that it was made from, and this one as quantized_checkpoint.",
         )  # fmt: skip
     if not isinstance(model_type, str):
         raise Refused("config.json does not name the type of the model", where, _AGAIN)
@@ -375,52 +392,25 @@ def check_config(
     return architecture, family
 
 
-def _check_promises(checkpoint: Checkpoint) -> None:
-    """Refuses configuration and files that do not belong together, or hold no floats."""
-    family, where = checkpoint.family, checkpoint.name
+def _check_promises(checkpoint: Checkpoint) -> set[str]:
+    """Return the names of all tensors that the model reads; refuse files that lack one, or that hold no floats."""
+    family = checkpoint.family
+    head = family.in_file(f"{family.head}.weight")
+    linears = {f"{family.in_file(layer.name)}.weight": layer.shape for layer in checkpoint.linears}  # lacking: refused
+    integers: set[str] = set()
     if isinstance(family, DerivedFamily):
-        _check_stored(checkpoint, family)
-        return
-    promised = list(promised_shapes(checkpoint.architecture, family))
-    if (head := f"{family.head}.weight") in checkpoint.shapes and head not in dict(promised):
-        promised.append((head, (checkpoint.architecture.vocab_size, checkpoint.architecture.hidden_size)))
-    for name, shape in promised:
-        stored = checkpoint.shapes.get(name)
-        if stored != shape:
-            raise other_shape(name, shape, stored, where)
-        _check_float(checkpoint, name)
-    prefix = family.in_file(f"{family.blocks}.")
-    blocks = {int(number) for name in checkpoint.shapes if name.startswith(prefix)
-              if (number := name.removeprefix(prefix).partition(".")[0]).isdecimal()}  # fmt: skip
-    if max(blocks) >= checkpoint.n_blocks:
-        raise Refused(
-            f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}",
-            where, TOGETHER,
-        )  # fmt: skip
-    for layer in checkpoint.linears:
-        _check_float(checkpoint, f"{family.in_file(layer.name)}.weight")
-
-
-def _check_stored(checkpoint: Checkpoint, family: DerivedFamily) -> None:
-    """Refuses files without a tensor of the decoder, or with another shape or no floats in its place."""
-    decoder = family.decoder
-    for name, tensor in decoder.stored.items():
-        there = family.tensor_in_file(name)
-        stored = checkpoint.shapes.get(there)
-        if stored is None and decoder.tied and tensor.parameter == f"{decoder.head}.weight":
-            continue
-        if stored != tensor.shape:
-            raise other_shape(there, tensor.shape, stored, checkpoint.name)
-        if tensor.parameter not in decoder.integers:
-            _check_float(checkpoint, there)
-
-
-def other_shape(name: str, shape: Sequence[int], stored: Sequence[int] | None, where: str) -> Refused:
-    """Return the refusal of a tensor whose shape is not that of the configuration; ``stored`` is None without it."""
-    instead = "which is not there" if stored is None else f"and it is {stored}"
-    return Refused(f"config.json asks for {name} of {shape}, {instead}", where, TOGETHER)
-
-
-def _check_float(checkpoint: Checkpoint, name: str) -> None:
-    if (dtype := checkpoint.dtypes[name]) not in FLOATS:
-        raise Refused(f"{name} is stored as {dtype}", checkpoint.name, "Give a float checkpoint.")
+        stored = {family.tensor_in_file(name): tensor for name, tensor in family.decoder.stored.items()}
+        promised = {name: tensor.shape for name, tensor in stored.items()}
+        integers = {name for name, tensor in stored.items() if tensor.parameter in family.decoder.integers}
+        may_lack = family.decoder.tied
+    else:
+        architecture = checkpoint.architecture
+        own_head = {head: (architecture.vocab_size, architecture.hidden_size)}
+        promised = linears | own_head | dict(promised_shapes(architecture, family))
+        may_lack = architecture.tie_word_embeddings is not False
+    for name, shape in promised.items():
+        if name in checkpoint.shapes or not (may_lack and name == head):
+            entry = checkpoint.stored(name)
+            types = {entry[1]} if entry and name in integers else FLOATS
+            check_tensor(name, shape, entry, types, "config.json", checkpoint.name, TOGETHER)
+    return {head, *promised}

@@ -99,6 +99,7 @@ class Decoder(Frozen):
         kind_of: The kind of each block.
         integers: Paths of stored buffers of integers, which no quantization changes.
         stored: The tensors of its checkpoints, by name there.
+        ignored: Patterns of the names of further tensors there that transformers passes over.
         prefix: Part of names in checkpoints that some of them leave out, with a full stop at its end.
         linears: The linears to quantize, by their paths in the model.
         heads: Number of query heads; 1 if the configuration does not say it.
@@ -130,6 +131,7 @@ class Decoder(Frozen):
     positions: int
     experts_per_token: int | None
     floats: tuple[FloatModule, ...]
+    ignored: tuple[str, ...] = ()
 
     @cached_property
     def paths_of(self) -> dict[str, list[str]]:

@@ -161,6 +161,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         positions=_first_number(config, _POSITIONS) or _NO_LIMIT,
         experts_per_token=_first_number(config, _CHOSEN) if any(kind.experts for kind in kinds) else None,
         floats=tuple(FloatModule(path=name, reason=why, parameters=n) for (name, why), n in floats.items()),
+        ignored=tuple(sorted(model._keys_to_ignore_on_load_unexpected or ())),
     )
 
 

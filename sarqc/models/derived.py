@@ -18,7 +18,7 @@ from sarqc.files.once import once
 from sarqc.models.decoder import Decoder
 from sarqc.settings import Settings
 
-_FORMAT = 14  # of what is kept; higher after every change of the derivation
+_FORMAT = 15  # of what is kept; higher after every change of the derivation
 _SECONDS = 120
 _MEMORY = 12 << 30  # bytes of addresses: shapes alone take little, a hostile number of blocks much
 _MOST_BLOCKS = 1 << 12

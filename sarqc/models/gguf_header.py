@@ -37,6 +37,7 @@ _PIECE = re.compile(r"(.{1,200})-\d{5}-of-(\d{5})\.gguf")
 _CHUNK = 1 << 20
 _AGAIN = "Download the file again."
 _CPU_SECONDS = 30
+_NAMES = "Give all pieces in one folder, under the names that they were published with."
 
 Scalar = str | int | float | bool
 
@@ -103,6 +104,8 @@ def is_gguf(path: Path) -> bool:
 
 def _pieces(path: Path) -> tuple[Path, ...]:
     """All pieces of the model that a file is named as a piece of."""
+    # A link to a file of another name counts by its own, and one to a piece by that of the piece.
+    path = next((named for named in (path, path.resolve()) if _PIECE.fullmatch(named.name)), path)
     parts = _PIECE.fullmatch(path.name)
     count = 0 if parts is None else int(parts[2])
     if parts is None or not 0 < count <= 1000:
@@ -118,7 +121,7 @@ def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
     """
     for path in files:
         if not is_regular(path):
-            raise Refused(f"{path.name} is missing", where, "Put all pieces of the model into one folder.")
+            raise Refused(f"{path.name} is missing", where, _NAMES)
     return _of_identity(files, where, tuple(map(file_identity, files)))
 
 
@@ -151,7 +154,7 @@ def _joined(files: tuple[Path, ...], where: str) -> GgufHeader:
             raise Refused(f"{path.name} is damaged: {reason}", where, _AGAIN) from None
         place = piece.fields.get("split.no", 0), piece.fields.get("split.count", 1)
         if place != (number, len(files)):
-            raise Refused(f"{path.name} says it is piece {place[0]} of {place[1]}", where, _AGAIN)
+            raise Refused(f"{path.name} says it is piece {place[0]} of {place[1]}", where, _NAMES)
         if twice := tensors.keys() & piece.tensors.keys():
             raise Refused(f"{min(twice)} is in two pieces", where, _AGAIN)
         digest.update(piece.identity.encode())

@@ -21,7 +21,7 @@ from sarqc.files.once import once
 from sarqc.models.checkpoint import FLOATS, Checkpoint, check_config
 from sarqc.models.gguf_header import GgufHeader, GgufTensor, read_header
 from sarqc.models.origin import Origin
-from sarqc.models.promised import promised_shapes
+from sarqc.models.promised import check_tensor, promised_shapes
 
 _AGAIN = "Download the file again, or give the model as safetensors."
 _OTHERS = "Give the model as safetensors."
@@ -97,18 +97,16 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     names = _names(header, where, architecture.num_hidden_layers)
     places: dict[str, TensorPlace] = {}
     shapes = dict(promised_shapes(architecture, family))
+    types = {*_FLOATS, *_readable()}
     for name, shape in shapes.items():
         module, _, kind = name.rpartition(".")
         expert = family.expert_of(module)
         stored = names.get_name(module.replace(f".experts.{expert}.", ".experts."))
         tensor = header.tensors.get(f"{stored}.{kind}")
         expected = shape if expert is None else (architecture.experts or 0, *shape)
-        if stored is None or tensor is None:
-            raise Refused(f"{name} is not in the file", where, _AGAIN)
-        if tensor.shape != expected:
-            raise Refused(f"{stored}.{kind} should be of {expected}, and it is {tensor.shape}", where, _AGAIN)
-        if tensor.type not in _FLOATS and tensor.type not in _readable():
-            raise Refused(f"{stored}.{kind} is stored as {tensor.type}, which is not read", where, _OTHERS)
+        own = None if tensor is None else (tensor.shape, tensor.type)
+        check_tensor(f"{stored or module}.{kind}", expected, own, types, "its header", where, _AGAIN)
+        assert tensor is not None
         places[name] = TensorPlace(f"{stored}.{kind}", tensor, expert)
     unused = header.tensors.keys() - {place.name for place in places.values()} - {_ROPE_FACTORS}
     if unused:
@@ -118,9 +116,9 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     for name, place in places.items():
         if name.startswith(family.in_file(f"{family.blocks}.")) and len(shapes[name]) == 2:
             counts[place.tensor.type] += prod(shapes[name])
-    types = tuple(kind for kind, _ in counts.most_common())
-    config["dtype"] = _FLOATS.get(types[0], "float32")
-    return GgufModel(header, config, places, shapes, dtypes, types, where)
+    of_linears = tuple(kind for kind, _ in counts.most_common())
+    config["dtype"] = _FLOATS.get(of_linears[0], "float32")
+    return GgufModel(header, config, places, shapes, dtypes, of_linears, where)
 
 
 def _readable() -> frozenset[str]:
@@ -146,6 +144,9 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
     """The config.json of a model, by transformers' own table of the names of GGUF's fields."""
     from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
 
+    if (kind := header.fields.get("general.type", "model")) != "model" or not header.tensors:
+        what = f"the file is of type “{shortened(str(kind))}”" if header.tensors else "the file has a vocabulary alone"
+        raise Refused(f"{what}, and no model", where, "Give the file with the model's weights (an adapter: merged).")
     said = header.fields.get("general.architecture")
     if not isinstance(said, str):
         raise Refused("the file does not name its architecture", where, _AGAIN)
@@ -195,12 +196,12 @@ def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> Non
     for name in ("expert_count", "expert_used_count"):
         if rest.get(name) == 0:
             del rest[name]
-    kind = rest.pop("rope.scaling.type", "none")
+    kind = rest.pop("rope.scaling.type", "linear")  # what llama.cpp takes where none is stated
     factor, original = (rest.pop(f"rope.scaling.{name}", None) for name in ("factor", "original_context_length"))
     if kind not in ("none", "linear", "yarn"):
         raise Refused(f"positions are scaled as {shortened(str(kind))!r}, which is not read", where, _OTHERS)
     scaling: dict[str, Any] = {"rope_type": "default"}
-    if kind != "none":
+    if kind == "yarn" or (kind == "linear" and factor):
         scaling = {"rope_type": kind, "factor": factor}
         if kind == "yarn" and original is not None:
             scaling["original_max_position_embeddings"] = original

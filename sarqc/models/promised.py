@@ -1,13 +1,26 @@
-"""Tensors that a configuration promises, by their names in files; all of them must exist."""
+"""Tensors that a configuration promises, by their names in files, and those beside them; one check for all files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
 
+from sarqc.errors import Refused
 from sarqc.models.architecture import Architecture
+from sarqc.models.decoder import DerivedFamily
 from sarqc.models.families import Family
+from sarqc.models.tensor_files import TensorEntry, is_zero
 
 Shape = tuple[int, ...]
+# Numbers that models compute by themselves and older programs stored: angles of positions, and masks.
+_COMPUTED = re.compile(r"(.*\.)?(inv_freq|masked_bias|causal_mask|position_ids)")
+_SPECULATIVE = re.compile(r"(.*\.)?(mtp(_[a-z]+)?|nextn)\..*")
+_LONGEST_NUMBER = 9  # digits of a block's
+_NAMED = 3  # of tensors that are not read
+# Parts that a further block has where it guesses tokens ahead, as GLM-4 and DeepSeek-V3 name them.
+_OF_GUESSING = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
 
 
 def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tuple[str, Shape]]:
@@ -24,6 +37,72 @@ def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tupl
     for block in range(architecture.num_hidden_layers):
         for name, shape in _of_block(architecture, family, block):
             yield family.in_file(f"{family.blocks}.{block}.{name}"), shape
+
+
+def check_tensor(
+    name: str, shape: Shape, stored: tuple[Shape, str] | None, types: Collection[str], asker: str, where: str,
+    remedy: str,
+) -> None:  # fmt: skip
+    """Refuse a tensor that is missing, of another shape or no float; ``stored`` is its shape and type there."""
+    if stored is None or stored[0] != shape:
+        instead = "which is not there" if stored is None else f"and it is {stored[0]}"
+        raise Refused(f"{asker} asks for {name} of {shape}, {instead}", where, remedy)
+    if stored[1] not in types:
+        raise Refused(f"{name} is stored as {stored[1]}", where, "Give it in a checkpoint of floats.")
+
+
+def unread_tensors(
+    stored: Mapping[str, TensorEntry], read: Collection[str], family: Family, config: Mapping[str, Any], blocks: int,
+    whose: str, where: str, remedy: str,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return the names of tensors that the model does not read, and that change nothing.
+
+    Args:
+        stored: All tensors of the files.
+        read: Names of those that are read.
+        family: Family of the model.
+        config: Its configuration.
+        blocks: Number of its blocks.
+        whose: Name of what has no place for others, in a refusal.
+        where: Name of the files.
+        remedy: Remedy of a refusal.
+
+    Raises:
+        Refused: For tensors that belong to what is computed: in a block, or beside tensors of a module that is read.
+    """
+    prefix = family.in_file(f"{family.blocks}.")
+    ignored = family.decoder.ignored if isinstance(family, DerivedFamily) else ()
+    # Modules that tensors are read of, but for those that have the blocks in them.
+    modules = {module for name in read if not prefix.startswith(f"{(module := name.rpartition('.')[0])}.")}
+    ahead = config.get("num_nextn_predict_layers")
+    unread, wrong = sorted(stored.keys() - set(read)), []
+    for name in unread:
+        entry, number = stored[name], name.removeprefix(prefix).partition(".")[0]
+        in_block = name.startswith(prefix) and number.isdecimal() and len(number) < _LONGEST_NUMBER
+        guesses = in_block and int(number) >= blocks and (
+            (isinstance(ahead, int) and int(number) < blocks + ahead)
+            or all(f"{prefix}{number}.{part}" in stored for part in _OF_GUESSING)
+        )  # fmt: skip
+        is_mask = name.endswith(".bias") and len(entry.shape) == 4
+        is_known = is_mask or _COMPUTED.fullmatch(name) or _SPECULATIVE.fullmatch(name)
+        if guesses or is_known or any(re.search(pattern, name) for pattern in ignored):
+            continue
+        parents = accumulate(name.split(".")[:-1], "{}.{}".format)
+        belongs = in_block or "lora_" in name or not modules.isdisjoint(parents)
+        if belongs and not (name.endswith(".bias") and is_zero(entry, name)):  # AutoGPTQ gave one to every linear
+            wrong.append(name)
+    if wrong:
+        more = f" and {len(wrong) - 1} others are" if len(wrong) > 1 else " is"
+        raise Refused(f"{wrong[0]}{more} there, which {whose} has no place for", where, remedy)
+    return tuple(unread)
+
+
+def words_on_unread(names: Sequence[str]) -> str:
+    """Return a sentence on tensors that are not read; empty without any."""
+    if not names:
+        return ""
+    named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"{len(names)} tensors of its files are not read by the model and stay as they are: {named}"
 
 
 def _of_block(architecture: Architecture, family: Family, block: int) -> Iterator[tuple[str, Shape]]:

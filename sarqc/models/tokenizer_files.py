@@ -168,6 +168,39 @@ def tokenizer_identity(folder: Path) -> tuple[object, ...]:
     return tuple(map(file_identity, text_files(folder)))
 
 
+def other_tokenizer(folder: Path, original: Path, where: str) -> str:
+    """Return the file by which a folder reads texts otherwise than the original; empty if there is none.
+
+    A folder without a tokenizer has the original's. Further special tokens are in no text, and what a newer program has
+    written otherwise may read the same: then a text with all that tokenizers differ in decides.
+    """
+    both = [
+        {name for name in (FAST, "tokenizer.model", "vocab.json", "merges.txt") if (one / name).is_file()}
+        for one in (folder, original)
+    ]
+    if FAST in both[0] & both[1]:
+        paths = (folder / FAST, original / FAST)
+        return "" if _read_alike(*paths, where, tuple(map(sha256_of, paths))) else FAST
+    for name in sorted(both[0] & both[1]):
+        if (folder / name).read_bytes().split() != (original / name).read_bytes().split():
+            return name
+    return ""
+
+
+@once(64)
+def _read_alike(path: Path, original: Path, where: str, hashes: tuple[str, ...]) -> bool:
+    if hashes[0] == hashes[1]:
+        return True
+    for each in (path, original):
+        _check_size(each, each.stat().st_size, where)
+    request = json.dumps([str(path), str(original), where]).encode()
+    try:
+        return bool(answer_of("sarqc.models.tokenizing:alike", request, cpu_seconds=CPU_SECONDS, memory=_MEMORY))
+    except Exhausted:
+        what = f"its tokenizer takes more than {CPU_SECONDS} s or too much memory, or fails"
+        raise Refused(what, where, "Use the tokenizer of the original.") from None
+
+
 def _known(ids: np.ndarray, where: str, vocabulary: int) -> np.ndarray:
     """Tokens as int64, all of which the model has."""
     if ids.size and ids.max() >= vocabulary:
@@ -179,6 +212,12 @@ def _known(ids: np.ndarray, where: str, vocabulary: int) -> np.ndarray:
     return ids.astype(np.int64)
 
 
+def _check_size(path: Path, size: int, where: str) -> None:
+    if size > MOST_BYTES:
+        what = f"{path.name} has more than {MOST_BYTES >> 20} MiB"
+        raise Refused(what, where, "Use a model with another tokenizer.")
+
+
 def _ask(folder: Path, where: str, texts: Sequence[str] = ()) -> tuple[TokenizerFacts, list[np.ndarray]]:
     """``apply`` in a process with limits, or in this one with a tokenizer that ships with the app."""
     fast = folder / FAST
@@ -186,10 +225,7 @@ def _ask(folder: Path, where: str, texts: Sequence[str] = ()) -> tuple[Tokenizer
         raise Refused(f"{FAST} is not a regular file", where, AGAIN)
     sizes = {path: path.stat().st_size for path in text_files(folder)}
     for path, size in sizes.items():
-        if size > MOST_BYTES:
-            raise Refused(
-                f"{path.name} has more than {MOST_BYTES >> 20} MiB", where, "Use a model with another tokenizer."
-            )
+        _check_size(path, size, where)
     if sum(sizes.values()) < _MOST_HERE and fast in sizes and sha256_of(fast) in SHIPPED:
         facts, tokens = apply(folder, where, texts)
         return facts, [np.array(ids, dtype=np.int64) for ids in tokens]

@@ -31,6 +31,10 @@ _TEMPLATES = ("*.jinja", "additional_chat_templates/*.jinja")
 _MOST_LETTERS = 4096  # of special tokens
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
+# What tokenizers treat differently: case, digits, blanks, accents in both forms, scripts, signs and code.
+_PROBE = """It's 10001 tokens; I'LL pay 3.14159 or 1,234,567.\n\n\tThe  QUICK   brown Fox: caf\u00e9, cafe\u0301!
+“Naïve” – \ufb01ve 你好世界 Привет مرحبا こんにちは 👨\u200d👩\r\ndef f(x_1): return x**2 # 0x7F <tag> a@host... """
+
 
 @dataclass(frozen=True)
 class Beginning:
@@ -176,6 +180,23 @@ def answer(request: bytes) -> bytes:
         [facts.own.ids, facts.own.text, facts.bos.ids, facts.bos.text, facts.chats_begin, [*map(len, tokens)]]
     )
     return b"\n".join([properties.encode(), b"".join(array("I", ids).tobytes() for ids in tokens)])
+
+
+def alike(request: bytes) -> bytes:
+    """Answer whether two tokenizer.json files read all texts alike; no is an empty answer."""
+    path, original, where = json.loads(request)
+    with refusing(f"{FAST} is damaged", Path(path).parent, where):
+        both = whole(path), whole(original)
+    one, other = (json.loads(tokenizer.to_str()) for tokenizer in both)
+    tokens, others = ({token["content"]: token for token in each["added_tokens"]} for each in (one, other))
+    if any(tokens.get(name, {}).get("id") != token["id"] for name, token in others.items()):
+        return b""
+    if any(not token["special"] for name, token in tokens.items() if name not in others):
+        return b""
+    if all(one[part] == other[part] for part in ("normalizer", "pre_tokenizer", "post_processor", "model")):
+        return b"alike"
+    same = all(one["model"].get(part) == other["model"].get(part) for part in ("type", "vocab", "merges"))
+    return b"alike" if same and ids_of(_PROBE, both[0]) == ids_of(_PROBE, both[1]) else b""
 
 
 def _bounded(ids: list[int], text: str, where: str) -> list[int]:

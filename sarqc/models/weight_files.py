@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import Refused
-from sarqc.models.checkpoint import Checkpoint, other_shape
+from sarqc.models.checkpoint import FLOATS, TOGETHER, Checkpoint
 from sarqc.models.decoder import DerivedFamily
 from sarqc.models.linears import is_fused_parameter, slices_of
+from sarqc.models.promised import check_tensor
 from sarqc.models.tensor_files import INDEX, SINGLE
 
 SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
@@ -127,8 +128,8 @@ class WeightFiles(TensorReader):
 
     def _checked(self, path: str, shape: tuple[int, ...]) -> Tensor:
         name = self._checkpoint.family.in_file(path)
-        if (stored := self._checkpoint.shapes.get(name)) != shape:
-            raise other_shape(name, shape, stored, self._checkpoint.name)
+        stored, where = self._checkpoint.stored(name), self._checkpoint.name
+        check_tensor(name, shape, stored, FLOATS, "config.json", where, TOGETHER)
         return self.read(name)
 
     def _check_finite(self, path: str, value: Tensor) -> None:

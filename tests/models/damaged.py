@@ -148,6 +148,18 @@ def shifted(entries: dict[str, Any]) -> None:
 
 
 INDEX = "model.safetensors.index.json"
+
+
+def without_whole(damage: Damage) -> Damage:
+    """The same damage in a folder whose weights only an index names."""
+
+    def apply(folder: Path) -> None:
+        damage(folder)
+        (folder / "model.safetensors").unlink()
+
+    return apply
+
+
 ONE_FILE = {"weight_map": {Q: "model.safetensors"}}
 
 LLAMA: dict[str, Damage] = {
@@ -267,10 +279,10 @@ LLAMA: dict[str, Damage] = {
     "index: list": content(INDEX, "[]"),
     "index: map of numbers": document(INDEX, weight_map={Q: 3}),
     "index: map is a list": document(INDEX, weight_map=[Q]),
-    "index: file missing": document(INDEX, weight_map={Q: "model-00001.safetensors"}),
+    "index: file missing": without_whole(document(INDEX, weight_map={Q: "model-00001.safetensors"})),
     "index: file elsewhere": document(INDEX, weight_map={Q: "../model.safetensors"}),
-    "index: long name": document(INDEX, weight_map={Q: "x" * 5000}),
-    "index: NUL": document(INDEX, weight_map={Q: "model\0.safetensors"}),
+    "index: long name": without_whole(document(INDEX, weight_map={Q: "x" * 5000})),
+    "index: NUL": without_whole(document(INDEX, weight_map={Q: "model\0.safetensors"})),
     "index: no file": document(INDEX, weight_map={}),
     # header entries
     "entry: no shape": entry(Q, shape=GONE),

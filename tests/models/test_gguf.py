@@ -199,6 +199,56 @@ def test_scaled_positions_are_taken_over(llama, tmp_path):
     assert said == {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 
 
+@pytest.mark.parametrize("kind", [None, "linear", "none"])
+def test_a_factor_without_a_type_is_linear(kind, llama, tmp_path):
+    fields = {"rope.scaling.factor": 4.0} | ({} if kind is None else {"rope.scaling.type": kind})
+    said = described(write_gguf(llama, tmp_path / "model.gguf", fields=fields)).config["rope_parameters"]
+    scaled = {"rope_type": "default"} if kind == "none" else {"rope_type": "linear", "factor": 4.0}
+    assert said == {"rope_theta": 10000.0, **scaled}
+
+
+def test_pieces_that_are_links_go_by_their_own_names(llama_gguf, tmp_path):
+    """As in the Hub's cache."""
+    (tmp_path / "blobs").mkdir()
+    folder = tmp_path / "models" / "snapshot"
+    folder.mkdir(parents=True)
+    for piece in _split(llama_gguf, read_header((llama_gguf,), ""), tmp_path):
+        piece.rename(tmp_path / "blobs" / f"blob-{piece.name[10]}")
+        (folder / piece.name).symlink_to(tmp_path / "blobs" / f"blob-{piece.name[10]}")
+    first = folder / "model-00001-of-00002.gguf"
+    for name in (first, folder):
+        files = gguf_files(catalogue.local_folder(str(name), Settings(state_dir=tmp_path / "state")))
+        assert gguf_model(files, "a").shapes == described(llama_gguf).shapes
+    declared = catalogue.declared_models(Settings(state_dir=tmp_path / "state", model_dirs=str(tmp_path)))
+    assert [path for name, path in declared.items() if name.startswith("model")] == []  # two folders below
+    inside = Settings(state_dir=tmp_path / "state", model_dirs=f"{tmp_path}/models")
+    assert catalogue.declared_models(inside) == {}  # the blobs lie elsewhere
+    shutil.move(tmp_path / "blobs", tmp_path / "models" / "blobs")
+    for number in (1, 2):
+        piece = folder / f"model-0000{number}-of-00002.gguf"
+        piece.unlink()
+        piece.symlink_to(f"../blobs/blob-{number}")
+    named = catalogue.declared_models(inside)["snapshot"]
+    assert gguf_model(gguf_files(named), "a").shapes == described(llama_gguf).shapes
+
+
+def test_adapters_and_vocabularies_are_said_to_be_no_models(tmp_path):
+    import gguf
+
+    for name, words in (("adapter", "of type “adapter”, and no model"), ("model", "a vocabulary alone")):
+        writer = gguf.GGUFWriter(tmp_path / f"{name}.gguf", "llama")
+        writer.add_type(name)
+        if name == "adapter":
+            writer.add_tensor("blk.0.attn_q.weight.lora_a", np.ones((4, 64), dtype=np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        with pytest.raises(Refused, match=words) as error:
+            described(tmp_path / f"{name}.gguf")
+        assert "ownload" not in error.value.remedy
+
+
 def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, tmp_path):
     models, state = tmp_path / "models", tmp_path / "state"
     (models / "a-model").mkdir(parents=True)
