@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
 BACKLOG = 128  # connections that the host takes before the app does, at a time
-EVENTS_WAITING = 64  # of Gradio's own, which here are short
 
 
 def create_app(
@@ -154,7 +153,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
 
     app.include_router(assets_router(settings.assets_dir, bundles(every)))
     app.include_router(join_router(settings, lectures))
-    blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
+    blocks = pages.build(settings).queue(api_open=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "SSR mode is not supported")  # nobody asked for it
         gradio.mount_gradio_app(

@@ -15,6 +15,17 @@ UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
 
 
 @pytest.mark.parametrize(
+    "name", ["samples", "held_out_samples", "steps", "epochs", "seed", "minutes", "lambda", "band"]
+)
+def test_numbers_without_measure_are_refused_in_words(client: TestClient, name: str) -> None:
+    for digits in (308, 4299):
+        least = '{"model": "tiny-llama", "calibration": "tiny-llama-calibration", "method": "signround"'
+        body = f'{least}, "{name}": 1{"0" * digits}}}'
+        for path in ("/api/plan", "/api/runs"):
+            assert_error(client.post(path, content=body, headers=JSON), 422, "refused")
+
+
+@pytest.mark.parametrize(
     ("method", "path", "status", "kind", "what"),
     [
         ("GET", "/api/nothing", 404, "not_found", "no such route"),
