@@ -110,13 +110,13 @@ def create_app(
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     app.add_middleware(RequestLimits, settings=settings)
     app.state.access = access
+    lectures = Lectures(supervisor.bell)
     identity = Identity(settings, cookies, access.links, Sessions(store))
-    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies)
+    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies, lectures=lectures)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     metrics = Metrics(supervisor, settings)
     app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
     app.add_middleware(Probes, readiness=Readiness(supervisor))
-    lectures = Lectures(supervisor.bell)
     app.include_router(lecture_router(lectures, settings, supervisor.bell))  # before what answers all of /api
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))

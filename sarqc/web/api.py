@@ -47,7 +47,7 @@ from sarqc.web.limits import Planning
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.profile import is_private
 from sarqc.web.queue_place import queue_place
-from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
+from sarqc.web.responses import ApiRoute, json_body, own_address, refuse_other_sites
 from sarqc.web.studies_api import studies_router
 from sarqc.web.texts_api import texts_router
 from sarqc.web.visitor import Visitor
@@ -206,14 +206,13 @@ def _offer_router(
         run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
         chose λ for each layer."""
         recipes = _recipes(document, settings)  # not more runs than could wait here
-        own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
         left, of_run, single = None, None, recipes.get("")
         if study is not None and single is not None:
             with suppress(NotFound):  # of a run that has left none yet
                 left = access.library.open(access.study(who, study))
                 of_run = left.line(line, single.bits) if line is not None else only_line(left)
         return {
-            "texts": texts(document, own.rstrip("/") + settings.root()),
+            "texts": texts(document, own_address(request) + settings.root()),
             "programs": programs(document, left, of_run) if single is not None and single.kind == "run" else [],
         }
 

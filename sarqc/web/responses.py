@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ RETRY_AFTER = "5"  # seconds, for what is busy now
 FOR_EVER = "public, max-age=31536000, immutable"  # for what everybody gets
 FOR_EVER_MINE = "private, max-age=31536000, immutable"  # for what not everybody may see
 ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
+
+_ORIGIN = re.compile(r"https?://(?:[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::[0-9]{1,5})?")
 
 log = logging.getLogger(__name__)
 FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")  # paths whose errors are never pages
@@ -122,6 +125,12 @@ def refuse_other_sites(request: Request) -> None:
     host = request.headers.get("host", "")
     if site not in ("same-origin", "none") if site else origin and origin.partition("://")[2] != host:
         raise Forbidden("the request comes from another site", _where(request), "Use the page of this app.")
+
+
+def own_address(request: Request) -> str:
+    """The address of this app without a path: as the browser knows it that asks, else as the request names it."""
+    origin = request.headers.get("origin", "")
+    return origin if _ORIGIN.fullmatch(origin) else str(request.base_url).rstrip("/")
 
 
 @dataclass(frozen=True)

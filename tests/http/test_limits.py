@@ -25,6 +25,7 @@ from sarqc.web.limits import RequestLimits
 from sarqc.web.process import OnceAMinute, raise_file_limit
 from tests.http.conftest import App, assert_error, finished, submit, write_study
 from tests.http.test_streams import run_apart
+from tests.jobs.conftest import until
 
 FEW_FILES = ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"]
 IDLE = 1100
@@ -48,6 +49,7 @@ def test_the_app_answers_beside_more_idle_connections_than_it_has_files(
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", app.port), timeout=20))
             with contextlib.suppress(OSError):  # some are closed by now, to make room
                 connection.sendall(said)
+        until(app.answers)  # once the others have waited for some seconds; in words meanwhile
         answer = app.http.get("/healthz")
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
         assert app.http.head("/healthz").status_code == 200
@@ -71,13 +73,11 @@ def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
         assert app.http.get("/api/runs").status_code == 200
 
 
-@pytest.fixture
-def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port of a server that waits for a request for a moment only."""
-    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
-    app = FastAPI()
-    protocol = limits.connection_class(Settings(), 1024)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, http=protocol, log_config=None, lifespan="off"))
+@contextlib.contextmanager
+def served(**given: int) -> Iterator[int]:
+    """The port of a server without routes."""
+    protocol = limits.connection_class(Settings(**given), 1024)
+    server = uvicorn.Server(uvicorn.Config(FastAPI(), port=0, http=protocol, log_config=None, lifespan="off"))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -86,6 +86,39 @@ def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield listening.getsockname()[1]
         server.should_exit = True
         thread.join()
+
+
+@pytest.fixture
+def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that waits for a request for a moment only."""
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
+    with served() as port:
+        yield port
+
+
+def answer_to(connection: socket.socket) -> bytes:
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    return connection.recv(4096)
+
+
+def test_a_newcomer_resets_nobody_who_is_about_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ninth of eight is refused in words, until one of them has waited for some seconds."""
+    with served(max_connections_per_address=8) as port, contextlib.ExitStack() as stack:
+
+        def connected() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+
+        first, *others = [connected() for _ in range(8)]
+        refused = answer_to(connected())
+        assert refused.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 5" in refused
+        assert b"connection: close" in refused.lower()
+        for neighbour in others:
+            assert answer_to(neighbour).startswith(b"HTTP/1.1 404")
+        monkeypatch.setattr(limits, "WAITED_SECONDS", 0.0)
+        assert answer_to(connected()).startswith(b"HTTP/1.1 404")
+        with contextlib.suppress(ConnectionResetError):
+            assert answer_to(first) == b""
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"])

@@ -1,12 +1,13 @@
-"""A hall full of phones in one lecture, all from one address: each hears each change, and the guesses add up."""
+"""Halls full of phones, all from one address: each hears each change of its lecture, and the guesses add up."""
 
 import asyncio
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sarqc.web.lectures import PHONES
+from sarqc.web.lectures import LECTURES_EACH, PHONES
 from tests.http.conftest import App
 from tests.torture.figures import Figures
 
@@ -14,26 +15,43 @@ LISTENED, MISSED, MISCOUNTED, REFUSED = "phones", "changes not heard", "guesses 
 EVENT, EVENT_95, GUESS_95 = "a change until the last phone", "the same, 95 of 100", "a guess, 95 of 100"
 LAMS = [0.0, 0.01, 0.1, 1.0]
 AT_ONCE = 40  # guesses
+OPEN_SECONDS = 1.0  # that a browser keeps a connection, at least
 PHASES = ("open", "closed", "revealed")
+# Strangers may lecture, and an address may not even ask as often as its phones guess.
+PUBLIC = {
+    "SARQC_ACCESS": "open",
+    "SARQC_STRANGERS": "runner",
+    "SARQC_HOSTS": "127.0.0.1",
+    "SARQC_REQUESTS_PER_MINUTE": 200,
+}
 SECONDS = 120.0  # a busy host is slow; a message that is lost never comes
 
 
-def fill(folder: Path, figures: Figures, phones: int = PHONES) -> None:
-    """One lecture with so many phones, from its first question to its end; one phone more is turned away."""
+def fill(
+    folder: Path, figures: Figures, phones: int = PHONES, lectures: int = LECTURES_EACH, at_once: int = AT_ONCE,
+    **limits: int,
+) -> None:  # fmt: skip
+    """Lectures at a time with so many phones each, from their first question to their end; where they are full, one
+    phone more is turned away. ``limits``: settings of the app beside its usual ones."""
     figures.expect(LISTENED, MISSED, MISCOUNTED, REFUSED)
     if not phones:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    app = App(folder, "quick")
+    app = App(folder, "quick", ["env", *(f"{name}={value}" for name, value in (PUBLIC | limits).items())])
     try:
-        begun = app.http.post("/api/lectures").json()
-        asyncio.run(asyncio.wait_for(_lecture(app.port, begun, figures, phones), 4 * SECONDS))
+        begun = [app.http.post("/api/lectures").json() for _ in range(lectures)]
+        asyncio.run(asyncio.wait_for(_halls(app.port, begun, figures, phones, at_once), 4 * SECONDS))
     finally:
         app.http.close()
         app.end(9)
 
 
-async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: int) -> None:
+async def _halls(port: int, begun: list[dict[str, Any]], figures: Figures, phones: int, at_once: int) -> None:
+    hands = asyncio.Semaphore(at_once)
+    await asyncio.gather(*(_lecture(port, one, figures, phones, hands) for one in begun))
+
+
+async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: int, hands: asyncio.Semaphore) -> None:
     code, secret = begun["code"], begun["secret"]
     heard: list[dict[str, float]] = [{} for _ in range(phones)]  # when each phase arrived at a phone
     counted: list[list[int]] = []  # as the phones have heard it
@@ -54,7 +72,6 @@ async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: i
             figures.complain(MISSED, f"{phase}: {missing} phones")
         times += [one[phase] - began for one in heard if phase in one]
         if phase == "open":
-            hands = asyncio.Semaphore(AT_ONCE)
             took = await asyncio.gather(*(_guess(port, code, number, hands, figures) for number in range(phones)))
             figures.took(GUESS_95, sorted(took)[int(0.95 * (len(took) - 1))])
     figures.took(EVENT, max(times))
@@ -96,14 +113,17 @@ async def _guess(port: int, code: str, number: int, hands: asyncio.Semaphore, fi
 
 
 async def _status(port: int, method: str, path: str, document: Any = None, headers: str = "") -> int:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    """The status of an answer; 0 without one."""
     body = b"" if document is None else json.dumps(document).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}"
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
-    status = int((await reader.readline()).split()[1])
-    writer.close()
-    return status
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with suppress(ConnectionResetError):
+        writer.write(head.encode() + body)
+        if line := await reader.readline():
+            asyncio.get_running_loop().call_later(OPEN_SECONDS, writer.close)
+            return int(line.split()[1])
+    return 0
 
 
 async def _until(met: Any) -> None:
