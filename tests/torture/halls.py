@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,11 @@ async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: i
     heard: list[dict[str, float]] = [{} for _ in range(phones)]  # when each phase arrived at a phone
     counted: list[list[int]] = []  # as the phones have heard it
     listening = [asyncio.create_task(_listen(port, code, number, heard[number], counted)) for number in range(phones)]
-    await _until(lambda: all("waiting" in one for one in heard))
+
+    def all_heard(phase: str) -> bool:
+        return all(phase in one or gone.done() for one, gone in zip(heard, listening, strict=True))
+
+    await _until(partial(all_heard, "waiting"))
     figures.count(LISTENED, phones)
     if phones == PHONES and await _status(port, "GET", f"/api/join/{code}/events?phone={_phone(phones)}") != 503:
         figures.complain(REFUSED, "one phone too many was let in")
@@ -66,7 +70,7 @@ async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: i
         wish = {"stop": "model", "lams": LAMS, "phase": phase, "best": best, "band": None}
         began = time.monotonic()
         await _status(port, "PUT", f"/api/lectures/{code}", wish, f"X-Lecture-Secret: {secret}\r\n")
-        await _until(lambda phase=phase: all(phase in one for one in heard))  # type: ignore[misc]
+        await _until(partial(all_heard, phase))
         missing = sum(phase not in one for one in heard)
         if missing:
             figures.complain(MISSED, f"{phase}: {missing} phones")
@@ -91,7 +95,7 @@ def _phone(number: int) -> str:
 async def _listen(port: int, code: str, number: int, heard: dict[str, float], counted: list[list[int]]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /api/join/{code}/events?phone={_phone(number)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-    while line := await reader.readline():
+    while line := await _line(reader):
         if line.startswith(b"data: "):
             document = json.loads(line[6:])
             heard[document["phase"]] = time.monotonic()
@@ -118,12 +122,18 @@ async def _status(port: int, method: str, path: str, document: Any = None, heade
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    with suppress(ConnectionResetError):
-        writer.write(head.encode() + body)
-        if line := await reader.readline():
-            asyncio.get_running_loop().call_later(OPEN_SECONDS, writer.close)
-            return int(line.split()[1])
-    return 0
+    writer.write(head.encode() + body)
+    line = await _line(reader)
+    asyncio.get_running_loop().call_later(OPEN_SECONDS, writer.close)
+    return int(line.split()[1]) if line else 0
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The next line; an empty one from a connection that was closed or reset."""
+    try:
+        return await reader.readline()
+    except ConnectionResetError:
+        return b""
 
 
 async def _until(met: Any) -> None:
