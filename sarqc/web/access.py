@@ -25,7 +25,7 @@ from sarqc.plain import gib
 from sarqc.settings import Settings
 from sarqc.study.library import Library, Origin
 from sarqc.web.profile import is_private
-from sarqc.web.visitor import Visitor
+from sarqc.web.visitor import GUEST, Visitor
 
 Days = Annotated[int, Query(ge=1, le=DAYS_AT_MOST)]  # that a share link lasts
 
@@ -41,6 +41,16 @@ async def _visitor(request: Request) -> Visitor:
 
 
 Who = Annotated[Visitor, Depends(_visitor)]  # as a parameter of a route
+
+
+async def holder_of(request: Request) -> str:
+    """Who takes a share of the host: a person by name; a stranger, who may have any number of names, by address."""
+    who = visitor_of(request)
+    is_stranger = who.owner.startswith(GUEST) and who.role != "operator"  # as is everybody on a private host
+    return request.client.host if is_stranger and request.client else who.owner
+
+
+Holder = Annotated[str, Depends(holder_of)]
 
 
 class Access:

@@ -16,7 +16,7 @@ from fastapi.sse import EventSourceResponse
 
 from sarqc.jobs.bell import Bell
 from sarqc.settings import Settings
-from sarqc.web.access import visitor_of
+from sarqc.web.access import Holder, Who
 from sarqc.web.lectures import HallState, Lecture, LectureBegun, Lectures, LectureWish, PhoneGuess, PhoneState, new_code
 from sarqc.web.responses import ApiRoute, own_address, refuse_other_sites
 from sarqc.web.streams import STREAM_HEADERS, states
@@ -45,15 +45,14 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
             asyncio.get_running_loop().call_later(left + 1, end_idle)
 
     @router.post("/lectures", status_code=201)
-    async def begin(request: Request) -> dict[str, Any]:
+    async def begin(request: Request, who: Who, holder: Holder) -> dict[str, Any]:
         """Begins a lecture. Its secret is told only here."""
-        who = visitor_of(request)
         who.require_runner("POST /api/lectures")
         code = new_code()
         address = f"{own_address(request)}{root}/join/{code}"
         qr = qr_rows(address)
         is_first = not len(lectures)
-        _, secret = lectures.begin(code, who.owner, time.monotonic())
+        _, secret = lectures.begin(code, holder, time.monotonic())
         if is_first:
             end_idle()
         begun: LectureBegun = {"code": code, "secret": secret, "address": address, "qr": qr}

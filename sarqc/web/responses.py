@@ -6,6 +6,7 @@ what a field of a recipe has to be turned down for names that ``field`` and has 
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -235,16 +236,29 @@ class OneShape(HttpMiddleware):
         self._not_found = not_found
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
         async def worded(start: Message, body: bytes) -> None:
             if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
-                await self._not_found(scope)(scope, receive, send)
+                await self._not_found(scope)(scope, receive, send_on)
             elif _has_the_shape(body):
-                await send(start)
-                await send({"type": "http.response.body", "body": body})
+                await send_on(start)
+                await send_on({"type": "http.response.body", "body": body})
             else:
-                await _worded(scope, start)(scope, receive, send)
+                await _worded(scope, start)(scope, receive, send_on)
 
-        await held_back(self.app, scope, receive, send, which=_is_an_error, instead=worded)
+        try:
+            await held_back(self.app, scope, receive, send_on, which=_is_an_error, instead=worded)
+        except asyncio.CancelledError:  # by the server, which ends and has waited long enough
+            if has_begun:
+                raise
+            error = Busy("the app is being ended", where(scope), "Try again once it runs again.")
+            await error_response(error)(scope, receive, send)
 
 
 def _is_an_error(start: Message) -> bool:

@@ -21,9 +21,10 @@ from sarqc.web import lectures as rules
 from sarqc.web.lecture_api import _begun, _followed, qr_rows
 from sarqc.web.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess, new_code
 from sarqc.web.streams import states
-from tests.http.conftest import TOKEN, App, assert_error
+from tests.http.conftest import TOKEN, App, assert_error, opened
 from tests.http.test_access import Door, door
 from tests.http.test_streams import run_apart
+from tests.jobs.conftest import settings_in
 from tests.torture import halls
 from tests.torture.figures import Figures
 
@@ -380,3 +381,16 @@ def test_a_small_hall_loses_no_guess(tmp_path: Path) -> None:
     halls.fill(tmp_path, figures, phones=12, at_once=6, **limits)
     assert figures.is_sound, figures.table()
     assert figures.counts[halls.LISTENED] == 24
+
+
+def test_strangers_of_an_address_share_its_lectures(tmp_path: Path) -> None:
+    """Without cookies each request is that of another guest; another address has lectures of its own."""
+    settings = settings_in(tmp_path, access="open", strangers="runner", hosts="testserver", proxy_addresses="10.0.0.9")
+    with opened(settings, client=("10.0.0.9", 1)) as client:
+
+        def status(address: str) -> int:
+            client.cookies.clear()
+            return client.post("/api/lectures", headers={"X-Forwarded-For": address}).status_code
+
+        assert [status("198.51.100.1") for _ in range(4)] == [201, 201, 503, 503]
+        assert status("198.51.100.2") == 201

@@ -23,6 +23,7 @@ from sarqc.settings import Settings
 from sarqc.web import limits
 from sarqc.web.limits import RequestLimits
 from sarqc.web.process import OnceAMinute, raise_file_limit
+from sarqc.web.responses import OneShape
 from tests.http.conftest import App, assert_error, finished, submit, write_study
 from tests.http.test_streams import run_apart
 from tests.jobs.conftest import until
@@ -159,6 +160,28 @@ def test_a_body_that_stops_arriving_is_an_error_of_the_request(
     app.state.supervisor.store.close()
     assert sent[0]["status"] == 408
     assert b"did not arrive in time" in sent[1]["body"]
+
+
+def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words() -> None:
+    """As uvicorn does it: it cancels what is still under way after some seconds, and writes plain text for the rest."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def endless(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def end() -> None:
+        scope = {"type": "http", "method": "POST", "path": "/api/plan", "headers": []}
+        task = asyncio.create_task(OneShape(endless)(scope, endless, send))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    asyncio.run(end())
+    assert sent[0]["status"] == 503
+    assert b"the app is being ended" in sent[1]["body"]
 
 
 def test_requests_at_once_have_a_limit(settings: Settings) -> None:
