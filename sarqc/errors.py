@@ -9,6 +9,7 @@
     │   ├── Busy           somebody else holds what is needed        exit 2   HTTP 503
     │   ├── NoRoom         the disk, or the share for exports, full  exit 2   HTTP 507
     │   ├── TooLarge       more bytes than the host takes            exit 2   HTTP 413
+    │   ├── TooLong        an address that no page here has          exit 2   HTTP 414
     │   ├── Forbidden      a foreign origin, or a role too low       exit 2   HTTP 403
     │   ├── NotSignedIn    nobody is known to have asked             exit 2   HTTP 401
     │   ├── NotAllowed     a method that nothing here takes          exit 2   HTTP 405
@@ -133,6 +134,13 @@ class TooLarge(Refused):
     """More bytes than this host takes."""
 
     http_status = 413
+
+
+class TooLong(Refused):
+    """An address that no page here has."""
+
+    kind = "too_long"
+    http_status = 414
 
 
 class Forbidden(Refused):

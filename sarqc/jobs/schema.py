@@ -203,6 +203,10 @@ MIGRATIONS: tuple[str, ...] = (
     UPDATE links SET ends = strftime('%s', 'now') + 30 * 24 * 3600;
     CREATE INDEX links_by_target ON links (target, ends);
     """,
+    # Whose a removed run was: its id is nobody else's business.
+    """
+    ALTER TABLE removed ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+    """,
 )
 
 

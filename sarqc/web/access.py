@@ -18,7 +18,7 @@ from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
 from sarqc.jobs.audit import Audit
 from sarqc.jobs.links import DAYS_AT_MOST, Kind, Links
 from sarqc.jobs.listing import Question
-from sarqc.jobs.run import Run, iso_time, no_run
+from sarqc.jobs.run import Removed, Run, iso_time, no_run
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
 from sarqc.plain import gib
@@ -69,8 +69,8 @@ class Access:
 
     # Runs.
 
-    def sees(self, visitor: Visitor) -> Callable[[Run], bool]:
-        """Which runs a visitor may see, as of now."""
+    def sees(self, visitor: Visitor) -> Callable[[Run | Removed], bool]:
+        """Which runs a visitor may see, or might before they were removed, as of now."""
         if self.everything(visitor):
             return lambda run: True
         shown = self._shown(visitor, "run")

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from sarqc import logs
-from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooMany
+from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooLong, TooMany
 from sarqc.settings import Settings
 from sarqc.web.embed import is_framed_card
 from sarqc.web.identity import Identity
@@ -33,6 +33,7 @@ from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico", *JOIN)  # before signing in
+LONGEST_ADDRESS = 8192  # with its parameters; runs are named by 26 letters each, and 200 at once
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
 _OF_A_LECTURE = RateLimitItemPerMinute(REQUESTS, namespace="lecture")
 FORWARDED = ("x-forwarded-", "forwarded")
@@ -72,7 +73,7 @@ class Gate:
         headers, path = Headers(scope=scope), scope["path"]
         address = (scope.get("client") or ("", 0))[0]
         try:
-            self._check(scope["method"], path, headers, address)
+            self._check(scope["method"], path, scope["query_string"], headers, address)
             where = f"{scope['method']} {path}"[:200]
             from_proxy = scope["state"]["from_proxy"]
             visitor = await self._identity.of(headers, from_proxy=from_proxy, address=address, where=where)
@@ -97,12 +98,15 @@ class Gate:
         with logs.about(**({} if visitor is None else {"owner": visitor.owner})):
             await self._app(scope, receive, send_on)
 
-    def _check(self, method: str, path: str, headers: Headers, address: str) -> None:
+    def _check(self, method: str, path: str, query: bytes, headers: Headers, address: str) -> None:
         where = f"{method} {path}"[:200]
         if not host_is_ours(headers.get("host", ""), self._settings):
             raise Misdirected(
                 "this app has another name", "Host", "Use its own address; the operator may add names to SARQC_HOSTS."
             )
+        if len(path) + len(query) > LONGEST_ADDRESS:
+            what = f"the address has more than {LONGEST_ADDRESS} characters"
+            raise TooLong(what, where, "Leave parameters out, or send them in parts.")
         parts = path.encode("utf-8", "surrogatepass").split(b"/")
         if len(path) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
             raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")

@@ -82,16 +82,21 @@ class LoginThrottle:
 
     def __init__(self) -> None:
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
-        self._under_way: Counter[tuple[str, str]] = Counter()
+        self._under_way: Counter[tuple[str, ...]] = Counter()
         self._known: dict[tuple[str, str], None] = {}  # address and name of those who came in, the last one last
 
     @contextmanager
     def one(self, where: str, address: str, name: str = "") -> Iterator[Try]:
-        """For as long as one is judged. Raises ``TooMany`` where too many have come from the address, or for the name:
-        but strangers can't lock out a person at an address from which they have come in."""
+        """For as long as one is judged. Raises ``TooMany`` where too many have come from the address, or for the name.
+
+        A person at an address from which they have come in is counted apart: there, guesses at other names don't lock
+        them out, nor do guesses at theirs from elsewhere.
+        """
         name = name[:LONGEST_NAME]
-        limits = [(OF_AN_ADDRESS, ("address", address))]
-        if name and (address, name) not in self._known:
+        limits: list[tuple[RateLimitItemPerMinute, tuple[str, ...]]] = [(OF_AN_ADDRESS, ("address", address))]
+        if (address, name) in self._known:
+            limits = [(OF_AN_ADDRESS, ("person", address, name))]
+        elif name:
             limits.append((OF_A_NAME, ("name", name)))
         for limit, key in limits:
             if not self._limiter.test(limit, *key, cost=self._under_way[key] + 1):

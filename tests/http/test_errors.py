@@ -188,6 +188,13 @@ def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatc
         assert client.get("/api/runs").json()["runs"] == []
 
 
+@pytest.mark.parametrize("path", ["/", "/runs", "/api/runs", "/nothing"])
+def test_an_address_has_an_end(client: TestClient, path: str) -> None:
+    assert client.get(f"{path}?x={'a' * 8000}").status_code != 414
+    error = assert_error(client.get(f"{path}?x={'a' * 20_000}", headers={"Accept": "text/html"}), 414, "too_long")
+    assert "8192 characters" in error["what"]
+
+
 @pytest.mark.parametrize("path", ["/api/events", f"/api/runs/{UNKNOWN}/events"])
 @pytest.mark.parametrize("number", ["-1", str(2**63), "1" * 40, "x"])
 def test_no_number_of_a_listener_is_too_much_for_the_database(client: TestClient, path: str, number: str) -> None:
