@@ -244,7 +244,7 @@ def _runs_router(
 
         def queued() -> Response:
             recipes = _recipes(document, settings)
-            access.check_queue(who, len(recipes))
+            access.check_queue(who, holder, len(recipes))
             jobs = _jobs(recipes, who, access, settings, resolve)
             minutes = [job.plan.minutes for job in jobs.values()]
             seconds = [None if each is None else 60 * each for each in minutes]

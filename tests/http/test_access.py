@@ -31,7 +31,7 @@ from sarqc.web.identity import Identity
 from sarqc.web.limits import WAITING, WAITING_EACH
 from sarqc.web.users import write_user
 from sarqc.web.visitor import Cookies, Visitor
-from tests.http.conftest import HTML, TOKEN, finished, submit, write_study
+from tests.http.conftest import HTML, TOKEN, finished, opened, submit, write_study
 from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings_in, until
 from tests.jobs.fake_runs import recipe
@@ -429,6 +429,21 @@ def test_requests_of_an_address_are_counted(door: Door) -> None:
     codes = [client.get("/api/health").status_code for _ in range(12)]
     assert codes[0] == 200
     assert codes[-1] == 429
+
+
+def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path: Path) -> None:
+    """Without cookies each request is that of another guest; another address has places of its own."""
+    public = {"access": "open", "strangers": "runner", "hosts": "testserver", "proxy_addresses": "10.0.0.9"}
+    with opened(settings_in(tmp_path, max_queued=4, max_queued_each=1, **public), client=("10.0.0.9", 1)) as client:
+        client.app.state.supervisor._start_due = lambda: None
+
+        def status(address: str) -> int:
+            client.cookies.clear()
+            headers = {"X-Forwarded-For": address}
+            return client.post("/api/runs", json=recipe().to_json(), headers=headers).status_code
+
+        assert [status("198.51.100.1") for _ in range(4)] == [201, 201, 429, 429]
+        assert status("198.51.100.2") == 201
 
 
 def test_plans_that_wait_keep_nobody_else_waiting(tmp_path: Path) -> None:

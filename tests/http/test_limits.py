@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import resource
+import signal
 import socket
 import stat
 import threading
@@ -27,6 +28,7 @@ from sarqc.web.responses import OneShape
 from tests.http.conftest import App, assert_error, finished, submit, write_study
 from tests.http.test_streams import run_apart
 from tests.jobs.conftest import until
+from tests.jobs.fake_runs import recipe
 
 FEW_FILES = ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"]
 IDLE = 1100
@@ -182,6 +184,17 @@ def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words() -> No
     asyncio.run(end())
     assert sent[0]["status"] == 503
     assert b"the app is being ended" in sent[1]["body"]
+
+
+def test_a_plan_that_the_end_of_the_app_cuts_off_is_answered_in_words(
+    serve: Callable[..., App], tmp_path: Path
+) -> None:
+    app = serve("quick")
+    with ThreadPoolExecutor(1) as somebody:
+        asked = somebody.submit(app.http.post, "/api/plan", json=recipe(97).to_json())
+        until((tmp_path / "state" / "planning").exists)
+        assert app.end(signal.SIGTERM) in (0, -signal.SIGTERM)
+        assert "being ended" in assert_error(asked.result(), 503, "busy")["what"]
 
 
 def test_requests_at_once_have_a_limit(settings: Settings) -> None:
