@@ -122,7 +122,7 @@ class Access:
         waiting = {name: self.store.waiting_of(name) for name in self._names.pop(holder, set()) | {visitor.owner}}
         self._names[holder] = {name for name, count in waiting.items() if count} | {visitor.owner}
         if len(self._names) > HOLDERS:
-            self._names.pop(next(iter(self._names)))
+            self._names.pop(list(self._names)[0], None)
         of_all = max(self._each, self._queued // 2)
         shares = (
             ("of your runs are waiting, and anybody", waiting[visitor.owner], self._each),
