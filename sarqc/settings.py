@@ -132,7 +132,7 @@ class Settings(BaseSettings):
     max_connections_per_address: int = Field(
         256,
         ge=8,
-        description="Connections, and requests at once, that an address may have, without streams to phones. A proxy is one address.",
+        description="Connections, without streams to phones, and requests at once of an address, such as a proxy.",
     )
     max_streams_per_address: int = Field(
         200, ge=4, description="Streams of events that an address may have open; a page has one or two."

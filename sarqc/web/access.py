@@ -62,7 +62,7 @@ class Access:
         self.studies, self.texts = Uploads(store, "study"), Uploads(store, "text")
         self.library = Library(settings, store.owners)
         self._private, self._each, self._queued = is_private(settings), settings.max_queued_each, settings.max_queued
-        self._names: dict[str, set[str]] = {}  # under which a holder has queued runs, the last holder last
+        self._names: dict[str, set[str]] = {}  # under which a holder has queued runs
         self._exports_each, self._root = settings.export_gib_each, settings.root()
 
     def everything(self, visitor: Visitor) -> bool:
@@ -122,7 +122,7 @@ class Access:
         waiting = {name: self.store.waiting_of(name) for name in self._names.pop(holder, set()) | {visitor.owner}}
         self._names[holder] = {name for name, count in waiting.items() if count} | {visitor.owner}
         if len(self._names) > HOLDERS:
-            self._names.pop(list(self._names)[0], None)
+            self._names.clear()
         of_all = max(self._each, self._queued // 2)
         shares = (
             ("of your runs are waiting, and anybody", waiting[visitor.owner], self._each),
