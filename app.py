@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
 BACKLOG = 128  # connections that the host takes before the app does, at a time
-EVENTS_WAITING = 64  # of Gradio's own, which here are short
 
 
 def create_app(
@@ -112,13 +111,13 @@ def create_app(
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     app.add_middleware(RequestLimits, settings=settings)
     app.state.access = access
+    lectures = Lectures(supervisor.bell)
     identity = Identity(settings, cookies, access.links, Sessions(store))
-    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies)
+    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies, lectures=lectures)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     metrics = Metrics(supervisor, settings)
     app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
     app.add_middleware(Probes, readiness=Readiness(supervisor))
-    lectures = Lectures(supervisor.bell)
     app.include_router(lecture_router(lectures, settings, supervisor.bell))  # before what answers all of /api
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
@@ -155,7 +154,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
 
     app.include_router(assets_router(settings.assets_dir, bundles(every)))
     app.include_router(join_router(settings, lectures))
-    blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
+    blocks = pages.build(settings).queue(api_open=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "SSR mode is not supported")  # nobody asked for it
         gradio.mount_gradio_app(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -18,6 +19,15 @@ from sarqc.web import api as http
 PAGE = Path(__file__).parent / "reference.md"
 
 
+SCHEMA = Recipe.model_json_schema()
+
+
+def largest(schema: dict[str, Any]) -> float | None:
+    """The largest number that a field takes, or its entries; None for one that takes no number."""
+    parts = [schema, schema.get("items", {}), *schema.get("anyOf", ())]
+    return next((part["maximum"] for part in parts if "maximum" in part), None)
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -29,7 +39,9 @@ def page() -> str:
         default = "required" if info.is_required() else repr(info.default).replace("'", "")
         unit = info.json_schema_extra["unit"]
         shell = info.json_schema_extra["in_a_shell"].replace("A path", "On the command line a path")
-        text = " ".join(filter(None, (info.description, f"Unit: {unit}." if unit else "", shell)))
+        most = largest(SCHEMA["properties"][public_name(name)])
+        bound = "" if most is None else f"At most {most:,.16g}."
+        text = " ".join(filter(None, (info.description, f"Unit: {unit}." if unit else "", bound, shell)))
         fields.append([f"`{public_name(name)}`", f"`--{public_name(name).replace('_', '-')}`", default, text])
     methods = [
         [

@@ -14,13 +14,21 @@ from sarqc.settings import Settings
 PAGES = (lab.PAGE, calibrate.PAGE, runs.PAGE, learn.PAGE)  # in the order of the bar
 
 
+class _Pages(gr.Blocks):
+    """All pages. Their elements call scripts of the browser alone, and no request may write to Gradio: its queue,
+    which looks for work a thousand times a second, is not started."""
+
+    def run_startup_events(self) -> None:
+        self.is_running = True
+
+
 def build(settings: Settings) -> gr.Blocks:
     """All pages as one Blocks: the first at "/", and a route for each of the others.
 
     Mount it with ``gr.mount_gradio_app(app, build(settings), path="/", **layout.mount_options())``.
     """
     first, *others = PAGES
-    demo = gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False)
+    demo = _Pages(title=TITLE, fill_width=True, analytics_enabled=False)
     with demo:
         layout.heading(first)
         first.build(settings)

@@ -10,6 +10,7 @@
     │   ├── NoRoom         the disk, or the share for exports, full  exit 2   HTTP 507
     │   ├── Unwritable     a disk that is read-only or fails         exit 2   HTTP 503
     │   ├── TooLarge       more bytes than the host takes            exit 2   HTTP 413
+    │   ├── TooLong        an address that no page here has          exit 2   HTTP 414
     │   ├── Forbidden      a foreign origin, or a role too low       exit 2   HTTP 403
     │   ├── NotSignedIn    nobody is known to have asked             exit 2   HTTP 401
     │   ├── NotAllowed     a method that nothing here takes          exit 2   HTTP 405
@@ -141,6 +142,13 @@ class TooLarge(Refused):
     """More bytes than this host takes."""
 
     http_status = 413
+
+
+class TooLong(Refused):
+    """An address that no page here has."""
+
+    kind = "too_long"
+    http_status = 414
 
 
 class Forbidden(Refused):

@@ -132,7 +132,9 @@ class Settings(BaseSettings):
     hub_timeout: float = Field(8.0, gt=0, description="Seconds to wait for the Hub before saying that it is away.")
     max_connections: int = Field(2000, ge=16, description="Connections at once, as far as the host has files for them.")
     max_connections_per_address: int = Field(
-        256, ge=8, description="Connections, and requests at once, that an address may have. A proxy is one address."
+        256,
+        ge=8,
+        description="Connections, without streams to phones, and requests at once of an address, such as a proxy.",
     )
     max_streams_per_address: int = Field(
         200, ge=4, description="Streams of events that an address may have open; a page has one or two."

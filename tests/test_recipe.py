@@ -53,6 +53,40 @@ batches = st.builds(
 )
 
 
+def parts_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return [schema, schema.get("items", {}), *schema.get("anyOf", ())]
+
+
+NUMBERS = {
+    name: "items" in schema
+    for name, schema in Recipe.model_json_schema()["properties"].items()
+    if any(part.get("type") in ("integer", "number") for part in parts_of(schema))
+}
+
+
+HUGE = {"digits": 10**4299, "whole": 10**308, "float": 1e308, "text of digits": "9" * 4299, "text": "1e308"}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("kind", HUGE)
+@pytest.mark.parametrize(
+    "more", [{"method": "signround"}, {"method": "omniquant"}, {"kind": "ladder"}, {"effort": "best"}]
+)
+def test_every_number_has_a_bound(name: str, kind: str, more: dict[str, str]) -> None:
+    document = LEAST | {"test": "text.txt"} | more
+    with pytest.raises(Refused) as caught:
+        Recipe.parse(document | {name: [HUGE[kind]] if NUMBERS[name] else HUGE[kind]})
+    words = str(caught.value)
+    assert caught.value.field == name
+    assert " or less" in words or " less than " in words or " number" in words
+    assert "e+" not in words.partition(": it must")[2]
+    assert len(words) < 500
+
+
+def test_all_numbers_of_a_recipe_were_asked_for() -> None:
+    assert {"steps", "epochs", "samples", "minutes", "lambda", "sweep", "blocks", "seed", "window"} <= NUMBERS.keys()
+
+
 @given(recipes)
 def test_round_trips(document: dict[str, Any]) -> None:
     recipe = Recipe.parse(document)

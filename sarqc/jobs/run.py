@@ -170,6 +170,8 @@ class Removed:
 
     id: str
     revision: int
+    owner: str
+    parent: str | None = None  # a link to its run, which would show it, is gone with it
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,10 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE counter ADD COLUMN probe INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE counter ADD COLUMN trusted REAL;
     """,
+    # Whose a removed run was: its id is nobody else's business.
+    """
+    ALTER TABLE removed ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+    """,
 )
 
 

@@ -249,7 +249,7 @@ class Store:
                 self.delete(export.id)
             connection.execute("DELETE FROM links WHERE target = ?", (run_id,))
             connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
-            connection.execute("INSERT INTO removed VALUES (?, ?)", (run_id, self._next(connection)))
+            connection.execute("INSERT INTO removed VALUES (?, ?, ?)", (run_id, self._next(connection), run.owner))
             return run
 
     def shed_events(self, run_id: str) -> None:
@@ -488,7 +488,7 @@ class Store:
         with self._database.snapshot():
             later = "WHERE revision > ? ORDER BY revision LIMIT ?"
             runs = self._runs(f"SELECT * FROM runs {later}", revision, limit)
-            removed = self._rows(f"SELECT id, revision FROM removed {later}", revision, limit)
+            removed = self._rows(f"SELECT id, revision, owner FROM removed {later}", revision, limit)
         changes: list[Run | Removed] = [*runs, *(Removed(**row) for row in removed)]
         return sorted(changes, key=lambda change: change.revision)[:limit]
 

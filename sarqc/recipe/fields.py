@@ -83,6 +83,15 @@ DistillBy = Literal["model", "block"]
 NAME_LENGTH = 1024  # characters
 PROMPTS, PROMPT_LENGTH = 32, 8000
 TASKS, SWEEP, BLOCKS, DRAWS = 64, 256, 1024, 64
+# The largest numbers, which no serious recipe meets: what follows from them stays finite, and a run comes to an end.
+LARGEST = 1e9  # λ, and what else weighs a term
+MOST_SEQUENCES, MOST_TOKENS = 100_000, 1 << 20  # of a text, and in a sequence or window
+MOST_OF_A_TEST = 10**9  # tokens, or items of a task
+LAST_BLOCK, WIDEST = 9999, 1 << 20  # a number of a block; channels of a group
+MOST_LEARNING = 100_000  # steps or epochs of a learned method
+YEAR = 366 * 24 * 60  # minutes
+LAST_SEED = 2**53 - 1  # the last whole number that JSON carries exactly everywhere
+_Weight = Annotated[float, Field(ge=0, le=LARGEST)]
 _Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
@@ -187,14 +196,14 @@ class RecipeFields(BaseModel):
     group_size: Annotated[int | None, BeforeValidator(_group_size)] = _field(
         128, "size", "Group size",
         "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
-        unit="channels", ge=1,
+        unit="channels", ge=1, le=WIDEST,
     )  # fmt: skip
     indivisible: Literal["refuse", "per_channel"] = _field(
         "refuse", "size", "Indivisible layers",
         "What to do with a layer whose width the group size does not divide.",
         advanced=True,
     )  # fmt: skip
-    blocks: tuple[Annotated[int, Field(ge=0)], ...] = _field(
+    blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _field(
         (), "size", "Blocks",
         "Numbers of the blocks to quantize, from 0; the others stay float. Empty: all.",
         advanced=True, rare=True, max_length=BLOCKS,
@@ -226,7 +235,7 @@ class RecipeFields(BaseModel):
         "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
         exclude=True,
     )  # fmt: skip
-    lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = _field(
+    lam: _Weight | Literal["auto"] | None = _field(
         None, "method", "λ",
         "Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the "
         "method's default.",
@@ -236,7 +245,7 @@ class RecipeFields(BaseModel):
         None, "method", "γ",
         "How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default.",
     )  # fmt: skip
-    shift_strength: Annotated[float, Field(ge=0)] | Literal["auto"] | None = _field(
+    shift_strength: _Weight | Literal["auto"] | None = _field(
         None, "method", "α",
         "How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the "
         "method's default.",
@@ -245,9 +254,9 @@ class RecipeFields(BaseModel):
         None, "method", "From block",
         "Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their "
         "finished layers are reused. Empty: one λ and γ everywhere.",
-        advanced=True, rare=True, ge=1,
+        advanced=True, rare=True, ge=1, le=LAST_BLOCK,
     )  # fmt: skip
-    then_lam: Annotated[float, Field(ge=0)] | None = _field(
+    then_lam: _Weight | None = _field(
         None, "method", "λ from there",
         "λ from that block on. Empty: unchanged.",
         advanced=True, rare=True, alias="then_lambda",
@@ -277,12 +286,12 @@ class RecipeFields(BaseModel):
     epochs: int | None = _field(
         None, "method", "Epochs",
         "Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits.",
-        advanced=True, ge=1,
+        advanced=True, ge=1, le=MOST_LEARNING,
     )  # fmt: skip
     steps: int = _field(
         200, "method", "Steps",
         "Steps of learned rounding, each on 8 calibration sequences.",
-        unit="steps", advanced=True, ge=1,
+        unit="steps", advanced=True, ge=1, le=MOST_LEARNING,
     )  # fmt: skip
     warm_start: WarmStart = _field(
         "none", "method", "Warm start",
@@ -357,7 +366,7 @@ class RecipeFields(BaseModel):
         "Tune the weights of the model's norms along with the scales.",
         advanced=True,
     )  # fmt: skip
-    distill_lambda: Annotated[float, Field(ge=0)] | None = _field(
+    distill_lambda: _Weight | None = _field(
         None, "method", "λ of distillation",
         "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
         advanced=True, rare=True,
@@ -387,8 +396,8 @@ class RecipeFields(BaseModel):
         "a column may be named: rows.jsonl#content.",
         in_a_shell=_PATH, min_length=1,
     )  # fmt: skip
-    samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1)
-    length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2)
+    samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1, le=MOST_SEQUENCES)
+    length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2, le=MOST_TOKENS)
     sampling: Literal["sequential", "random"] = _field(
         "sequential", "text", "Sampling",
         "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
@@ -403,26 +412,26 @@ class RecipeFields(BaseModel):
     held_out_samples: int = _field(
         0, "text", "Held-out samples",
         "Further sequences of the same text, on which the error is measured and nothing is fitted.",
-        unit="sequences", ge=0,
+        unit="sequences", ge=0, le=MOST_SEQUENCES,
     )  # fmt: skip
     inputs_from: Literal["quantized", "float"] = _field(
         "quantized", "text", "Inputs from",
         "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
         advanced=True,
     )  # fmt: skip
-    seed: int = _field(0, "text", "Seed", "Seed of every random choice.", advanced=True, ge=0)
+    seed: int = _field(0, "text", "Seed", "Seed of every random choice.", advanced=True, ge=0, le=LAST_SEED)
     test: _Name | None = _field(None, "measure", "Test text", "Text on which perplexity is measured.", in_a_shell=_PATH)
     window: int | None = _field(
         None, "measure", "Window",
         "Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that "
         "is smaller.",
-        unit="tokens", advanced=True, ge=2,
+        unit="tokens", advanced=True, ge=2, le=MOST_TOKENS,
     )  # fmt: skip
     test_tokens: int | None = _field(
         None, "measure", "Test tokens",
         "Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the "
         "first 65,536.",
-        unit="tokens", advanced=True, ge=2,
+        unit="tokens", advanced=True, ge=2, le=MOST_OF_A_TEST,
     )  # fmt: skip
     baseline: bool = _field(
         True, "measure", "Compare with GPTQ",
@@ -437,7 +446,7 @@ class RecipeFields(BaseModel):
     task_limit: int | None = _field(
         None, "measure", "Task limit",
         "Items per task; empty: all.",
-        unit="items", advanced=True, ge=1,
+        unit="items", advanced=True, ge=1, le=MOST_OF_A_TEST,
     )  # fmt: skip
     prompts: tuple[_Prompt, ...] = _field(
         (), "measure", "Prompts",
@@ -459,7 +468,7 @@ class RecipeFields(BaseModel):
         "Full name of a single linear to explore; nothing else is quantized.",
         advanced=True, rare=True,
     )  # fmt: skip
-    sweep: tuple[Annotated[float, Field(ge=0)], ...] = _field(
+    sweep: tuple[_Weight, ...] = _field(
         (), "measure", "λ curve",
         "Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to "
         "compare; empty: 0 to 10.",
@@ -469,7 +478,7 @@ class RecipeFields(BaseModel):
         None, "tune", "Budget",
         "Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all "
         "draws are made.",
-        unit="minutes", gt=0,
+        unit="minutes", gt=0, le=YEAR,
     )  # fmt: skip
     draws: int = _field(
         8, "tune", "Draws",
@@ -480,7 +489,7 @@ class RecipeFields(BaseModel):
         None, "tune", "Narrow enough",
         "Stop when the largest λ that is not significantly different from the best is at most this many times the "
         "smallest. Empty: stop when further draws would not tell more of them apart.",
-        gt=1,
+        gt=1, le=LARGEST,
     )  # fmt: skip
 
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")

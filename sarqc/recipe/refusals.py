@@ -49,7 +49,7 @@ def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
     context = complaint.get("ctx", {})
     for kind in ("ge", "le"):
         if kind in context:
-            yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
+            yield Fix(f"Use {context[kind]:,.16g}", {name: context[kind]})
 
 
 _BOUNDS = {"ge": ("", " or more"), "gt": ("more than ", ""), "le": ("", " or less"), "lt": ("less than ", "")}
@@ -69,7 +69,7 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
     context = complaint.get("ctx", {})
     wish = next((words for kind, words in _WISHES.items() if complaint["type"].startswith(kind)), None)
     if bound := next((name for name in _BOUNDS if name in context), None):
-        wish = f"{context[bound]:g}".join(_BOUNDS[bound])
+        wish = f"{context[bound]:,.16g}".join(_BOUNDS[bound])
     elif "expected" in context:
         wish = str(context["expected"])
     if wish is None:

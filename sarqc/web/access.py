@@ -18,15 +18,16 @@ from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
 from sarqc.jobs.audit import Audit
 from sarqc.jobs.links import DAYS_AT_MOST, Kind, Links
 from sarqc.jobs.listing import Question
-from sarqc.jobs.run import Run, iso_time, no_run
+from sarqc.jobs.run import Removed, Run, iso_time, no_run
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
 from sarqc.plain import gib
 from sarqc.settings import Settings
 from sarqc.study.library import Library, Origin
 from sarqc.web.profile import is_private
-from sarqc.web.visitor import Visitor
+from sarqc.web.visitor import GUEST, Visitor
 
+HOLDERS = 4096  # of whom it is remembered under which names they have queued runs
 Days = Annotated[int, Query(ge=1, le=DAYS_AT_MOST)]  # that a share link lasts
 
 
@@ -43,6 +44,16 @@ async def _visitor(request: Request) -> Visitor:
 Who = Annotated[Visitor, Depends(_visitor)]  # as a parameter of a route
 
 
+async def holder_of(request: Request) -> str:
+    """Who takes a share of the host: a person by name; a stranger, who may have any number of names, by address."""
+    who = visitor_of(request)
+    is_stranger = who.owner.startswith(GUEST) and who.role != "operator"  # as is everybody on a private host
+    return request.client.host if is_stranger and request.client else who.owner
+
+
+Holder = Annotated[str, Depends(holder_of)]
+
+
 class Access:
     """The rules, over the store of runs and the library of studies."""
 
@@ -50,7 +61,8 @@ class Access:
         self.store, self.links, self.audit = store, Links(store), Audit(store)
         self.studies, self.texts = Uploads(store, "study"), Uploads(store, "text")
         self.library = Library(settings, store.owners)
-        self._private, self._each = is_private(settings), settings.max_queued_each
+        self._private, self._each, self._queued = is_private(settings), settings.max_queued_each, settings.max_queued
+        self._names: dict[str, set[str]] = {}  # under which a holder has queued runs
         self._exports_each, self._root = settings.export_gib_each, settings.root()
 
     def everything(self, visitor: Visitor) -> bool:
@@ -59,8 +71,8 @@ class Access:
 
     # Runs.
 
-    def sees(self, visitor: Visitor) -> Callable[[Run], bool]:
-        """Which runs a visitor may see, as of now."""
+    def sees(self, visitor: Visitor) -> Callable[[Run | Removed], bool]:
+        """Which runs a visitor may see, or might before they were removed, as of now."""
         if self.everything(visitor):
             return lambda run: True
         shown = self._shown(visitor, "run")
@@ -102,16 +114,24 @@ class Access:
         also: frozenset[str] = frozenset() if question.text else self._shown(visitor, "run")
         return replace(question, of=visitor.owner, also=also)
 
-    def check_queue(self, visitor: Visitor, more: int) -> None:
-        """Raises ``QueueFull`` where one person would have more runs waiting than anybody may."""
+    def check_queue(self, visitor: Visitor, holder: str, more: int) -> None:
+        """Raises ``QueueFull`` where one person, or the strangers at one address, would have more runs waiting than
+        they may."""
         if self._private:
             return
-        waiting = self.store.waiting_of(visitor.owner)
-        if waiting + more > self._each:
-            raise QueueFull(
-                f"{waiting} of your runs are waiting, and anybody may have {self._each}",
-                "queue", "Wait until some have started, or cancel some.",
-            )  # fmt: skip
+        waiting = {name: self.store.waiting_of(name) for name in self._names.pop(holder, set()) | {visitor.owner}}
+        self._names[holder] = {name for name, count in waiting.items() if count} | {visitor.owner}
+        if len(self._names) > HOLDERS:
+            self._names.clear()
+        of_all = max(self._each, self._queued // 2)
+        shares = (
+            ("of your runs are waiting, and anybody", waiting[visitor.owner], self._each),
+            ("runs of strangers at your address are waiting, and together they", sum(waiting.values()), of_all),
+        )
+        for what, count, most in shares:
+            if count + more > most:
+                remedy = "Wait until some have started, or cancel some."
+                raise QueueFull(f"{count} {what} may have {most}", "queue", remedy)
 
     def check_exports(self, visitor: Visitor, size: int) -> None:
         """Raises ``NoRoom`` where one person's exports would take more of the disk than anybody's may."""

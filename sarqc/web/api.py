@@ -39,7 +39,7 @@ from sarqc.recipe.texts import texts
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse
-from sarqc.web.access import Access, Days, Who
+from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
 from sarqc.web.exchanges import METHODS as EVERY_METHOD
@@ -47,7 +47,7 @@ from sarqc.web.limits import Planning
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.profile import is_private
 from sarqc.web.queue_place import queue_place
-from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
+from sarqc.web.responses import ApiRoute, json_body, own_address, refuse_other_sites
 from sarqc.web.studies_api import studies_router
 from sarqc.web.texts_api import texts_router
 from sarqc.web.visitor import Visitor
@@ -143,7 +143,7 @@ def _offer_router(
         return json_body(request, {"models": seen})
 
     @router.get("/model")
-    async def model(who: Who, name: str, revision: str | None = None) -> dict[str, bool]:
+    async def model(who: Who, holder: Holder, name: str, revision: str | None = None) -> dict[str, bool]:
         """Whether a model is on this host already; one that can't be taken is an error, as in a plan."""
         from sarqc.models.catalogue import checkpoint_of
         from sarqc.models.hub import NotCached
@@ -159,7 +159,7 @@ def _offer_router(
                 return {"here": False}
             return {"here": True}
 
-        return await planning.run(looked_up)
+        return await planning.run(looked_up, holder)
 
     @router.get("/corpora")
     def corpora(request: Request, who: Who) -> Response:
@@ -183,7 +183,7 @@ def _offer_router(
         return json_body(request, Recipe.model_json_schema())
 
     @router.post("/plan")
-    async def make_plan(who: Who, document: Document) -> dict[str, Any]:
+    async def make_plan(who: Who, holder: Holder, document: Document) -> dict[str, Any]:
         """What a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
         who.require_runner("POST /api/plan")
 
@@ -196,7 +196,7 @@ def _offer_router(
             supervisor.expect()
             return answer
 
-        return await planning.run(made)
+        return await planning.run(made, holder)
 
     @router.post("/recipe-texts")
     def recipe_texts(
@@ -206,14 +206,13 @@ def _offer_router(
         run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
         chose λ for each layer."""
         recipes = _recipes(document, settings)  # not more runs than could wait here
-        own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
         left, of_run, single = None, None, recipes.get("")
         if study is not None and single is not None:
             with suppress(NotFound):  # of a run that has left none yet
                 left = access.library.open(access.study(who, study))
                 of_run = left.line(line, single.bits) if line is not None else only_line(left)
         return {
-            "texts": texts(document, own.rstrip("/") + settings.root()),
+            "texts": texts(document, own_address(request) + settings.root()),
             "programs": programs(document, left, of_run) if single is not None and single.kind == "run" else [],
         }
 
@@ -236,7 +235,7 @@ def _runs_router(
     store = supervisor.store
 
     @router.post("", status_code=201)
-    async def submit(who: Who, document: Document, lane: str = "batch") -> Response:
+    async def submit(who: Who, holder: Holder, document: Document, lane: str = "batch") -> Response:
         """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
 
         Where the recipe has former names of fields, ``warnings`` of the answer say today's.
@@ -245,7 +244,7 @@ def _runs_router(
 
         def queued() -> Response:
             recipes = _recipes(document, settings)
-            access.check_queue(who, len(recipes))
+            access.check_queue(who, holder, len(recipes))
             jobs = _jobs(recipes, who, access, settings, resolve)
             minutes = [job.plan.minutes for job in jobs.values()]
             seconds = [None if each is None else 60 * each for each in minutes]
@@ -258,7 +257,7 @@ def _runs_router(
             named = [run.to_json() | {"name": name} for name, run in zip(jobs, runs, strict=True)]
             return JSONResponse({"batch": batch, "runs": named} | deprecated, 201)
 
-        return await planning.run(queued)
+        return await planning.run(queued, holder)
 
     @router.get("/{run_id}")
     def get_run(who: Who, run_id: str) -> dict[str, Any]:
@@ -320,7 +319,7 @@ def _runs_router(
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
-    async def export(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+    async def export(who: Who, holder: Holder, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """Queues the writing of a finished run's model to files; asking again gives the same export."""
 
         def queued() -> Response:
@@ -334,7 +333,7 @@ def _runs_router(
             headers = {"Location": f"/api/runs/{made.id}"}
             return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)
 
-        return await planning.run(queued)
+        return await planning.run(queued, holder)
 
     @router.post("/{run_id}/link", status_code=201)
     def make_link(who: Who, run_id: str, days: Days = DAYS) -> dict[str, str]:

@@ -6,6 +6,7 @@ one address, and visitors who have to sign in first. Routes behind it read ``req
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 from urllib.parse import quote
 
@@ -18,11 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from sarqc import logs
-from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooMany
+from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooLong, TooMany
 from sarqc.settings import Settings
 from sarqc.web.embed import is_framed_card
 from sarqc.web.identity import Identity
 from sarqc.web.lecture_api import JOIN
+from sarqc.web.lectures import REQUESTS
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
 from sarqc.web.static import PICTURE
@@ -31,15 +33,19 @@ from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico", *JOIN)  # before signing in
+LONGEST_ADDRESS = 8192  # with its parameters; runs are named by 26 letters each, and 200 at once
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
+_OF_A_LECTURE = RateLimitItemPerMinute(REQUESTS, namespace="lecture")
 FORWARDED = ("x-forwarded-", "forwarded")
 
 
 class Gate:
-    """Wraps the whole app. ``identity`` tells who asks."""
+    """Wraps the whole app. ``identity`` tells who asks, ``lectures`` has the codes of those that run."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies) -> None:
-        self._settings, self._identity, self._cookies = settings, identity, cookies
+    def __init__(
+        self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies, lectures: Container[str] = ()
+    ) -> None:
+        self._settings, self._identity, self._cookies, self._lectures = settings, identity, cookies, lectures
         self._private = is_private(settings)
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",") if part.strip()}
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
@@ -67,7 +73,7 @@ class Gate:
         headers, path = Headers(scope=scope), scope["path"]
         address = (scope.get("client") or ("", 0))[0]
         try:
-            self._check(scope["method"], path, headers, address)
+            self._check(scope["method"], path, scope["query_string"], headers, address)
             where = f"{scope['method']} {path}"[:200]
             from_proxy = scope["state"]["from_proxy"]
             visitor = await self._identity.of(headers, from_proxy=from_proxy, address=address, where=where)
@@ -92,19 +98,28 @@ class Gate:
         with logs.about(**({} if visitor is None else {"owner": visitor.owner})):
             await self._app(scope, receive, send_on)
 
-    def _check(self, method: str, path: str, headers: Headers, address: str) -> None:
+    def _check(self, method: str, path: str, query: bytes, headers: Headers, address: str) -> None:
         where = f"{method} {path}"[:200]
         if not host_is_ours(headers.get("host", ""), self._settings):
             raise Misdirected(
                 "this app has another name", "Host", "Use its own address; the operator may add names to SARQC_HOSTS."
             )
+        if len(path) + len(query) > LONGEST_ADDRESS:
+            what = f"the address has more than {LONGEST_ADDRESS} characters"
+            raise TooLong(what, where, "Leave parameters out, or send them in parts.")
         parts = path.encode("utf-8", "surrogatepass").split(b"/")
         if len(path) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
             raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")
         if method not in READS and not path.startswith(OURS):
             raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
-        if not self._private and not self._limiter.hit(self._limit, address):
+        if not self._private and not self._of_a_lecture(path) and not self._limiter.hit(self._limit, address):
             raise TooMany("too many requests have come from this address", where, "Wait a minute.")
+
+    def _of_a_lecture(self, path: str) -> bool:
+        """Counts a request of a phone with those of its lecture, which is often heard in one address; False for others,
+        and where there are too many."""
+        code = path.removeprefix("/api").removeprefix("/join/").partition("/")[0] if path.startswith(JOIN) else ""
+        return code in self._lectures and self._limiter.hit(_OF_A_LECTURE, code)
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
         """A name for a browser that has none, and for a program that writes something as a guest."""

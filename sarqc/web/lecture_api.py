@@ -16,9 +16,9 @@ from fastapi.sse import EventSourceResponse
 
 from sarqc.jobs.bell import Bell
 from sarqc.settings import Settings
-from sarqc.web.access import visitor_of
-from sarqc.web.lectures import HallState, Lecture, LectureBegun, Lectures, LectureWish, PhoneGuess, PhoneState
-from sarqc.web.responses import ApiRoute, refuse_other_sites
+from sarqc.web.access import Holder, Who
+from sarqc.web.lectures import HallState, Lecture, LectureBegun, Lectures, LectureWish, PhoneGuess, PhoneState, new_code
+from sarqc.web.responses import ApiRoute, own_address, refuse_other_sites
 from sarqc.web.streams import STREAM_HEADERS, states
 
 BODY_BYTES = 4096
@@ -45,17 +45,17 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
             asyncio.get_running_loop().call_later(left + 1, end_idle)
 
     @router.post("/lectures", status_code=201)
-    async def begin(request: Request) -> dict[str, Any]:
+    async def begin(request: Request, who: Who, holder: Holder) -> dict[str, Any]:
         """Begins a lecture. Its secret is told only here."""
-        who = visitor_of(request)
         who.require_runner("POST /api/lectures")
+        code = new_code()
+        address = f"{own_address(request)}{root}/join/{code}"
+        qr = qr_rows(address)
         is_first = not len(lectures)
-        lecture, secret = lectures.begin(who.owner, time.monotonic())
+        _, secret = lectures.begin(code, holder, time.monotonic())
         if is_first:
             end_idle()
-        own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
-        address = f"{own.rstrip('/')}{root}/join/{lecture.code}"
-        begun: LectureBegun = {"code": lecture.code, "secret": secret, "address": address, "qr": qr_rows(address)}
+        begun: LectureBegun = {"code": code, "secret": secret, "address": address, "qr": qr}
         return {**begun}
 
     @router.put("/lectures/{code}")
@@ -86,9 +86,10 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
         return EventSourceResponse(await _begun(_followed(lectures.of(code), phone, bell)), headers=STREAM_HEADERS)
 
     @router.post("/join/{code}/guess", status_code=204)
-    async def guess(code: str, said: PhoneGuess) -> None:
+    async def guess(code: str, said: PhoneGuess) -> Response:
         """Takes the guess of a phone."""
         lectures.of(code).guess(said, time.monotonic())
+        return Response(status_code=204, headers={"Connection": "close"})  # a hall full of phones that wait is no use
 
     return router
 

@@ -24,7 +24,8 @@ from sarqc.errors import Busy, Conflict, Forbidden, NotFound, Refused, TooMany
 from sarqc.jobs.bell import Bell
 
 PHONES = 200  # of a lecture
-LECTURES, LECTURES_EACH = 8, 2  # at a time: on this host, and of one person
+REQUESTS = 20 * PHONES  # a minute, of the phones of a lecture; more count as those of their addresses
+LECTURES, LECTURES_EACH = 8, 2  # at a time: on this host, and of one holder, see ``holder_of``
 IDLE_SECONDS = 3 * 3600.0  # without a change by the lecturer
 GUESS_SECONDS = 0.5  # from one guess of a phone to the next
 VALUES, STOPS = 64, 32  # of λ at a stop, and stops of a lecture
@@ -107,8 +108,8 @@ class _Asked:
 class Lecture:
     """One lecture. ``ring`` of the bell tells its listeners of changes; a phone listens to a topic of its own."""
 
-    def __init__(self, code: str, secret: str, owner: str, now: float, bell: Bell) -> None:
-        self.code, self.owner, self.touched, self.is_over = code, owner, now, False
+    def __init__(self, code: str, secret: str, holder: str, now: float, bell: Bell) -> None:
+        self.code, self.holder, self.touched, self.is_over = code, holder, now, False
         self._digest, self._bell = sha256(secret.encode()).digest(), bell
         self._asked: dict[str, _Asked] = {}
         self._stop: str | None = None
@@ -259,16 +260,22 @@ class Lectures:
         self._bell = bell
         self._lectures: dict[str, Lecture] = {}
 
-    def begin(self, owner: str, now: float) -> tuple[Lecture, str]:
-        """A new lecture and its secret. Raises ``Busy`` where this host, or this person, has as many as it may have."""
+    def begin(self, code: str, holder: str, now: float) -> tuple[Lecture, str]:
+        """A new lecture with a code of ``new_code``, and its secret.
+
+        Raises ``Busy`` where this host, or this person, has as many as it may have.
+        """
         self.end_idle(now)
-        own = sum(lecture.owner == owner for lecture in self._lectures.values())
+        own = sum(lecture.holder == holder for lecture in self._lectures.values())
         if own >= LECTURES_EACH or len(self._lectures) >= LECTURES:
             whose = f"you have {own}" if own >= LECTURES_EACH else f"this host has {LECTURES}"
             raise Busy(f"{whose} lectures, and more may not run at once", "lectures", "End one that is over.")
-        code, secret = _new_code(), secrets.token_urlsafe(24)
-        lecture = self._lectures[code] = Lecture(code, secret, owner, now, self._bell)
+        secret = secrets.token_urlsafe(24)
+        lecture = self._lectures[code] = Lecture(code, secret, holder, now, self._bell)
         return lecture, secret
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._lectures
 
     def of(self, code: str) -> Lecture:
         """The lecture with a code. Raises ``NotFound``."""
@@ -299,7 +306,8 @@ class Lectures:
         return len(self._lectures)
 
 
-def _new_code() -> str:
+def new_code() -> str:
+    """A code that nobody guesses."""
     return "-".join("".join(secrets.choice(ALPHABET) for _ in range(CODE_LETTERS)) for _ in range(CODE_PARTS))
 
 

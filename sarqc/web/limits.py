@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -12,17 +14,19 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sarqc.errors import Busy
+from sarqc.errors import Busy, TooMany
 from sarqc.settings import Settings
 from sarqc.web.middleware import HttpMiddleware
-from sarqc.web.responses import error_response
+from sarqc.web.responses import error_response, where
 
 BODY_SECONDS = 30.0  # without a byte
 WHOLE_BODY_SECONDS = 900.0
 HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
+WAITED_SECONDS = 3.0  # for a request, after which a connection may be closed to make room: nobody is about to send one
 FILES_KEPT = 128  # descriptors for everything that is not a connection
 THREADS = 4
-WAITING = 32  # plans under way or waiting; one more is told to come back
+AT_ONCE_EACH = THREADS // 2  # plans of one person, or of the strangers at one address, that are made at a time
+WAITING, WAITING_EACH = 32, 8  # plans under way or waiting, and those of a person; one more is told to come back
 
 Answer = TypeVar("Answer")
 
@@ -39,7 +43,7 @@ class RequestLimits(HttpMiddleware):
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = scope["client"][0] if scope["client"] else ""
         path = scope["path"]
-        if path.startswith("/api/join/") and path.endswith("/events"):  # a hall is one address; its lecture counts them
+        if is_phone_stream(path):
             await self.app(scope, _in_time(receive), send)
             return
         is_stream = path.startswith("/api/") and path.endswith("/events")
@@ -85,19 +89,23 @@ def _in_time(receive: Receive) -> Receive:
 class _Connection(H11Protocol):
     """A connection of uvicorn's that is closed when no request comes.
 
-    A new one always gets in: where there are too many, those that wait for a request longest are closed. Requests
-    under way are counted elsewhere, see ``RequestLimits``.
+    Where there are too many, one that has waited for some seconds makes room for a new one. If there is none, requests
+    of the new one are refused in words, and nobody else loses one. Streams to phones are counted by their lectures, and
+    requests under way by ``RequestLimits``.
     """
 
     at_most: int
     at_most_per_address: int
+    at_root: str
     _timer: asyncio.TimerHandle | None = None
     _waits_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
         super().connection_made(transport)
         self._wait()
-        self._make_room()
+        for group, limit, most in self._groups():
+            if len(group) > limit:
+                self._make_room(group, most)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_waiting()
@@ -125,19 +133,52 @@ class _Connection(H11Protocol):
             self._timer.cancel()
             self._timer = None
 
-    def _make_room(self) -> None:
-        """Closes the connection that waits longest: of this address, or of all."""
+    def _groups(self) -> tuple[tuple[list[_Connection], int, int], ...]:
+        """The connections of this address and of all, how many may be served, and how many be open."""
         everybody = [other for other in self.connections if isinstance(other, _Connection)]
-        neighbours = [other for other in everybody if other._address() == self._address()]
-        for group, limit in ((neighbours, self.at_most_per_address), (everybody, self.at_most)):
-            idle = [other for other in group if other._is_idle() and other is not self]
-            if len(group) > limit and idle:
-                oldest = min(idle, key=lambda other: other._waits_since)
-                self.connections.discard(oldest)
-                oldest.transport.abort()
+        neighbours = [
+            other for other in everybody if other._address() == self._address() and not other._streams_to_a_phone()
+        ]
+        each = self.at_most_per_address
+        return (neighbours, each, 2 * each), (everybody, self.at_most, self.at_most + FILES_KEPT // 4)
+
+    def _make_room(self, group: list[_Connection], most: int) -> None:
+        by_age = sorted((other for other in group if other is not self), key=lambda other: other._waits_since)
+        oldest = next((other for other in by_age if other._is_quiet()), None)
+        has_waited = oldest is not None and self.loop.time() - oldest._waits_since >= WAITED_SECONDS
+        if not has_waited:
+            self.app = self._answer_with_room
+        if has_waited or len(group) > most:
+            given_up = oldest or self
+            self.connections.discard(given_up)
+            given_up.transport.close()
+
+    async def _answer_with_room(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = self.config.loaded_app
+        if not self._streams_to_a_phone() and any(len(group) > limit for group, limit, _ in self._groups()):
+            what = "there are as many connections, of this address or of all, as there may be"
+            app = error_response(Busy(what, where(scope), "Try again in a moment."))
+            app.headers["Connection"] = "close"
+        await app(scope, receive, send)
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing is under way, has come unread or waits to be sent."""
+        if not self._is_idle() or self.transport.get_write_buffer_size():
+            return False
+        unread = select.poll()
+        unread.register(self.transport.get_extra_info("socket"), select.POLLIN)
+        return not unread.poll(0)
+
+    def _streams_to_a_phone(self) -> bool:
+        return not self._is_idle() and is_phone_stream(self.cycle.scope["path"].removeprefix(self.at_root))
 
     def _address(self) -> str | None:
         return self.client[0] if self.client else None
+
+
+def is_phone_stream(path: str) -> bool:
+    """Whether a path is that of the events of a phone: a hall is one address, and a lecture counts its phones."""
+    return path.startswith("/api/join/") and path.endswith("/events")
 
 
 def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protocol]:
@@ -145,23 +186,37 @@ def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protoc
     limits = {
         "at_most": max(16, min(settings.max_connections, open_files - FILES_KEPT)),
         "at_most_per_address": settings.max_connections_per_address,
+        "at_root": settings.root(),
     }
     return type("Connection", (_Connection,), limits)
 
 
 class Planning:
-    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what`` of it is under way."""
+    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what`` of it is under way.
+
+    Who waits for work of their own takes no thread from others, whatever it is that they have asked for.
+    """
 
     def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
-        self._threads, self._under_way = CapacityLimiter(threads), 0
-        self._what, self._most = what, most
+        self._threads, self._what, self._most = CapacityLimiter(threads), what, most
+        self._under_way: Counter[str] = Counter()
+        self._turns: dict[str, asyncio.Semaphore] = {}
 
-    async def run(self, work: Callable[[], Answer]) -> Answer:
-        """The answer of ``work``. Raises ``Busy`` where too many plans wait already."""
-        if self._under_way >= self._most:
+    async def run(self, work: Callable[[], Answer], holder: str | None = None) -> Answer:
+        """The answer of ``work``. Raises ``Busy`` where too much of it waits already, ``TooMany`` if that of its holder
+        does; without a holder it is everybody's."""
+        if self._under_way.total() >= self._most:
             raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
-        self._under_way += 1
+        if holder is not None and self._under_way[holder] >= WAITING_EACH:
+            raise TooMany(f"{WAITING_EACH} of your plans are being made or wait", "app", "Wait for one of them.")
+        key = holder or ""
+        turn = self._turns.setdefault(key, asyncio.Semaphore(AT_ONCE_EACH)) if holder is not None else nullcontext()
+        self._under_way[key] += 1
         try:
-            return await to_thread.run_sync(work, limiter=self._threads)
+            async with turn:
+                return await to_thread.run_sync(work, limiter=self._threads)
         finally:
-            self._under_way -= 1
+            self._under_way[key] -= 1
+            if not self._under_way[key]:
+                del self._under_way[key]
+                self._turns.pop(key, None)

@@ -79,17 +79,22 @@ class LoginThrottle:
     """
 
     def __init__(self) -> None:
-        self._wrong: deque[tuple[float, tuple[str, str]]] = deque()  # when (monotonic), the last one last
-        self._count: Counter[tuple[str, str]] = Counter()  # of these and of those under way
+        self._wrong: deque[tuple[float, tuple[str, ...]]] = deque()  # when (monotonic), the last one last
+        self._count: Counter[tuple[str, ...]] = Counter()  # of these and of those under way
         self._known: dict[tuple[str, str], None] = {}  # address and name of those who came in, the last one last
 
     @contextmanager
     def one(self, where: str, address: str, name: str = "") -> Iterator[Try]:
-        """For as long as one is judged. Raises ``TooMany`` where too many have come from the address, or for the name:
-        but strangers can't lock out a person at an address from which they have come in."""
+        """For as long as one is judged. Raises ``TooMany`` where too many have come from the address, or for the name.
+
+        A person at an address from which they have come in is counted apart: there, guesses at other names don't lock
+        them out, nor do guesses at theirs from elsewhere.
+        """
         name = name[:LONGEST_NAME]
-        limits = [(OF_AN_ADDRESS, ("address", address))]
-        if name and (address, name) not in self._known:
+        limits: list[tuple[int, tuple[str, ...]]] = [(OF_AN_ADDRESS, ("address", address))]
+        if (address, name) in self._known:
+            limits = [(OF_AN_ADDRESS, ("person", address, name))]
+        elif name:
             limits.append((OF_A_NAME, ("name", name)))
         while self._wrong and self._wrong[0][0] <= time.monotonic() - MINUTE:
             self._uncount([self._wrong.popleft()[1]])
@@ -110,7 +115,7 @@ class LoginThrottle:
                 if name:
                     _remember(self._known, (address, name), NAMES_KNOWN)
 
-    def _uncount(self, keys: Sequence[tuple[str, str]]) -> None:
+    def _uncount(self, keys: Sequence[tuple[str, ...]]) -> None:
         for key in keys:
             self._count[key] -= 1
             if not self._count[key]:

@@ -6,10 +6,12 @@ what a field of a recipe has to be turned down for names that ``field`` and has 
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
@@ -35,6 +37,8 @@ RETRY_AFTER = "5"  # seconds, for what is busy now
 FOR_EVER = "public, max-age=31536000, immutable"  # for what everybody gets
 FOR_EVER_MINE = "private, max-age=31536000, immutable"  # for what not everybody may see
 ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
+
+_ORIGIN = re.compile(r"https?://(?:[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::[0-9]{1,5})?")
 
 log = logging.getLogger(__name__)
 FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")  # paths whose errors are never pages
@@ -122,6 +126,12 @@ def refuse_other_sites(request: Request) -> None:
     host = request.headers.get("host", "")
     if site not in ("same-origin", "none") if site else origin and origin.partition("://")[2] != host:
         raise Forbidden("the request comes from another site", _where(request), "Use the page of this app.")
+
+
+def own_address(request: Request) -> str:
+    """The address of this app without a path: as the browser knows it that asks, else as the request names it."""
+    origin = request.headers.get("origin", "")
+    return origin if _ORIGIN.fullmatch(origin) else str(request.base_url).rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -226,16 +236,29 @@ class OneShape(HttpMiddleware):
         self._not_found = not_found
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
         async def worded(start: Message, body: bytes) -> None:
             if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
-                await self._not_found(scope)(scope, receive, send)
+                await self._not_found(scope)(scope, receive, send_on)
             elif _has_the_shape(body):
-                await send(start)
-                await send({"type": "http.response.body", "body": body})
+                await send_on(start)
+                await send_on({"type": "http.response.body", "body": body})
             else:
-                await _worded(scope, start)(scope, receive, send)
+                await _worded(scope, start)(scope, receive, send_on)
 
-        await held_back(self.app, scope, receive, send, which=_is_an_error, instead=worded)
+        try:
+            await held_back(self.app, scope, receive, send_on, which=_is_an_error, instead=worded)
+        except asyncio.CancelledError:  # by the server, which ends and has waited long enough
+            if has_begun:
+                raise
+            error = Busy("the app is being ended", where(scope), "Try again once it runs again.")
+            await error_response(error)(scope, receive, send)
 
 
 def _is_an_error(start: Message) -> bool:

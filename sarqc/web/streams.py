@@ -29,7 +29,7 @@ RECONNECT_MILLISECONDS = 2000
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
 
 
-Sight = Callable[[Run], bool]
+Sight = Callable[[Run | Removed], bool]
 
 
 async def run_events(
@@ -73,9 +73,11 @@ async def run_changes(
             seen = await run_in_threadpool(sight)
             for change in changes:
                 after = change.revision
+                if not seen(change):
+                    continue
                 if isinstance(change, Removed):
                     yield _message({"type": "removed", "id": change.id}, after)
-                elif seen(change):
+                else:
                     kind = "run" if change.parent is None else "export"
                     yield _message({"type": kind, "run": as_seen(change).to_json()}, after)
             if len(changes) < BATCH and not await _ring(news):

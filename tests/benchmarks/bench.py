@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.benchmarks import bench_engines, bench_model, bench_runs, bench_scale, bench_solver, bench_spread
+from tests.benchmarks import bench_engines, bench_model, bench_page, bench_runs, bench_scale, bench_solver, bench_spread
 from tests.benchmarks.measured import Figure, Section, told
 
 
@@ -41,6 +41,7 @@ def sections(folder: Path) -> dict[str, Section]:
         "many-studies": bench_scale.studies,
         "mixture": bench_scale.mixture,
         "large-study": bench_scale.large,
+        "idle": bench_page.idle,
         "page": page,
         "model-in-the-page": bench_model.model_in_the_page,
         "engines": partial(bench_engines.engines, folder),  # the last: without a network it fails

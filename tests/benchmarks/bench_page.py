@@ -22,10 +22,14 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from tests.benchmarks.measured import Figure
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, ROOT, figure_menu
 from tests.browser.probe import STEPS, median_and_high
 
 LOADS = 5
+IDLE_SECONDS = 60.0
 # The sentence comes with the document; “hero” and “surfaces” are the figures.
 FIRST = """
 window.first = {};
@@ -69,6 +73,18 @@ def served() -> Iterator[str]:
     """The address of the app with an empty state."""
     with serving() as (url, _):
         yield url
+
+
+def idle() -> Iterator[Figure]:
+    """The share of a core that the app takes with nothing to do, over a minute."""
+    with serving() as (url, pid):
+        urllib.request.urlopen(url, timeout=60).close()
+        process = psutil.Process(pid)
+        time.sleep(IDLE_SECONDS / 4)
+        before, began = sum(process.cpu_times()[:2]), time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        share = (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began)
+    yield Figure("of a core, the share of an app with nothing to do", 100 * share, "%", 0.5)
 
 
 def measure(browser: Any, url: str) -> Iterator[tuple[str, float]]:

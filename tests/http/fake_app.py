@@ -1,6 +1,7 @@
 """The app with fake runs and no pages, on a port of its own: ``python -m tests.http.fake_app STATE PORT NAME``."""
 
 import sys
+import time
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -22,11 +23,14 @@ class FakePlan(BaseModel):
 
 
 def resolve(recipe: Recipe, settings: Settings) -> Job:
-    """Refuses a recipe of 99 layers, has a bug for 98, and says yes to all others."""
+    """Refuses a recipe of 99 layers, has a bug for 98, takes an hour for 97, and says yes to all others."""
     if recipe.seed == 99:
         raise Refused("99 layers are too many", "recipe, seed", "Take fewer.")
     if recipe.seed == 98:
         raise ZeroDivisionError("secret detail")
+    if recipe.seed == 97:
+        (settings.resolved_state_dir() / "planning").touch()
+        time.sleep(3600)
     return Job(recipe, FakePlan(minutes=0.5))
 
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ from sarqc.web.access import Access
 from sarqc.web.admission import admit
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
-from sarqc.web.limits import WAITING
+from sarqc.web.limits import WAITING, WAITING_EACH
 from sarqc.web.users import write_user
 from sarqc.web.visitor import Cookies, Visitor
-from tests.http.conftest import HTML, TOKEN, finished, submit, write_study
+from tests.http.conftest import HTML, TOKEN, finished, opened, submit, write_study
 from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings_in, until
 from tests.jobs.fake_runs import recipe
@@ -431,21 +431,54 @@ def test_requests_of_an_address_are_counted(door: Door) -> None:
     assert codes[-1] == 429
 
 
+def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path: Path) -> None:
+    """Without cookies each request is that of another guest; another address has places of its own."""
+    public = {"access": "open", "strangers": "runner", "hosts": "testserver", "proxy_addresses": "10.0.0.9"}
+    with opened(settings_in(tmp_path, max_queued=4, max_queued_each=1, **public), client=("10.0.0.9", 1)) as client:
+        client.app.state.supervisor._start_due = lambda: None
+
+        def status(address: str) -> int:
+            client.cookies.clear()
+            headers = {"X-Forwarded-For": address}
+            return client.post("/api/runs", json=recipe().to_json(), headers=headers).status_code
+
+        assert [status("198.51.100.1") for _ in range(4)] == [201, 201, 429, 429]
+        assert status("198.51.100.2") == 201
+
+
 def test_plans_that_wait_keep_nobody_else_waiting(tmp_path: Path) -> None:
-    """As while the Hub swallows packets: more plans at once than there are threads."""
+    """As while the Hub swallows packets, or a model takes minutes: more plans than there are threads."""
     going_on = threading.Event()
 
     def waiting(recipe: Recipe, settings: Settings) -> object:
-        going_on.wait(60)
+        if recipe.seed == 1:
+            going_on.wait(60)
         return resolve(recipe, settings)
 
-    app = create_app(settings_in(tmp_path), execute="tests.jobs.fake_runs:quick", resolve=waiting, with_pages=False)
-    with TestClient(app) as client, ThreadPoolExecutor(50) as people:
-        asked = [people.submit(client.post, "/api/plan", json=recipe().to_json()) for _ in range(50)]
-        until(lambda: sum(answer.done() for answer in asked) == 50 - WAITING)
-        assert client.get("/api/methods").status_code == 200
-        going_on.set()
-        assert Counter(answer.result().status_code for answer in asked) == {200: WAITING, 503: 50 - WAITING}
+    settings = settings_in(tmp_path, access="open", strangers="runner", hosts="testserver", proxy_addresses="10.0.0.9")
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=waiting, with_pages=False)
+    with TestClient(app, client=("10.0.0.9", 1)) as client, ThreadPoolExecutor(60) as people:
+
+        def planned(address: str, layers: int = 1) -> Future[httpx.Response]:
+            where = {"X-Forwarded-For": address, "Cookie": ""}  # a stranger anew
+            return people.submit(client.post, "/api/plan", json=recipe(layers).to_json(), headers=where)
+
+        asked = [planned("198.51.100.1") for _ in range(10)]
+        try:
+            until(lambda: sum(answer.done() for answer in asked) == 10 - WAITING_EACH)
+            neighbour = planned("198.51.100.2", 2)
+            until(neighbour.done)
+            assert neighbour.result().status_code == 200
+            asked += [planned(f"198.51.100.{number}") for number in range(2, 12) for _ in range(4)]
+            until(lambda: sum(answer.done() for answer in asked) == 50 - WAITING)
+            assert client.get("/api/methods").status_code == 200
+        finally:
+            going_on.set()
+        answers = [answer.result() for answer in asked]
+        assert Counter(answer.status_code for answer in answers) == {
+            200: WAITING, 429: 10 - WAITING_EACH, 503: 40 + WAITING_EACH - WAITING
+        }  # fmt: skip
+        assert "of your plans" in next(error_of(answer, 429)["what"] for answer in answers if answer.status_code == 429)
 
 
 # Texts.

@@ -1,16 +1,19 @@
 """The app around the interface: headers, files, one app per state folder, and the pages under its policy."""
 
+import asyncio
 import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
+from pages import build
 from sarqc.errors import Refused
 from sarqc.settings import Settings
 from sarqc.web.static import content_version
@@ -142,6 +145,33 @@ def test_of_gradio_there_is_what_the_pages_load_alone(settings: Settings) -> Non
         for path in OF_GRADIO:
             assert_error(client.get(path), 404, "refused")
         assert_error(client.post("/gradio_api/queue/join", json={}), 405, "not_allowed")
+
+
+def test_with_nothing_to_do_the_app_waits(settings: Settings) -> None:
+    """Nothing that the app starts asks its loop to be woken again within a second: it would be so for ever."""
+    delays: list[float] = []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_later(self, delay: float, *more: Any, **given: Any) -> asyncio.TimerHandle:
+            delays.append(delay)
+            return super().call_later(delay, *more, **given)
+
+    async def waits() -> None:
+        async with app.router.lifespan_context(app):
+            delays.clear()
+            for _ in range(500):  # turns of the loop, in which whoever waits for nothing waits again
+                await asyncio.to_thread(int)
+
+    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(waits())
+    assert [delay for delay in delays if delay < 1] == []
+
+
+def test_no_element_of_a_page_calls_python(settings: Settings) -> None:
+    """So Gradio's queue, which is never started, has nothing to do: a click is answered in the browser."""
+    pages = build(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+    assert [fn.fn for fn in pages.fns.values() if fn.fn is not None] == []
 
 
 def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings: Settings) -> None:

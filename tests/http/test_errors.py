@@ -15,6 +15,17 @@ UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
 
 
 @pytest.mark.parametrize(
+    "name", ["samples", "held_out_samples", "steps", "epochs", "seed", "minutes", "lambda", "band"]
+)
+def test_numbers_without_measure_are_refused_in_words(client: TestClient, name: str) -> None:
+    for digits in (308, 4299):
+        least = '{"model": "tiny-llama", "calibration": "tiny-llama-calibration", "method": "signround"'
+        body = f'{least}, "{name}": 1{"0" * digits}}}'
+        for path in ("/api/plan", "/api/runs"):
+            assert_error(client.post(path, content=body, headers=JSON), 422, "refused")
+
+
+@pytest.mark.parametrize(
     ("method", "path", "status", "kind", "what"),
     [
         ("GET", "/api/nothing", 404, "not_found", "no such route"),
@@ -175,6 +186,13 @@ def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatc
         assert "locked" in assert_error(answer, 503, "busy")["what"]
         assert int(answer.headers["retry-after"]) > 0
         assert client.get("/api/runs").json()["runs"] == []
+
+
+@pytest.mark.parametrize("path", ["/", "/runs", "/api/runs", "/nothing"])
+def test_an_address_has_an_end(client: TestClient, path: str) -> None:
+    assert client.get(f"{path}?x={'a' * 8000}").status_code != 414
+    error = assert_error(client.get(f"{path}?x={'a' * 20_000}", headers={"Accept": "text/html"}), 414, "too_long")
+    assert "8192 characters" in error["what"]
 
 
 @pytest.mark.parametrize("path", ["/api/events", f"/api/runs/{UNKNOWN}/events"])

@@ -16,13 +16,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sarqc.errors import Busy, Conflict, Forbidden, NotFound, Refused, TooMany
 from sarqc.jobs.bell import Bell
+from sarqc.web import lecture_api
 from sarqc.web import lectures as rules
 from sarqc.web.lecture_api import _begun, _followed, qr_rows
-from sarqc.web.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess
+from sarqc.web.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess, new_code
 from sarqc.web.streams import states
-from tests.http.conftest import TOKEN, App, assert_error
+from tests.http.conftest import TOKEN, App, assert_error, opened
 from tests.http.test_access import Door, door
 from tests.http.test_streams import run_apart
+from tests.jobs.conftest import settings_in
+from tests.torture import halls
+from tests.torture.figures import Figures
 
 __all__ = ["door"]
 LAMS = [0.0, 0.01, 0.1, 1.0]
@@ -52,7 +56,7 @@ class Halls(RuleBasedStateMachine):
         self.kept = rules.PHONES
         rules.PHONES = self.PLACES
         self.lectures, self.time = Lectures(Bell()), 0.0
-        self.lecture, self.secret = self.lectures.begin("ada", 0.0)
+        self.lecture, self.secret = self.lectures.begin(new_code(), "ada", 0.0)
         self.stop: str | None = None
         self.phases: dict[str, str] = {}
         self.counted: dict[str, dict[int, int]] = {}
@@ -131,7 +135,7 @@ TestHalls.settings = chosen(max_examples=25, stateful_step_count=20, deadline=No
 
 def begun(now: float = 0.0) -> tuple[Lectures, Lecture, str]:
     lectures = Lectures(Bell())
-    return (lectures, *lectures.begin("ada", now))
+    return (lectures, *lectures.begin(new_code(), "ada", now))
 
 
 @pytest.mark.parametrize(
@@ -176,14 +180,14 @@ def test_a_full_lecture_takes_nobody_in_until_somebody_leaves() -> None:
 def test_a_lecture_that_nobody_leads_ends_by_itself_and_nobody_has_all_of_them() -> None:
     lectures, lecture, secret = begun(0.0)
     for _ in range(LECTURES_EACH - 1):
-        lectures.begin("ada", 5.0)
+        lectures.begin(new_code(), "ada", 5.0)
     with pytest.raises(Busy):
-        lectures.begin("ada", 5.0)
-    lectures.begin("bob", 5.0)
+        lectures.begin(new_code(), "ada", 5.0)
+    lectures.begin(new_code(), "bob", 5.0)
     for owner in range(rules.LECTURES - LECTURES_EACH - 1):
-        lectures.begin(f"other {owner}", 5.0)
+        lectures.begin(new_code(), f"other {owner}", 5.0)
     with pytest.raises(Busy):
-        lectures.begin("carol", 5.0)
+        lectures.begin(new_code(), "carol", 5.0)
     with pytest.raises(Forbidden):
         lectures.of_lecturer(lecture.code, secret + "x")
     assert lectures.end_idle(rules.IDLE_SECONDS) == 5.0  # the first one was touched 5 s before the others
@@ -194,7 +198,7 @@ def test_a_lecture_that_nobody_leads_ends_by_itself_and_nobody_has_all_of_them()
 
 
 def test_codes_can_not_be_guessed_and_are_easily_typed() -> None:
-    codes = {rules._new_code() for _ in range(200)}
+    codes = {new_code() for _ in range(200)}
     assert len(codes) == 200
     assert all(re.fullmatch(r"([a-z2-9]{4}-){2}[a-z2-9]{4}", code) for code in codes)
     assert len(rules.ALPHABET) ** (rules.CODE_PARTS * rules.CODE_LETTERS) > 2**58
@@ -212,7 +216,7 @@ def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing
     async def listen() -> tuple[list[bytes], list[bytes]]:
         bell = Bell()
         lectures = Lectures(bell)
-        lecture, _ = lectures.begin("ada", 0.0)
+        lecture, _ = lectures.begin(new_code(), "ada", 0.0)
         heard: list[bytes] = []
         hall: list[bytes] = []
 
@@ -248,7 +252,7 @@ def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing
 def test_a_second_stream_of_a_phone_ends_the_first() -> None:
     async def listen() -> bool:
         bell = Bell()
-        lecture, _ = Lectures(bell).begin("ada", 0.0)
+        lecture, _ = Lectures(bell).begin(new_code(), "ada", 0.0)
         first = await _begun(_followed(lecture, phone(1), bell))
         assert [await anext(first), await anext(first)]
         second = await _begun(_followed(lecture, phone(1), bell))
@@ -350,3 +354,43 @@ def test_a_phone_follows_a_lecture_through_a_server(serve: Callable[..., App], t
         app.http.delete(f"/api/lectures/{code}", headers=own)
         assert next(lines)["phase"] == "ended"
         assert next(lines, None) is None
+
+
+@pytest.mark.parametrize(
+    "origin", [f"https://{'a' * 3000}.example", "javascript:alert(1)", "null", "https://x.example/path", "https://a@b"]
+)
+def test_an_origin_that_is_none_is_no_address_for_phones(client: TestClient, origin: str) -> None:
+    begun = client.post("/api/lectures", headers={"Sec-Fetch-Site": "none", "Origin": origin})
+    assert begun.status_code == 201
+    assert begun.json()["address"] == f"http://testserver/join/{begun.json()['code']}"
+
+
+def test_a_lecture_whose_code_can_not_be_drawn_has_not_begun(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(lecture_api, "qr_rows", lambda text: 1 / 0)
+        assert [client.post("/api/lectures").status_code for _ in range(3)] == [500] * 3
+    assert client.post("/api/lectures").status_code == 201
+
+
+def test_a_small_hall_loses_no_guess(tmp_path: Path) -> None:
+    """Two lectures at one address with more phones than it may have connections, or requests a minute."""
+    figures = Figures()
+    limits = {"SARQC_MAX_CONNECTIONS_PER_ADDRESS": 16, "SARQC_REQUESTS_PER_MINUTE": 20}
+    halls.fill(tmp_path, figures, phones=12, at_once=6, **limits)
+    assert figures.is_sound, figures.table()
+    assert figures.counts[halls.LISTENED] == 24
+
+
+def test_strangers_of_an_address_share_its_lectures(tmp_path: Path) -> None:
+    """Without cookies each request is that of another guest; another address has lectures of its own."""
+    settings = settings_in(tmp_path, access="open", strangers="runner", hosts="testserver", proxy_addresses="10.0.0.9")
+    with opened(settings, client=("10.0.0.9", 1)) as client:
+
+        def status(address: str) -> int:
+            client.cookies.clear()
+            return client.post("/api/lectures", headers={"X-Forwarded-For": address}).status_code
+
+        assert [status("198.51.100.1") for _ in range(4)] == [201, 201, 503, 503]
+        assert status("198.51.100.2") == 201

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import resource
+import signal
 import socket
 import stat
 import threading
@@ -23,8 +24,11 @@ from sarqc.settings import Settings
 from sarqc.web import limits
 from sarqc.web.limits import RequestLimits
 from sarqc.web.process import OnceAMinute, raise_file_limit
+from sarqc.web.responses import OneShape
 from tests.http.conftest import App, assert_error, finished, submit, write_study
 from tests.http.test_streams import run_apart
+from tests.jobs.conftest import until
+from tests.jobs.fake_runs import recipe
 
 FEW_FILES = ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"]
 IDLE = 1100
@@ -48,6 +52,7 @@ def test_the_app_answers_beside_more_idle_connections_than_it_has_files(
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", app.port), timeout=20))
             with contextlib.suppress(OSError):  # some are closed by now, to make room
                 connection.sendall(said)
+        until(app.answers)  # once the others have waited for some seconds; in words meanwhile
         answer = app.http.get("/healthz")
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
         assert app.http.head("/healthz").status_code == 200
@@ -71,13 +76,11 @@ def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
         assert app.http.get("/api/runs").status_code == 200
 
 
-@pytest.fixture
-def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port of a server that waits for a request for a moment only."""
-    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
-    app = FastAPI()
-    protocol = limits.connection_class(Settings(), 1024)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, http=protocol, log_config=None, lifespan="off"))
+@contextlib.contextmanager
+def served(**given: int) -> Iterator[int]:
+    """The port of a server without routes."""
+    protocol = limits.connection_class(Settings(**given), 1024)
+    server = uvicorn.Server(uvicorn.Config(FastAPI(), port=0, http=protocol, log_config=None, lifespan="off"))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -86,6 +89,39 @@ def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield listening.getsockname()[1]
         server.should_exit = True
         thread.join()
+
+
+@pytest.fixture
+def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that waits for a request for a moment only."""
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
+    with served() as port:
+        yield port
+
+
+def answer_to(connection: socket.socket) -> bytes:
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    return connection.recv(4096)
+
+
+def test_a_newcomer_resets_nobody_who_is_about_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ninth of eight is refused in words, until one of them has waited for some seconds."""
+    with served(max_connections_per_address=8) as port, contextlib.ExitStack() as stack:
+
+        def connected() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+
+        first, *others = [connected() for _ in range(8)]
+        refused = answer_to(connected())
+        assert refused.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 5" in refused
+        assert b"connection: close" in refused.lower()
+        for neighbour in others:
+            assert answer_to(neighbour).startswith(b"HTTP/1.1 404")
+        monkeypatch.setattr(limits, "WAITED_SECONDS", 0.0)
+        assert answer_to(connected()).startswith(b"HTTP/1.1 404")
+        with contextlib.suppress(ConnectionResetError):
+            assert answer_to(first) == b""
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"])
@@ -126,6 +162,39 @@ def test_a_body_that_stops_arriving_is_an_error_of_the_request(
     app.state.supervisor.store.close()
     assert sent[0]["status"] == 408
     assert b"did not arrive in time" in sent[1]["body"]
+
+
+def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words() -> None:
+    """As uvicorn does it: it cancels what is still under way after some seconds, and writes plain text for the rest."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def endless(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def end() -> None:
+        scope = {"type": "http", "method": "POST", "path": "/api/plan", "headers": []}
+        task = asyncio.create_task(OneShape(endless)(scope, endless, send))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    asyncio.run(end())
+    assert sent[0]["status"] == 503
+    assert b"the app is being ended" in sent[1]["body"]
+
+
+def test_a_plan_that_the_end_of_the_app_cuts_off_is_answered_in_words(
+    serve: Callable[..., App], tmp_path: Path
+) -> None:
+    app = serve("quick")
+    with ThreadPoolExecutor(1) as somebody:
+        asked = somebody.submit(app.http.post, "/api/plan", json=recipe(97).to_json())
+        until((tmp_path / "state" / "planning").exists)
+        assert app.end(signal.SIGTERM) in (0, -signal.SIGTERM)
+        assert "being ended" in assert_error(asked.result(), 503, "busy")["what"]
 
 
 def test_requests_at_once_have_a_limit(settings: Settings) -> None:

@@ -134,3 +134,22 @@ def test_one_that_is_not_judged_yet_counts() -> None:
         for number in range(ADDRESS - 1):
             assert judged(tries, "home", f"person {number}")
         assert not judged(tries, "home", "bob")
+
+
+def test_guesses_at_other_names_do_not_lock_out_who_came_in_from_there() -> None:
+    tries = LoginThrottle()
+    assert judged(tries, "home", "ann", is_right=True)
+    assert [judged(tries, "home", "") for _ in range(ADDRESS + 1)] == [True] * ADDRESS + [False]
+    assert not judged(tries, "home", "bob", is_right=True)
+    assert judged(tries, "home", "ann", is_right=True)
+    # Nor do they guess at hers any more often for it.
+    assert [judged(tries, "home", "ann") for _ in range(ADDRESS + 1)] == [True] * ADDRESS + [False]
+
+
+def test_a_program_goes_on_beside_wrong_tokens_of_others(tmp_path: Path) -> None:
+    with opened(of_users(tmp_path)) as client:
+        right = basic("ann", "password of ann")
+        assert client.get("/api/visitor", headers=right).status_code == 200
+        codes = [client.get("/api/visitor", headers=basic(f"p{n}", "a guess")).status_code for n in range(ADDRESS + 2)]
+        assert codes == [401] * ADDRESS + [429] * 2
+        assert client.get("/api/visitor", headers=right).status_code == 200

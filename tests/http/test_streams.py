@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from sarqc.events import Finished, Stage
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.web import streams as sse
+from sarqc.web.access import Access
+from sarqc.web.visitor import Visitor
 from tests.http.conftest import App, finished, run_of, submit
-from tests.jobs.conftest import children_of, is_alive, until
+from tests.jobs.conftest import children_of, is_alive, settings_in, until
 from tests.jobs.fake_runs import recipe
 
 Serve = Callable[[str], App]
@@ -271,3 +274,21 @@ def test_changes_come_in_portions_without_a_gap(store: Store, monkeypatch: pytes
     chunks = collect(sse.run_changes(store, sse.Bell(), 0, everything, as_it_is), 9)[1:]
     numbers = [int(chunk.decode().split("id: ")[1].split()[0]) for chunk in chunks]
     assert numbers == sorted(change.revision for change in store.changed_since(0))
+
+
+def test_who_could_not_see_a_run_is_not_told_that_it_is_gone(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = Access(settings_in(tmp_path / "other", access="open", strangers="runner", hosts="x"), store)
+    gone = [store.create(recipe(), owner).id for owner in ("ann", "bob")]
+    for run_id in gone:
+        store.cancel(run_id)
+        store.delete(run_id)
+
+    monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.01)
+    for visitor, ids in ((Visitor("ann", "runner"), gone[:1]), (Visitor("carol", "viewer"), []),
+                         (Visitor("root", "operator"), gone)):  # fmt: skip
+        seen = partial(access.sees, visitor)
+        _, *chunks, last = collect(sse.run_changes(store, sse.Bell(), 0, seen, access.as_seen(visitor)), len(ids) + 2)
+        assert [json.loads(chunk.split(b"data: ")[1].split(b"\n")[0])["id"] for chunk in chunks] == ids
+        assert last == sse.KEEPALIVE_COMMENT

@@ -217,7 +217,7 @@ def test_what_changed_since(store: Store) -> None:
     latest = store.revision()
     store.delete(one)
     store.cancel(two)
-    assert store.changed_since(latest) == [Removed(one, latest + 1), store.get(two)]
+    assert store.changed_since(latest) == [Removed(one, latest + 1, "ann"), store.get(two)]
     assert store.changed_since(0) == store.changed_since(latest)
     assert store.changed_since(store.revision()) == []
 

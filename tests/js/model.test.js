@@ -231,6 +231,46 @@ test("a worker says which file can’t be had, and begins anew when it is asked 
   assert.match(said.at(-1).what, /tokenizer\.json is not among/);
 });
 
+test("files that are damaged are said to be so, and sizes beyond all models are refused", async () => {
+  const config = JSON.parse(read("config.json"));
+  const damaged = {
+    "config.json": [
+      ["null", /^The model’s files are damaged: /],
+      ["{", /^The model’s files are damaged: /],
+      [JSON.stringify({ ...config, num_hidden_layers: 1e9 }), /num_hidden_layers is 1000000000, not a whole number/],
+      [JSON.stringify({ ...config, head_dim: -1 }), /head_dim is -1, not a whole number/],
+      [JSON.stringify({ ...config, vocab_size: "9" }), /vocab_size is 9, not a whole number/],
+      [
+        JSON.stringify({ ...config, num_hidden_layers: 1000, intermediate_size: 262144 }),
+        /^There is too little memory/,
+      ],
+    ],
+    "tokenizer.json": [
+      ["[]", /^The model’s files are damaged: tokenizer\.json: /],
+      ['{"model": null}', /^The model’s files are damaged: tokenizer\.json: /],
+    ],
+    "model.safetensors": [
+      [`${"\x11"}${"\0".repeat(7)}{"a": {"dtype": 1`.slice(0, 25), /^The model’s files are damaged: /],
+      [`${"\x0b"}${"\0".repeat(7)}{"a": null}`, /^The model’s files are damaged: /],
+    ],
+  };
+  const names = ["config.json", "tokenizer.json", "held_out.txt", "model.safetensors"];
+  for (const [name, cases] of Object.entries(damaged))
+    for (const [text, words] of cases) {
+      const whole = (file) =>
+        file === name ? Buffer.from(text) : file === "held_out.txt" ? Buffer.from("a") : read(file);
+      const said = [];
+      const serve = serving(
+        (answer) => said.push(answer),
+        async (file) => new Response(whole(file)),
+      );
+      const places = names.map((file) => ({ name: file, address: file, bytes: whole(file).length }));
+      await serve({ kind: "open", places, first: [], inScript: true });
+      assert.equal(said.at(-1).kind, "failed");
+      assert.match(said.at(-1).what, words, `${name}: ${text}`);
+    }
+});
+
 test("a run gives codes of a line of linears on integer zero points, without what only measures it", () => {
   const line = { grid: "asymmetric" };
   assert.ok(givesCodes(line, {}));

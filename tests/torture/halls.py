@@ -1,12 +1,13 @@
-"""A hall full of phones in one lecture, all from one address: each hears each change, and the guesses add up."""
+"""Halls full of phones, all from one address: each hears each change of its lecture, and the guesses add up."""
 
 import asyncio
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sarqc.web.lectures import PHONES
+from sarqc.web.lectures import LECTURES_EACH, PHONES
 from tests.http.conftest import App
 from tests.torture.figures import Figures
 
@@ -14,31 +15,52 @@ LISTENED, MISSED, MISCOUNTED, REFUSED = "phones", "changes not heard", "guesses 
 EVENT, EVENT_95, GUESS_95 = "a change until the last phone", "the same, 95 of 100", "a guess, 95 of 100"
 LAMS = [0.0, 0.01, 0.1, 1.0]
 AT_ONCE = 40  # guesses
+OPEN_SECONDS = 1.0  # that a browser keeps a connection, at least
 PHASES = ("open", "closed", "revealed")
+# Strangers may lecture, and an address may not even ask as often as its phones guess.
+PUBLIC = {
+    "SARQC_ACCESS": "open",
+    "SARQC_STRANGERS": "runner",
+    "SARQC_HOSTS": "127.0.0.1",
+    "SARQC_REQUESTS_PER_MINUTE": 200,
+}
 SECONDS = 120.0  # a busy host is slow; a message that is lost never comes
 
 
-def fill(folder: Path, figures: Figures, phones: int = PHONES) -> None:
-    """One lecture with so many phones, from its first question to its end; one phone more is turned away."""
+def fill(
+    folder: Path, figures: Figures, phones: int = PHONES, lectures: int = LECTURES_EACH, at_once: int = AT_ONCE,
+    **limits: int,
+) -> None:  # fmt: skip
+    """Lectures at a time with so many phones each, from their first question to their end; where they are full, one
+    phone more is turned away. ``limits``: settings of the app beside its usual ones."""
     figures.expect(LISTENED, MISSED, MISCOUNTED, REFUSED)
     if not phones:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    app = App(folder, "quick")
+    app = App(folder, "quick", ["env", *(f"{name}={value}" for name, value in (PUBLIC | limits).items())])
     try:
-        begun = app.http.post("/api/lectures").json()
-        asyncio.run(asyncio.wait_for(_lecture(app.port, begun, figures, phones), 4 * SECONDS))
+        begun = [app.http.post("/api/lectures").json() for _ in range(lectures)]
+        asyncio.run(asyncio.wait_for(_halls(app.port, begun, figures, phones, at_once), 4 * SECONDS))
     finally:
         app.http.close()
         app.end(9)
 
 
-async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: int) -> None:
+async def _halls(port: int, begun: list[dict[str, Any]], figures: Figures, phones: int, at_once: int) -> None:
+    hands = asyncio.Semaphore(at_once)
+    await asyncio.gather(*(_lecture(port, one, figures, phones, hands) for one in begun))
+
+
+async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: int, hands: asyncio.Semaphore) -> None:
     code, secret = begun["code"], begun["secret"]
     heard: list[dict[str, float]] = [{} for _ in range(phones)]  # when each phase arrived at a phone
     counted: list[list[int]] = []  # as the phones have heard it
     listening = [asyncio.create_task(_listen(port, code, number, heard[number], counted)) for number in range(phones)]
-    await _until(lambda: all("waiting" in one for one in heard))
+
+    def all_heard(phase: str) -> bool:
+        return all(phase in one or gone.done() for one, gone in zip(heard, listening, strict=True))
+
+    await _until(partial(all_heard, "waiting"))
     figures.count(LISTENED, phones)
     if phones == PHONES and await _status(port, "GET", f"/api/join/{code}/events?phone={_phone(phones)}") != 503:
         figures.complain(REFUSED, "one phone too many was let in")
@@ -48,13 +70,12 @@ async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: i
         wish = {"stop": "model", "lams": LAMS, "phase": phase, "best": best, "band": None}
         began = time.monotonic()
         await _status(port, "PUT", f"/api/lectures/{code}", wish, f"X-Lecture-Secret: {secret}\r\n")
-        await _until(lambda phase=phase: all(phase in one for one in heard))  # type: ignore[misc]
+        await _until(partial(all_heard, phase))
         missing = sum(phase not in one for one in heard)
         if missing:
             figures.complain(MISSED, f"{phase}: {missing} phones")
         times += [one[phase] - began for one in heard if phase in one]
         if phase == "open":
-            hands = asyncio.Semaphore(AT_ONCE)
             took = await asyncio.gather(*(_guess(port, code, number, hands, figures) for number in range(phones)))
             figures.took(GUESS_95, sorted(took)[int(0.95 * (len(took) - 1))])
     figures.took(EVENT, max(times))
@@ -74,7 +95,7 @@ def _phone(number: int) -> str:
 async def _listen(port: int, code: str, number: int, heard: dict[str, float], counted: list[list[int]]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /api/join/{code}/events?phone={_phone(number)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-    while line := await reader.readline():
+    while line := await _line(reader):
         if line.startswith(b"data: "):
             document = json.loads(line[6:])
             heard[document["phase"]] = time.monotonic()
@@ -96,14 +117,23 @@ async def _guess(port: int, code: str, number: int, hands: asyncio.Semaphore, fi
 
 
 async def _status(port: int, method: str, path: str, document: Any = None, headers: str = "") -> int:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    """The status of an answer; 0 without one."""
     body = b"" if document is None else json.dumps(document).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}"
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head.encode() + body)
-    status = int((await reader.readline()).split()[1])
-    writer.close()
-    return status
+    line = await _line(reader)
+    asyncio.get_running_loop().call_later(OPEN_SECONDS, writer.close)
+    return int(line.split()[1]) if line else 0
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The next line; an empty one from a connection that was closed or reset."""
+    try:
+        return await reader.readline()
+    except ConnectionResetError:
+        return b""
 
 
 async def _until(met: Any) -> None:

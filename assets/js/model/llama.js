@@ -34,6 +34,18 @@ export const NAMES = /** @type {const} */ ({
   down: "mlp.down_proj",
 });
 
+/** The largest sizes: far beyond any model that a page can run. @type {Record<string, number>} */
+const MOST = {
+  num_hidden_layers: 1000,
+  hidden_size: 1 << 16,
+  intermediate_size: 1 << 18,
+  num_attention_heads: 1 << 10,
+  num_key_value_heads: 1 << 10,
+  head_dim: 1 << 12,
+  vocab_size: 1 << 21,
+  max_position_embeddings: 1 << 24,
+};
+
 /**
  * Sizes from `config.json`.
  * @param {Record<string, any>} config
@@ -52,6 +64,9 @@ export function sizesOf(config) {
     if (config[name] !== value)
       throw new Error(`This page can’t run the model: ${name} is ${config[name]}, not ${value}.`);
   if (rope.rope_type !== "default") throw new Error(`This page can’t run the model: rope_type is ${rope.rope_type}.`);
+  for (const [name, most] of Object.entries(MOST))
+    if (!Number.isInteger(config[name]) || config[name] < 1 || config[name] > most)
+      throw new Error(`config.json can’t be read: ${name} is ${config[name]}, not a whole number from 1 to ${most}.`);
   return {
     blocks: config.num_hidden_layers,
     width: config.hidden_size,

@@ -103,7 +103,8 @@ export class Trial {
       const given = { places, first };
       this.remote = new RemoteModel(given, (answer) => this.hear(answer));
     } catch (error) {
-      this.dispatch({ type: "failed", what: error instanceof Error ? error.message : String(error) });
+      const said = error instanceof Error ? error.message : error;
+      this.dispatch({ type: "failed", what: `The model can’t be started: ${said}.` });
     }
   }
 

@@ -15,7 +15,12 @@ import { Tokenizer } from "../../vendor/tokenizers/tokenizers.js";
  * @returns {Vocabulary}
  */
 export function vocabularyOf(document) {
-  const tokenizer = new Tokenizer(document, { clean_up_tokenization_spaces: false });
+  let tokenizer;
+  try {
+    tokenizer = new Tokenizer(document, { clean_up_tokenization_spaces: false });
+  } catch (error) {
+    throw new TypeError(`tokenizer.json: ${error instanceof Error ? error.message : error}`); // of a file that is damaged
+  }
   return {
     tokens: (text) => tokenizer.encode(text).ids,
     text: (tokens) => (tokens.length ? tokenizer.decode(tokens, { clean_up_tokenization_spaces: false }) : ""),

@@ -25,6 +25,14 @@ import { Session } from "./session.js";
 /** Lets what has arrived be heard. */
 const turn = () => new Promise((resolve) => setTimeout(resolve));
 
+/** A failure in words: those of this page, or what JavaScript says about files that are not as they should be. @param {unknown} error */
+function worded(error) {
+  if (!(error instanceof Error) || error.constructor === Error)
+    return error instanceof Error ? error.message : `${error}`;
+  if (error instanceof RangeError) return `There is too little memory for the model here: ${error.message}.`;
+  return `The model’s files are damaged: ${error.message}.`;
+}
+
 /**
  * What a worker does with each request.
  * @param {(answer: Answer) => void} post
@@ -49,13 +57,17 @@ export function serving(post, get) {
     if (before) return before;
     const place = places.get(name);
     if (!place) throw new Error(`${name} is not among the model’s files.`);
-    const response = await get(place.address);
+    const away = () => {
+      throw new Error(`${name} can’t be fetched: the server does not answer.`);
+    };
+    const response = await get(place.address).catch(away);
     if (!response.ok || !response.body)
       throw new Error(`${name} can’t be fetched: the server answered ${response.status}.`);
     const whole = new Uint8Array(place.bytes);
     let have = 0;
     const reader = response.body.getReader();
-    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const next = () => reader.read().catch(away);
+    for (let part = await next(); !part.done; part = await next()) {
       if (have + part.value.length > place.bytes) throw new Error(`${name} has more bytes than it should.`);
       whole.set(part.value, have);
       have += part.value.length;
@@ -111,7 +123,7 @@ export function serving(post, get) {
       .then(() => (request.kind === "open" ? open(request) : answer(request)))
       .catch((error) => {
         if (request.kind === "open") session = null;
-        post({ kind: "failed", number, what: error instanceof Error ? error.message : String(error) });
+        post({ kind: "failed", number, what: worded(error) });
       });
     return work;
   };
