@@ -1,4 +1,4 @@
-"""``python -m tests.torture --seed N --requests N --kills N``: what an app can be made to suffer.
+"""``python -m tests.torture --seed N --requests N --kills N --only PART``: what an app can be made to suffer.
 
 Prints a table of figures, and ends with 1 when something broke. The same seed asks the same and chooses the same
 kills; when these land is up to the host.
@@ -16,11 +16,13 @@ from tests.torture import (
     downloads,
     full_disk,
     halls,
+    hostile_models,
     kills,
     kills_of_exports,
     many_runs,
     pattern_bombs,
     requests_of_a_profile,
+    strangers,
     viewers,
 )
 from tests.torture.figures import Figures
@@ -38,6 +40,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50, help="runs one after the other")
     parser.add_argument("--viewers", type=int, default=300, help="listeners to a full queue of runs")
     parser.add_argument("--phones", type=int, default=200, help="phones of a lecture")
+    parser.add_argument("--hostile", type=int, default=3, help="times that each hostile model is planned")
+    parser.add_argument("--pairs", type=int, default=300, help="folders of models with two quirks of their files")
+    parser.add_argument("--only", default="", help="the part of this name alone")
     asked = parser.parse_args()
     raise_file_limit()
     sound = True
@@ -51,6 +56,8 @@ def main() -> None:
             for profile in requests_of_a_profile.PROFILES
         } | {
             "pattern bombs": partial(pattern_bombs.play, folder / "patterns"),
+            "hostile models": partial(hostile_models.play, folder / "hostile", times=asked.hostile),
+            "strangers' files": partial(strangers.play, folder / "strangers", pairs=asked.pairs, seed=seed),
             "kills": partial(kills.play, folder / "kills", kills=asked.kills, seed=seed),
             "kills of exports and repairs": partial(
                 kills_of_exports.play, folder / "exports", number=asked.export_kills, seed=seed
@@ -62,6 +69,8 @@ def main() -> None:
             "a lecture": partial(halls.fill, folder / "halls", phones=asked.phones),
         }
         for part, play in parts.items():
+            if asked.only not in ("", part):
+                continue
             figures = Figures()
             play(figures)
             print(f"\n{part}\n{figures.table()}", flush=True)

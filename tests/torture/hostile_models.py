@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -167,13 +168,8 @@ def play(folder: Path, figures: Figures, *, times: int = 3) -> None:
             usual.append(time.monotonic() - began)
         before = process.memory_info().rss
         neighbour.start()
-        for name in names:
-            began = time.monotonic()
-            answer = app.http.post(f"{app.address}/api/plan", json=NEIGHBOUR | {"model": name}, timeout=600)
-            figures.count(PLANS)
-            figures.took(SLOWEST, time.monotonic() - began)
-            if answer.status_code not in (200, 422):
-                figures.complain(ODD, f"{name}: {answer.status_code} {answer.text[:300]}")
+        with ThreadPoolExecutor(2) as threads:  # as many plans as one person gets at once
+            list(threads.map(lambda name: _plan(app, figures, name), names))
         if not (answer := app.http.get(f"{app.address}/api/models", timeout=600)).ok:
             figures.complain(ODD, f"the list of models: {answer.status_code} {answer.text[:300]}")
         done.set()
@@ -191,6 +187,15 @@ def play(folder: Path, figures: Figures, *, times: int = 3) -> None:
     finally:
         done.set()
         app.end()
+
+
+def _plan(app: Served, figures: Figures, name: str) -> None:
+    began = time.monotonic()
+    answer = app.http.post(f"{app.address}/api/plan", json=NEIGHBOUR | {"model": name}, timeout=900)
+    figures.count(PLANS)
+    figures.took(SLOWEST, time.monotonic() - began)
+    if answer.status_code not in (200, 422):
+        figures.complain(ODD, f"{name}: {answer.status_code} {answer.text[:300]}")
 
 
 def _plan_of_a_neighbour(app: Served, figures: Figures, done: threading.Event, seconds: list[float]) -> None:

@@ -7,7 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from sarqc.study.tensors import FILE
-from tests.torture import downloads, halls, kills, many_runs, pattern_bombs, requests_of_a_profile, viewers
+from tests.torture import (
+    downloads,
+    halls,
+    hostile_models,
+    kills,
+    many_runs,
+    pattern_bombs,
+    requests_of_a_profile,
+    strangers,
+    viewers,
+)
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
 
@@ -37,6 +47,16 @@ def test_pattern_bombs_freeze_nothing(tmp_path: Path, figures: Figures) -> None:
 
 
 @pytest.mark.soak
+def test_hostile_models_hold_up_nobody(tmp_path: Path, figures: Figures) -> None:
+    hostile_models.play(tmp_path, figures, times=1)
+
+
+@pytest.mark.soak
+def test_quirks_are_measured_or_refused(tmp_path: Path, figures: Figures) -> None:
+    strangers.play(tmp_path, figures, pairs=20, seed=1)
+
+
+@pytest.mark.soak
 def test_kills_change_nothing(tmp_path: Path, figures: Figures) -> None:
     kills.play(tmp_path, figures, KILLS, 1, [kills.RECIPES[-1]])
     assert figures.counts["kills"] == KILLS
@@ -53,6 +73,7 @@ def test_downloads_leave_nothing(tmp_path: Path, figures: Figures) -> None:
     downloads.play(tmp_path, figures, readers=5)
 
 
+@pytest.mark.soak
 def test_a_full_hall_hears_each_change(tmp_path: Path, figures: Figures) -> None:
     halls.fill(tmp_path, figures)
 
