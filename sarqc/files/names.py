@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -36,11 +35,6 @@ def is_regular(path: Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
         return False
-
-
-def free_on_disk(folder: Path) -> int:
-    """Free bytes where a folder is, or will be made."""
-    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
 def file_identity(path: Path) -> tuple[object, ...]:

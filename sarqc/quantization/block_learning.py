@@ -21,7 +21,7 @@ from sarqc.quantization.learned_linear import LearnedLinear
 from sarqc.quantization.methods import LearnedMethod
 from sarqc.quantization.objective import sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
-from sarqc.quantization.solving import BlockRun, Epoch, Learning, StepCheck
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Learning, Solved, StepCheck
 
 # Checks in a row, of ``methods.CHECKS``, that end early stopping where none has a held-out error below all those after
 # earlier steps. The start does not count: the first steps are the largest, and an error that they raise may fall later.
@@ -249,6 +249,38 @@ class BlockLearning:
         )  # fmt: skip
 
 
+def learn_points(
+    jobs: Sequence[LayerJob],
+    context: Context,
+    learnings: Callable[[Sequence[LayerJob], BlockRun], Iterator[BlockLearning]],
+) -> Iterator[Learning | Solved]:
+    """Learn all linears of the context's block, one point after the other.
+
+    Args:
+        jobs: All linears of the block, named as the block's function does; statistics are those of their inputs on the
+            quantized prefix.
+        context: The block as a function.
+        learnings: Function that returns the learning of each point, made when its turn comes.
+
+    Yields:
+        For each point an ``Epoch`` before the first step and after each epoch, then the layers. With early stopping a
+        ``StepCheck`` before the first step and after each twentieth of the steps takes the place of epochs.
+
+    Raises:
+        Refused: If names, shapes or bit widths do not fit.
+        NumericalError: If a value is NaN or infinite.
+    """
+    assert context.block is not None  # the method needs it
+    _check_block([job.layer for job in jobs], context.block)
+    return _learn(jobs, learnings(jobs, context.block))
+
+
+def _learn(jobs: Sequence[LayerJob], learnings: Iterator[BlockLearning]) -> Iterator[Learning | Solved]:
+    for index, learning in enumerate(learnings):
+        layers = yield from learning.learn()
+        yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
+
+
 @contextmanager
 def in_a_fixed_order(device: torch.device) -> Iterator[None]:
     """Sum gradients in one order within this context, so that a GPU gives the same bits every time."""
@@ -277,12 +309,8 @@ def count_sequences(block: BlockRun) -> int:
     return sum(len(states) for states in block.inputs if states.numel())
 
 
-def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
-    """Check that a block can be learned.
-
-    Raises:
-        Refused: If names, bit widths or shapes do not fit.
-    """
+def _check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
+    """Checks that a block can be learned."""
     names = [layer.name for layer in layers]
     if len(set(names)) < len(names):
         raise Refused("linears share a name", ", ".join(names), "Name each as the block's function does.")

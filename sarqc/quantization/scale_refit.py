@@ -70,35 +70,12 @@ def fitted_codes(
 
 
 def fitted_layer(
-    target: Tensor,
-    codes: Tensor,
-    scales: Tensor,
-    zero_points: Tensor,
-    gram: Tensor,
-    grid: Grid,
-    storage: torch.dtype,
-    *,
-    passes: int,
-    rounds: int,
+    *tensors: Tensor, grid: Grid, storage: torch.dtype, passes: int, rounds: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return codes (O, I), scales and zero points (O, G) of one linear, see ``fitted_codes``.
-
-    Args:
-        target: (O, I).
-        codes: (O, I).
-        scales: (O, G).
-        zero_points: (O, G).
-        gram: G (I, I).
-        grid: Grid of the codes.
-        storage: Dtype in which scales and biases are stored.
-        passes: Largest number of passes of each refinement.
-        rounds: Largest number of rounds.
-    """
-    codes, scales, zero_points = fitted_codes(
-        target.unsqueeze(0), codes.unsqueeze(0), scales.unsqueeze(0), zero_points.unsqueeze(0), gram.unsqueeze(0), grid,
-        storage, passes=passes, rounds=rounds,
-    )  # fmt: skip
-    return codes[0], scales[0], zero_points[0]
+    """Return codes (O, I), scales and zero points (O, G) of one linear: ``fitted_codes`` with one candidate."""
+    target, codes, scales, zero_points, gram = (part.unsqueeze(0) for part in tensors)
+    fitted = fitted_codes(target, codes, scales, zero_points, gram, grid, storage, passes=passes, rounds=rounds)
+    return fitted[0][0], fitted[1][0], fitted[2][0]
 
 
 def refitted_scales(

@@ -160,7 +160,7 @@ def quantize_scaled(
     )
     if objective is not None and (passes or rounds):
         codes, scales, zero_points = fitted_layer(
-            scaled, codes, scales, zero_points, objective, grid, storage, passes=passes, rounds=rounds
+            scaled, codes, scales, zero_points, objective, grid=grid, storage=storage, passes=passes, rounds=rounds
         )
     dequantized = dequantize_groups(codes, scales, zero_points, grid.is_affine)
     if row_scale is not None:
