@@ -32,7 +32,7 @@ from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
 from sarqc.engine import costs
-from sarqc.engine.budgets import LadderPlan, TuningPlan, ladder_plan, too_short, tuning_plan
+from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, too_short, tuning_plan
 from sarqc.engine.effort import as_far_as_possible, effort_and_fitting, without_effort
 from sarqc.engine.imported_checkpoint import (
     as_it_has_it,

@@ -26,6 +26,7 @@ from typing import IO
 
 import sarqc
 from sarqc.errors import Busy, Damaged, NoRoom, NotFound, Refused
+from sarqc.files.modes import for_the_owner
 from sarqc.files.room import free_bytes
 from sarqc.jobs.database import take_lock
 from sarqc.jobs.run import iso_time
@@ -224,7 +225,7 @@ def _copy(file: IO[bytes], target: Path, modified: int) -> str:
 def _written(path: Path) -> Iterator[IO[bytes]]:
     """A new file for this user alone. A full disk is said in words."""
     try:
-        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with open(path, "wb", opener=for_the_owner) as file:
             yield file
     except OSError as error:
         if (free := free_bytes(path.parent)) > CHUNK_BYTES:

@@ -165,8 +165,7 @@ class BlockLearning:
             moved += float(sar_loss(linear.drift(rounded)))
             energy += float(sar_loss(linear.layer.weight))
             weights[name] = rounded.stored.to(dtype)
-        squared = sum(float(self._squared_error(weights, *pair)) for pair in self.held_out)
-        held_out = squared / sum(targets.numel() for _, targets in self.held_out)
+        held_out = self._mean_squared_error(weights, self.held_out)
         if not math.isfinite(held_out):
             raise NumericalError(
                 f"the error on held-out sequences is not finite ({held_out})",
@@ -207,15 +206,13 @@ class BlockLearning:
     @torch.no_grad()
     def _measure(self, learned: Learned, epoch: int) -> Epoch:
         dtype = self.batches[0][0].dtype
-        weights, sar, error, size = {}, 0.0, 0.0, 0
+        weights, sar = {}, 0.0
         for name, linear in self.linears.items():
             rounded = linear.round(learned[name])
             sar += float(sar_loss(linear.drift(rounded), linear.s))
             weights[name] = rounded.stored.to(dtype)
-        for states, targets in self.batches:
-            error += float(self._squared_error(weights, states, targets))
-            size += targets.numel()
-        reached = Epoch(epoch, self.epochs, self._objective(error / size, sar), error / size, sar)
+        recon = self._mean_squared_error(weights, self.batches)
+        reached = Epoch(epoch, self.epochs, self._objective(recon, sar), recon, sar)
         if not math.isfinite(reached.objective):
             cause = "Look for NaN in the block's inputs" if epoch == 0 else self.method.where_it_diverges
             raise NumericalError(
@@ -224,6 +221,10 @@ class BlockLearning:
                 f"{cause}, or load the model in a wider dtype.",
             )
         return reached
+
+    def _mean_squared_error(self, weights: dict[str, Tensor], batches: Sequence[tuple[Tensor, Tensor]]) -> float:
+        error = sum(float(self._squared_error(weights, *batch)) for batch in batches)
+        return error / sum(targets.numel() for _, targets in batches)
 
     def _squared_error(self, weights: dict[str, Tensor], states: Tensor, targets: Tensor) -> Tensor:
         outputs = self.forward(weights, states)  # (B, T, D)

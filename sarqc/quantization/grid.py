@@ -218,14 +218,7 @@ def span_of_range(low: Tensor, high: Tensor, grid: Grid) -> Tensor:
     """Return the width that ``grid.steps`` scales cover: absmax, or max - min.
 
     The asymmetric range is widened to hold 0. The span is 0 if learned clipping has moved the ends past each other.
-
-    Args:
-        low: (...), lower end of each range.
-        high: (...), upper end of each range.
-        grid: Grid of the codes.
-
-    Returns:
-        The spans (...).
+    Arguments are those of ``parameters_of_range``; the result has their shape.
     """
     if grid.is_affine:
         return (high - low).clamp(min=0)

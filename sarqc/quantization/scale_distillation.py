@@ -217,14 +217,9 @@ class TunedScales:
 
 
 class TunedCodes(TunedScales):
-    """Codes of one linear as unknowns, with its scales and biases.
+    """Codes of one linear as unknowns, with its scales and biases; its zero points stay.
 
-    Args:
-        layer: The linear without channel scales and row scales. Its zero points stay.
-        weight: (O, I), the float weight.
-        s: S (I,) of the penalty.
-        lam: λ.
-        grid: The grid of the linear.
+    Arguments are those of ``TunedScales``, and the grid of the linear.
     """
 
     def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, grid: Grid) -> None:

@@ -41,22 +41,16 @@ def fitted_codes(
     Passes of refinement come first. Each round then fits the scales to the codes and refines the codes again, by one
     pass at least. It ends before the last round if a round changes nothing. No argument is changed.
 
+    Arguments are those of ``refined_codes``, and:
+
     Args:
-        target: (C, O, I), the weight to approximate.
-        codes: (C, O, I), the initial codes.
-        scales: (C, O, G).
-        zero_points: (C, O, G), biases on the affine grid; those of the asymmetric grid stay.
-        gram: G (C, I, I).
-        grid: Grid of the codes.
         storage: Dtype in which scales and biases are stored.
-        passes: Largest number of passes of each refinement.
         rounds: Largest number of rounds.
-        orders: (C, I), the column of each turn; None for the order as stored.
 
     Returns:
         codes: (C, O, I).
         scales: (C, O, G).
-        zero_points: (C, O, G).
+        zero_points: (C, O, G), unchanged but on the affine grid.
     """
     if passes:
         codes = refined_codes(target, codes, scales, zero_points, gram, grid, passes=passes, orders=orders)
@@ -91,20 +85,7 @@ def refitted_scales(
 
     They are rounded to ``storage`` first, and a row takes them only where its objective is smaller with these stored
     numbers. A group keeps its numbers if its equations are singular, as with dead channels, or ask for a scale of 0 or
-    less.
-
-    Args:
-        target: (C, O, I), the weight to approximate.
-        codes: (C, O, I).
-        scales: (C, O, G).
-        zero_points: (C, O, G), biases on the affine grid.
-        gram: G (C, I, I).
-        grid: Grid of the codes.
-        storage: Dtype in which scales and biases are stored.
-
-    Returns:
-        scales: (C, O, G).
-        zero_points: (C, O, G), unchanged but on the affine grid.
+    less. Arguments and results are those of ``fitted_codes``.
     """
     size = target.shape[-1] // scales.shape[-1]
     delta = dequantize_groups(codes, scales, zero_points, grid.is_affine) - target  # (C, O, I)

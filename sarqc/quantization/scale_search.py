@@ -267,11 +267,7 @@ def search_points(
 ) -> Iterator[list[QuantizedLayer]]:
     """Yield the linears of a group with the winning s̃ at each point, in order; points differ in λ only.
 
-    Args:
-        layers: The linears of the group.
-        points: Scale searches.
-        ties: (I,), see ``candidates``.
-        recorder: Recorder of repeated operations on a GPU.
+    All other arguments are those of ``search_losses``.
     """
     losses = search_losses(layers, points[0], ties, recorder=recorder)
     intervals = losses.intervals()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -40,18 +40,17 @@ class Difference:
         high: np.ndarray = self.mean + self.doubt
         return high
 
-    def at(self, place: tuple[int, ...]) -> Difference:
+    def at(self, place: tuple[int, ...]) -> Self:
         """Return the difference at one place, with arrays without axes."""
-        mean, error, draws, freedom = (
-            np.asarray(part[place]) for part in (self.mean, self.error, self.draws, self.freedom)
-        )
-        return Difference(mean, error, draws, freedom, self.among)
+        names = ("mean", "error", "draws", "freedom")
+        parts: dict[str, Any] = {name: np.asarray(getattr(self, name)[place]) for name in names}
+        return replace(self, **parts)
 
-    def chosen_of(self, count: int) -> Difference:
+    def chosen_of(self, count: int) -> Self:
         """Return the difference with intervals for ``count`` comparisons at once, to judge the best of them."""
         return self if count == self.among else replace(self, among=max(1, count))
 
-    def scaled(self, factor: float) -> Difference:
+    def scaled(self, factor: float) -> Self:
         """Return the difference in another unit; a negative factor turns it round."""
         if factor == 1:
             return self
@@ -107,16 +106,11 @@ class RatioDifference(Difference):
     def _log(self) -> Difference:
         return self.log.chosen_of(self.among)
 
-    def at(self, place: tuple[int, ...]) -> RatioDifference:
-        plain, scale = super().at(place), np.asarray(self.scale[place])
-        return RatioDifference(
-            plain.mean, plain.error, plain.draws, plain.freedom, self.among, log=self.log.at(place), scale=scale
-        )
+    def at(self, place: tuple[int, ...]) -> Self:
+        return replace(super().at(place), log=self.log.at(place), scale=np.asarray(self.scale[place]))
 
-    def scaled(self, factor: float) -> RatioDifference:
-        if factor == 1:
-            return self
-        return replace(self, mean=factor * self.mean, error=abs(factor) * self.error, scale=factor * self.scale)
+    def scaled(self, factor: float) -> Self:
+        return self if factor == 1 else replace(super().scaled(factor), scale=factor * self.scale)
 
     def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
         """Return the verdict of the logarithm, whose interval excludes 0 exactly if this interval does."""
@@ -300,13 +294,8 @@ def may_be_best(minus: Callable[[int], Difference], count: int) -> np.ndarray:
 
 def spans(band: np.ndarray) -> list[tuple[int, int]]:
     """Return the first and last position of each run of True."""
-    runs: list[tuple[int, int]] = []
-    for index in np.flatnonzero(band).tolist():
-        if runs and runs[-1][1] == index - 1:
-            runs[-1] = (runs[-1][0], index)
-        else:
-            runs.append((index, index))
-    return runs
+    first, last = np.flatnonzero(np.diff(np.pad(np.asarray(band, dtype=np.int8), 1))).reshape(-1, 2).T
+    return list(zip(first.tolist(), (last - 1).tolist(), strict=True))
 
 
 def clear_from(freedom: np.ndarray | float, among: np.ndarray | int = 1) -> np.ndarray:

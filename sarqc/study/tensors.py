@@ -7,9 +7,9 @@ and so that a browser can request the bytes of one layer: ``Tensor.offset`` coun
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
+import shutil
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
@@ -20,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sarqc.errors import Refused
+from sarqc.files.hashes import sha256_of
 
 FILE = "study.safetensors"
 REMEDY = "Make or download the study again."
 _CODES = {"float32": "F32", "uint8": "U8"}  # ours → safetensors'
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _MOST_HEADER = 16 << 20  # bytes; those of our studies have some thousands
-_CHUNK = 1 << 20
 
 
 class Tensor(NamedTuple):
@@ -63,17 +63,12 @@ def write_tensors(path: Path, parts: Mapping[str, tuple[str, tuple[int, ...], Pa
         begin += length
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    digest = hashlib.sha256()
     with path.open("wb") as file:
-        for chunk in (struct.pack("<Q", len(text)), text):
-            file.write(chunk)
-            digest.update(chunk)
+        file.write(struct.pack("<Q", len(text)) + text)
         for name in order:
             with parts[name][2].open("rb") as part:
-                while chunk := part.read(_CHUNK):
-                    file.write(chunk)
-                    digest.update(chunk)
-    return digest.hexdigest()
+                shutil.copyfileobj(part, file)
+    return sha256_of(path)
 
 
 def tensors_of(path: Path) -> Mapping[str, Tensor]:

@@ -19,7 +19,7 @@ from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.events import Finished
 from sarqc.figures.view import lab_view
-from sarqc.integrations.token_lines import token_lines
+from sarqc.integrations.program import token_lines
 from sarqc.models.tokenizer_files import Beginning, beginning_of
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings

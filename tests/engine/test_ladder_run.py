@@ -10,7 +10,7 @@ from sarqc.calibration import float_statistics
 from sarqc.documents import LadderRun
 from sarqc.engine import ladder_run, trials
 from sarqc.engine.budget import Budget
-from sarqc.engine.budgets import ladder_budget, ladder_plan
+from sarqc.engine.budget_plans import ladder_budget, ladder_plan
 from sarqc.engine.costs import LadderCosts
 from sarqc.engine.execute import execute
 from sarqc.engine.ladder_steps import ladder_steps

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sarqc.engine.budgets import too_short, tuning_budget, tuning_plan
+from sarqc.engine.budget_plans import too_short, tuning_budget, tuning_plan
 from sarqc.engine.costs import TuningCosts
 from sarqc.engine.screening import DULL, in_question
 from sarqc.engine.search import ENOUGH, Costs, Search, Step, by_promise, rounded_up
