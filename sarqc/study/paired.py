@@ -88,13 +88,11 @@ class RatioDifference(Difference):
 
     @cached_property
     def low(self) -> np.ndarray:
-        low: np.ndarray = np.where(self.scale > 0, *self._ends)
-        return low
+        return np.where(self.scale > 0, *self._ends)
 
     @cached_property
     def high(self) -> np.ndarray:
-        high: np.ndarray = np.where(self.scale > 0, *self._ends[::-1])
-        return high
+        return np.where(self.scale > 0, *self._ends[::-1])
 
     @cached_property
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
