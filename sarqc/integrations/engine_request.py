@@ -157,7 +157,9 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "block_fraction", "the blocks that a fraction selects depend on the model",
             "Give their numbers as blocks, or the finished run.",
         )  # fmt: skip
-    if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
+    size, layers = recipe.group_size, None if study is None else study.layers
+    is_mixed = size is not None and (layers is None or any(layer.shape[1] % size for layer in layers))
+    if is_mixed and recipe.indivisible == "per_channel":
         raise refused_for(
             "indivisible",
             f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
@@ -170,11 +172,6 @@ def _carries(name: str) -> bool:
     """True if a method is GPTQ with one of the penalties, or without."""
     make = METHODS[name].make
     return make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
-
-
-def _is_mixed(group_size: int, study: Study | None) -> bool:
-    """True if a model has linears that groups don't divide, or if the model is not known."""
-    return study is None or any(layer.shape[1] % group_size for layer in study.layers)
 
 
 def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:

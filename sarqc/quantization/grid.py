@@ -64,7 +64,7 @@ class Grid:
     @property
     def lowest(self) -> int:
         """Smallest code."""
-        return 0 if self.kind in ("asymmetric", "affine") else -(1 << (self.bits - 1))
+        return 0 if self.has_two_ends else -(1 << (self.bits - 1))
 
     @property
     def highest(self) -> int:

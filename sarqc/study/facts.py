@@ -99,13 +99,8 @@ class Quality:
             return None
         if gamma is not None:
             difference = difference.at((gamma,))
-        return difference.chosen_of(int((np.isfinite(difference.mean) & ~_itself(difference)).sum()))
-
-
-def _itself(difference: Difference) -> np.ndarray:
-    """Mask of the baseline itself, whose differences are exactly 0; empty if the baseline is not of the line."""
-    itself: np.ndarray = (difference.mean == 0) & (difference.error == 0)
-    return itself
+        is_baseline = (difference.mean == 0) & (difference.error == 0)  # the same point of the line, exactly
+        return difference.chosen_of(int((np.isfinite(difference.mean) & ~is_baseline).sum()))
 
 
 @dataclass(frozen=True)
