@@ -112,7 +112,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
         what = "tuning finds λ, and another engine needs it" if tunes else "a ladder compares models and keeps none"
         raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
     if not method.damps or method.aim != "outputs":
-        known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
+        with_gptq = {name: entry.make for name, entry in METHODS.items() if entry.baseline == "gptq"}
+        known = ", ".join(
+            name for name, make in with_gptq.items()
+            if make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
+        )  # fmt: skip
         raise refused_for(
             "method", f"other engines have no {method_title(recipe.method)}, or use that name for another method",
             f"What they share is GPTQ: {known}.",
@@ -166,12 +170,6 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "Use a group size that divides all widths, and refuse.",
             Fix("Refuse such layers", {"indivisible": "refuse"}),
         )  # fmt: skip
-
-
-def _carries(name: str) -> bool:
-    """True if a method is GPTQ with one of the penalties, or without."""
-    make = METHODS[name].make
-    return make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
 
 
 def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:

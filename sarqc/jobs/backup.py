@@ -151,7 +151,9 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
         torn, torn_before = _torn(folder, kept), torn
         hashes = {name: known for name, known in kept.items() if name not in torn}
         # Torn in the same way twice: it is so where it is, and is copied as it is.
-        if (torn and torn != torn_before) or _removed_since(state / DATABASE, before):
+        with closing(sqlite3.connect(state / DATABASE)) as connection:
+            now = _moment(connection)
+        if (torn and torn != torn_before) or now.removed > before.removed or not before.uploads <= now.uploads:
             continue
         manifest.runs = before.runs
         manifest.files = {name: digest for name, (_, digest) in sorted(kept.items())}
@@ -191,12 +193,6 @@ def copy_database(database: Path, copy: Path) -> _Moment:
         made.execute("UPDATE runs SET pid = NULL")
         made.commit()
         return _moment(made)
-
-
-def _removed_since(database: Path, before: _Moment) -> bool:
-    with closing(sqlite3.connect(database)) as connection:
-        now = _moment(connection)
-    return now.removed > before.removed or not before.uploads <= now.uploads
 
 
 def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:

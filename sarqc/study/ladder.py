@@ -187,9 +187,7 @@ def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int,
 
     The plain grid is preferred to a fitted one.
     """
-    for method in methods:
-        for line in sorted(study.lines, key=lambda line: len(line.fitting)):
-            is_plain = not (line.selected or line.later)
-            if is_plain and (line.method, line.bits, line.draws) == (method, bits, draws):
-                return _Place(line, len(line.lams) - 1)
-    return None
+    lines = sorted((one for one in study.lines if not (one.selected or one.later)), key=lambda one: len(one.fitting))
+    wanted = [(method, bits, draws) for method in methods]
+    found = (line for key in wanted for line in lines if (line.method, line.bits, line.draws) == key)
+    return next((_Place(line, len(line.lams) - 1) for line in found), None)

@@ -13,7 +13,6 @@ import shutil
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
-from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,22 +134,13 @@ def read_tensor(path: Path, tensor: Tensor, axis: int = 0, at: int | None = None
     parts = array.reshape(-1).view(np.uint8).data
     size = array.nbytes // max(1, len(offsets))
     try:
-        with path.open("rb", buffering=0) as file:
+        with path.open("rb") as file:
             for number, offset in enumerate(offsets):
-                _fill(parts[number * size : (number + 1) * size], file, offset)
+                file.seek(offset)
+                if file.readinto(parts[number * size : (number + 1) * size]) != size:
+                    raise EOFError("it has become shorter")
     except (OSError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Refused(f"{path.name} is damaged: {reason}", f"study {path.parent.name}", REMEDY) from None
     array.flags.writeable = False
     return array
-
-
-def _fill(part: memoryview, file: FileIO, offset: int) -> None:
-    """Reads bytes of a file until the part is full. Raises ``EOFError`` where they end before that."""
-    file.seek(offset)
-    done = 0
-    while done < len(part):
-        count = file.readinto(part[done:])
-        if not count:
-            raise EOFError("it has become shorter")
-        done += count
