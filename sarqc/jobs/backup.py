@@ -28,6 +28,7 @@ import sarqc
 from sarqc.errors import Busy, Damaged, NoRoom, NotFound, Refused
 from sarqc.files.modes import for_the_owner
 from sarqc.files.room import free_bytes
+from sarqc.jobs.audit import HOST, AuditEntry
 from sarqc.jobs.database import take_lock
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.schema import MIGRATIONS
@@ -355,7 +356,4 @@ def _pack(folder: Path, target: Path) -> None:
 def _note_restore(database: Path, source: Path) -> None:
     """An entry of the audit log, in a database that has one."""
     with closing(sqlite3.connect(database)) as connection, connection, suppress(sqlite3.OperationalError):
-        connection.execute(
-            "INSERT INTO audit (at, actor, action, kind, target, owner, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (time.time(), "the host", "restore", "state", source.name, "", ""),
-        )
+        AuditEntry(time.time(), HOST, "restore", "state", source.name, "", "").write(connection)

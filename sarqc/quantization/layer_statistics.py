@@ -5,8 +5,9 @@ Axes: N tokens, I in_features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -115,12 +116,10 @@ class LayerStatistics:
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> LayerStatistics:
         """Return the same sums on another device or in another dtype."""
-        cross, largest, fourth = (
-            None if part is None else part.to(device, dtype) for part in (self.cross, self.max_norm, self.fourth_moment)
-        )
-        return LayerStatistics(
-            self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross, largest, fourth
-        )
+        moved: dict[str, Any] = {
+            name: part.to(device, dtype) for name, part in vars(self).items() if isinstance(part, Tensor)
+        }
+        return replace(self, **moved)
 
 
 def is_finite(values: Tensor) -> bool:

@@ -251,18 +251,13 @@ def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tu
     Returns:
         Positions of the best λ per γ, and the mask G M.
     """
-    if lower_is_better:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.log(values.astype(np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.log(values.astype(np.float64)) if lower_is_better else -values  # the lowest is the best
     mean, counts = mean_over_draws(values), np.isfinite(values).sum(axis=0)
     most = (counts == counts.max(axis=-1, keepdims=True)) & np.isfinite(mean)
-    comparable = np.where(most, mean, np.inf if lower_is_better else -np.inf)
-    best = comparable.argmin(axis=-1) if lower_is_better else comparable.argmax(axis=-1)
-    sign = 1 if lower_is_better else -1
+    best = np.where(most, mean, np.inf).argmin(axis=-1)
     compared = np.where(most, values, np.nan)
-    band = most & may_be_best(
-        lambda other: paired_difference(compared, compared[..., [other]]).scaled(sign), values.shape[-1]
-    )
+    band = most & may_be_best(lambda other: paired_difference(compared, compared[..., [other]]), values.shape[-1])
     known = np.isfinite(mean).any(axis=-1).tolist()
     return tuple(at if is_known else None for at, is_known in zip(best.tolist(), known, strict=True)), band
 
