@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sarqc.quantization.grid import Grid, dequantize_groups, scale_limits, split_groups
+from sarqc.quantization.grid import Grid, dequantize_groups, scale_limits, split_groups, through_storage
 from sarqc.quantization.refinement import refined_codes
 
 _NOISE = 100  # roundings of the work, in units of its epsilon, that may hide a singular group
@@ -97,21 +97,16 @@ def refitted_scales(
     step, shift = (*change.chunk(2, dim=-1),) if grid.is_affine else (change, None)
     new_scales = scales + step
     is_valid = new_scales > 0
-    new_scales = torch.where(is_valid, _stored(new_scales, storage, *scale_limits(storage)), scales)
+    new_scales = torch.where(is_valid, through_storage(new_scales, storage, scale_limits(storage)[0]), scales)
     new_zero_points = zero_points
     if shift is not None:
-        largest = torch.finfo(storage).max
-        new_zero_points = torch.where(is_valid, _stored(zero_points + shift, storage, -largest, largest), zero_points)
+        new_zero_points = torch.where(is_valid, through_storage(zero_points + shift, storage), zero_points)
     after = dequantize_groups(codes, new_scales, new_zero_points, grid.is_affine) - target  # (C, O, I)
     is_less = ((after @ gram) * after).sum(dim=-1) < (pull * delta).sum(dim=-1)  # (C, O)
     return (
         torch.where(is_less.unsqueeze(-1), new_scales, scales),
         torch.where(is_less.unsqueeze(-1), new_zero_points, zero_points),
     )
-
-
-def _stored(values: Tensor, storage: torch.dtype, lowest: float, highest: float) -> Tensor:
-    return values.clamp(lowest, highest).to(storage).to(values.dtype)
 
 
 def _changes(basis: Tensor, pull: Tensor, gram: Tensor, is_affine: bool) -> Tensor:

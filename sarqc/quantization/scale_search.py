@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
+from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid, through_storage
 from sarqc.quantization.hull import weight_intervals
 from sarqc.quantization.methods import ALPHAS, Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
@@ -114,7 +114,7 @@ def candidates(
     for alpha in ALPHAS:
         scale = (alpha * inputs - (1 - alpha) * columns).to(weight.dtype)
         scale = (scale - (scale.max() + scale.min()) / 2).exp()  # √(max · min) is the middle of the logarithms
-        found.append(ScaleCandidate(alpha, _stored(scale, storage)))
+        found.append(ScaleCandidate(alpha, through_storage(scale, storage, torch.finfo(storage).tiny)))
     return [*found, identity] if include_identity else found
 
 
@@ -320,8 +320,3 @@ def _tied(values: Tensor, ties: Tensor | None) -> Tensor:
     sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, classes, values.cpu().double())
     means: Tensor = (sums / counts)[classes].to(values)
     return means
-
-
-def _stored(scale: Tensor, storage: torch.dtype) -> Tensor:
-    limits = torch.finfo(storage)
-    return scale.clamp(limits.tiny, limits.max).to(storage).to(scale.dtype)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import sarqc
 from sarqc.errors import Refused, SarqcError
@@ -189,18 +189,7 @@ class Destination:
         return Report(self.make(), TrackedRun(self.project, name, parameters, told), say, self.place)
 
 
-class _Entry(NamedTuple):
-    """A tracker: the library that it needs, and the module and class of ours that speaks with it."""
-
-    library: str
-    module: str
-    kind: str
-
-
-TRACKERS = {
-    "mlflow": _Entry("mlflow", "sarqc.reports.mlflow", "MlflowRun"),
-    "trackio": _Entry("trackio", "sarqc.reports.trackio", "TrackioRun"),
-}
+TRACKERS = {"mlflow": "MlflowRun", "trackio": "TrackioRun"}  # by the library, which a module of ours is called by too
 
 
 def destination(name: str, asked_by: str, project: str) -> Destination:
@@ -209,11 +198,11 @@ def destination(name: str, asked_by: str, project: str) -> Destination:
     """
     if name not in TRACKERS:
         raise Refused(f"unknown tracker “{name}”", asked_by, f"There are {', '.join(TRACKERS)}.")
-    entry, place = TRACKERS[name], f"{asked_by} {name}"
-    if importlib.util.find_spec(entry.library) is None:
-        raise Refused(f"{entry.library} is not installed here", place, f"pip install 'sarqc[{name}]'")
+    place = f"{asked_by} {name}"
+    if importlib.util.find_spec(name) is None:
+        raise Refused(f"{name} is not installed here", place, f"pip install 'sarqc[{name}]'")
     try:
-        make: Callable[[], Tracker] = getattr(importlib.import_module(entry.module), entry.kind)
+        make: Callable[[], Tracker] = getattr(importlib.import_module(f"sarqc.reports.{name}"), TRACKERS[name])
     except ImportError as error:
         raise Refused(f"{name} can't be loaded: {error}", place, f"pip install 'sarqc[{name}]'") from None
     return Destination(make, place, project)
