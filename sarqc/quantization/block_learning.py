@@ -305,11 +305,6 @@ def check_steps(steps: int, checks: int) -> list[int]:
     return sorted({math.ceil(steps * number / checks) for number in range(1, checks + 1)})
 
 
-def count_sequences(block: BlockRun) -> int:
-    """Return the number of calibration sequences of a block."""
-    return sum(len(states) for states in block.inputs if states.numel())
-
-
 def _check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
     """Checks that a block can be learned."""
     names = [layer.name for layer in layers]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, count_sequences, learn_points
+from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, learn_points
 from sarqc.quantization.learned_linear import LearnedLinear, Rounded
 from sarqc.quantization.methods import LearnedClipping
 from sarqc.quantization.solving import BlockRun, Context, LayerJob, Learning, Solved
@@ -27,7 +27,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Sol
 
 
 def _learnings(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[BlockLearning]:
-    bits, sequences = jobs[0].layer.grid.bits, count_sequences(block)
+    bits, sequences = jobs[0].layer.grid.bits, sum(len(states) for states in block.inputs if states.numel())
     for point in jobs[0].points_of(LearnedClipping):
         linears = {job.layer.name: ClippedLinear(job.layer, point.saliency) for job in jobs}
         schedule = Schedule(point.epochs_at(bits) * sequences, 1, _adam_at(point.learning_rate))
