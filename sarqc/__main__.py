@@ -265,7 +265,7 @@ def _destination(report: str | None, project: str = "sarqc") -> Destination | No
     """Where runs are reported to; None: nowhere. Raises ``Refused`` for a tracker that is not here."""
     if report is None:
         return None
-    from sarqc.reports.trackers import destination
+    from sarqc.reports.reporting import destination
 
     return destination(report, "--report", project)
 

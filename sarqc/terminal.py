@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO, cast
+from typing import Any, TextIO, cast
 
 import typer
 
@@ -207,10 +207,10 @@ def _print_words(said: Mapping[str, Any]) -> None:
         typer.echo(line.replace("\u00a0", " "))
 
 
-def _with_error(value: float | None, error: float | None) -> str:
+def _with_error(value: float | None, error: float | None, form: str = ".4f") -> str:
     if value is None:
         return "–"
-    return f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
+    return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
 
 
 def _with_interval(row: TuningRow) -> str:
@@ -320,14 +320,11 @@ def distances(summary: Divergences) -> list[tuple[str, str]]:
     if summary.get("log_ratio") is None:
         return []
 
-    def text(name: Literal["log_ratio", "kl", "same_top"], form: str) -> str:
-        value, error = summary[name], cast(dict[str, float | None], summary)[f"{name}_standard_error"]
-        return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
-
+    kl = _with_error(summary["kl"], summary["kl_standard_error"])
     return [
-        ("ln(ppl / float)", text("log_ratio", ".4f")),
-        ("KL from float", f"{text('kl', '.4f')} nats a token, 99th percentile {summary['kl_99']:.3g}"),
-        ("same top token", text("same_top", ".1%")),
+        ("ln(ppl / float)", _with_error(summary["log_ratio"], summary["log_ratio_standard_error"])),
+        ("KL from float", f"{kl} nats a token, 99th percentile {summary['kl_99']:.3g}"),
+        ("same top token", _with_error(summary["same_top"], summary["same_top_standard_error"], ".1%")),
     ]
 
 

@@ -32,6 +32,7 @@ from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
 from sarqc.engine import costs
+from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, too_short, tuning_plan
 from sarqc.engine.effort import as_far_as_possible, effort_and_fitting, without_effort
 from sarqc.engine.imported_checkpoint import (
     as_it_has_it,
@@ -43,14 +44,12 @@ from sarqc.engine.imported_checkpoint import (
     restricted,
     what_it_is,
 )
-from sarqc.engine.ladder_plan import LadderPlan, ladder_plan
-from sarqc.engine.ladder_plan import too_short as ladder_too_short
 from sarqc.engine.throughput import pace_of, rates_of_device
-from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
 from sarqc.errors import Fix, NoRoom, Refused, refused_for
 from sarqc.evaluation.tasks import known_task, size_of
-from sarqc.files.names import free_on_disk, shortened
+from sarqc.files.names import shortened
 from sarqc.files.places import place_at
+from sarqc.files.room import free_bytes
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
@@ -561,8 +560,8 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], o
         warnings=(
             *_warnings(recipe, checkpoint, per_channel, streamed),
             *_disk(disk, settings),
-            *(too_short(tuning, recipe.minutes) if tuning is not None else ()),
-            *(ladder_too_short(ladder, recipe.minutes) if ladder is not None else ()),
+            *too_short(tuning, recipe.minutes),
+            *too_short(ladder, recipe.minutes),
         ),
         tuning=tuning,
         ladder=ladder,
@@ -636,7 +635,7 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
     """
     if settings.is_object_storage():
         return
-    free = free_on_disk(settings.resolved_state_dir())
+    free = free_bytes(settings.resolved_state_dir())
     if needed <= free:
         return
     kept = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))

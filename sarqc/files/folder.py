@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sarqc.files.file_store import MARK, StoredFile
+from sarqc.files.modes import for_the_owner
 
 
 class Folder:
@@ -37,7 +38,7 @@ class Folder:
         # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
         partial = path.with_name(f".partial-{secrets.token_hex(8)}")
         try:
-            with open(partial, "xb", opener=_for_the_owner) as file:
+            with open(partial, "xb", opener=for_the_owner) as file:
                 for part in parts:
                     file.write(part)
             os.replace(partial, path)
@@ -49,7 +50,7 @@ class Folder:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(path, "xb", opener=_for_the_owner) as file:
+            with open(path, "xb", opener=for_the_owner) as file:
                 file.write(content)
         except FileExistsError:
             return False
@@ -93,7 +94,3 @@ class Folder:
     def mark(self) -> str:
         self.make(MARK, secrets.token_hex(16).encode())
         return (self._root / MARK).read_text(encoding="utf-8")
-
-
-def _for_the_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

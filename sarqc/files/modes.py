@@ -10,3 +10,8 @@ def usual_mode(mode: int) -> int:
     umask = os.umask(0o077)  # it can only be read by setting it: to what is strict, for other threads
     os.umask(umask)
     return mode & ~umask
+
+
+def for_the_owner(path: str, flags: int) -> int:
+    """Open a file that only its owner may read, as an ``opener`` of ``open``."""
+    return os.open(path, flags, 0o600)

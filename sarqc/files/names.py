@@ -39,11 +39,6 @@ def is_regular(path: Path) -> bool:
         return False
 
 
-def free_on_disk(folder: Path) -> int:
-    """Free bytes where a folder is, or will be made."""
-    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
-
-
 def inside(root: Path, path: Path) -> Path | None:
     """Return what a path in a folder leads to; None without it, where a link leads out of the folder, and for a name
     that is not UTF-8.

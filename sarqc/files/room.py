@@ -15,8 +15,8 @@ WAITS = "The run waits for room on the disk, which is full."
 
 
 def free_bytes(folder: Path) -> int:
-    """Bytes that are free on the disk with a folder."""
-    return shutil.disk_usage(folder).free
+    """Return the bytes that are free on the disk with a folder, or where one will be made."""
+    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
 def check_room(folder: Path, size: int) -> None:

@@ -112,7 +112,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
         what = "tuning finds λ, and another engine needs it" if tunes else "a ladder compares models and keeps none"
         raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
     if not method.damps or method.aim != "outputs":
-        known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
+        with_gptq = {name: entry.make for name, entry in METHODS.items() if entry.baseline == "gptq"}
+        known = ", ".join(
+            name for name, make in with_gptq.items()
+            if make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
+        )  # fmt: skip
         raise refused_for(
             "method", f"other engines have no {method_title(recipe.method)}, or use that name for another method",
             f"What they share is GPTQ: {known}.",
@@ -157,24 +161,15 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "block_fraction", "the blocks that a fraction selects depend on the model",
             "Give their numbers as blocks, or the finished run.",
         )  # fmt: skip
-    if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
+    size, layers = recipe.group_size, None if study is None else study.layers
+    is_mixed = size is not None and (layers is None or any(layer.shape[1] % size for layer in layers))
+    if is_mixed and recipe.indivisible == "per_channel":
         raise refused_for(
             "indivisible",
             f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
             "Use a group size that divides all widths, and refuse.",
             Fix("Refuse such layers", {"indivisible": "refuse"}),
         )  # fmt: skip
-
-
-def _carries(name: str) -> bool:
-    """True if a method is GPTQ with one of the penalties, or without."""
-    make = METHODS[name].make
-    return make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
-
-
-def _is_mixed(group_size: int, study: Study | None) -> bool:
-    """True if a model has linears that groups don't divide, or if the model is not known."""
-    return study is None or any(layer.shape[1] % group_size for layer in study.layers)
 
 
 def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:

@@ -40,7 +40,9 @@ def program_for(engine: str, document: dict[str, Any], study: Study | None = Non
     if engine not in ENGINES:
         what = f"no programs are written for “{engine}”"
         raise Refused(what, "for", f"They are for {', '.join(ENGINES)}.")
-    return ENGINES[engine].write(wanted(_single(document), study, line))
+    if axes(document):
+        raise Refused("a batch is several runs", ELSEWHERE, "Give one of them.")
+    return ENGINES[engine].write(wanted(Recipe.parse(document), study, line))
 
 
 def programs(document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> list[ProgramText]:
@@ -54,9 +56,3 @@ def programs(document: dict[str, Any], study: Study | None = None, line: Line | 
             trouble = refusal.to_json()
         texts.append(ProgramText(name=name, title=engine.title, file=f"quantize_{name}.py", text=text, trouble=trouble))
     return texts
-
-
-def _single(document: dict[str, Any]) -> Recipe:
-    if axes(document):
-        raise Refused("a batch is several runs", ELSEWHERE, "Give one of them.")
-    return Recipe.parse(document)

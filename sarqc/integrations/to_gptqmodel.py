@@ -11,8 +11,16 @@ import json
 
 from sarqc.errors import Fix
 from sarqc.integrations.engine_request import EngineRequest
-from sarqc.integrations.program import assembled, check_grid, exactly, folder_of, from_pretrained, outside, refused
-from sarqc.integrations.token_lines import token_lines
+from sarqc.integrations.program import (
+    assembled,
+    check_grid,
+    exactly,
+    folder_of,
+    from_pretrained,
+    outside,
+    refused,
+    token_lines,
+)
 
 ENGINE = "GPTQModel"
 BLOCK = 128  # columns

@@ -14,8 +14,7 @@ import yaml
 
 from sarqc.errors import Fix
 from sarqc.integrations.engine_request import EngineRequest, Penalty
-from sarqc.integrations.program import assembled, check_grid, folder_of, from_pretrained, outside, refused
-from sarqc.integrations.token_lines import token_lines
+from sarqc.integrations.program import assembled, check_grid, folder_of, from_pretrained, outside, refused, token_lines
 
 ENGINE = "llm-compressor"
 INSTALL = "pip install llmcompressor==0.14.0"

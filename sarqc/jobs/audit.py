@@ -41,6 +41,14 @@ class AuditEntry:
             "owner": self.owner, "detail": self.detail,
         }  # fmt: skip
 
+    def write(self, connection: sqlite3.Connection) -> sqlite3.Cursor:
+        """Add the entry to a database."""
+        return connection.execute(
+            "INSERT INTO audit (at, actor, action, kind, target, owner, detail)"
+            " VALUES (:at, :actor, :action, :kind, :target, :owner, :detail)",
+            vars(self),
+        )
+
     def words(self) -> str:
         """The entry as one line."""
         whose = f" of “{self.owner}”" if self.owner else ""
@@ -57,11 +65,7 @@ class Audit:
     def note(self, actor: str, action: str, kind: str, target: str, owner: str = "", detail: str = "") -> None:
         """Adds an entry, also on a full disk; within a transaction it is a part of that."""
         entry = AuditEntry(time.time(), actor, action, kind, target, owner, detail)
-        query = (
-            "INSERT INTO audit (at, actor, action, kind, target, owner, detail)"
-            " VALUES (:at, :actor, :action, :kind, :target, :owner, :detail)"
-        )
-        self._store.even_when_full(lambda connection: connection.execute(query, vars(entry)))
+        self._store.even_when_full(entry.write)
         log.info("%s", entry.words())
 
     def entries(self) -> list[AuditEntry]:

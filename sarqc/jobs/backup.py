@@ -26,7 +26,9 @@ from typing import IO
 
 import sarqc
 from sarqc.errors import Busy, Damaged, NoRoom, NotFound, Refused
+from sarqc.files.modes import for_the_owner
 from sarqc.files.room import free_bytes
+from sarqc.jobs.audit import HOST, AuditEntry
 from sarqc.jobs.database import take_lock
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.schema import MIGRATIONS
@@ -150,7 +152,9 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
         torn, torn_before = _torn(folder, kept), torn
         hashes = {name: known for name, known in kept.items() if name not in torn}
         # Torn in the same way twice: it is so where it is, and is copied as it is.
-        if (torn and torn != torn_before) or _removed_since(state / DATABASE, before):
+        with closing(sqlite3.connect(state / DATABASE)) as connection:
+            now = _moment(connection)
+        if (torn and torn != torn_before) or now.removed > before.removed or not before.uploads <= now.uploads:
             continue
         manifest.runs = before.runs
         manifest.files = {name: digest for name, (_, digest) in sorted(kept.items())}
@@ -192,12 +196,6 @@ def copy_database(database: Path, copy: Path) -> _Moment:
         return _moment(made)
 
 
-def _removed_since(database: Path, before: _Moment) -> bool:
-    with closing(sqlite3.connect(database)) as connection:
-        now = _moment(connection)
-    return now.removed > before.removed or not before.uploads <= now.uploads
-
-
 def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:
     """Names below the state folder, and files. What begins with a dot is being written, or removed."""
     for part in parts:
@@ -224,7 +222,7 @@ def _copy(file: IO[bytes], target: Path, modified: int) -> str:
 def _written(path: Path) -> Iterator[IO[bytes]]:
     """A new file for this user alone. A full disk is said in words."""
     try:
-        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with open(path, "wb", opener=for_the_owner) as file:
             yield file
     except OSError as error:
         if (free := free_bytes(path.parent)) > CHUNK_BYTES:
@@ -358,7 +356,4 @@ def _pack(folder: Path, target: Path) -> None:
 def _note_restore(database: Path, source: Path) -> None:
     """An entry of the audit log, in a database that has one."""
     with closing(sqlite3.connect(database)) as connection, connection, suppress(sqlite3.OperationalError):
-        connection.execute(
-            "INSERT INTO audit (at, actor, action, kind, target, owner, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (time.time(), "the host", "restore", "state", source.name, "", ""),
-        )
+        AuditEntry(time.time(), HOST, "restore", "state", source.name, "", "").write(connection)

@@ -13,11 +13,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Self
 
-from sarqc.errors import Refused, SarqcError, WorkerLost, from_parts
+from sarqc.errors import Refused, WorkerLost, from_parts
 from sarqc.events import Event, Interrupted, Saved, Warned, from_json
 from sarqc.jobs.exports import checkpoint_folder
 from sarqc.jobs.ray_workers import RayWorkers
-from sarqc.jobs.run import Run, State
+from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import EXECUTE, ProcessWorkers, log_path
@@ -114,14 +114,11 @@ class OnCluster:
             told = trouble
             time.sleep(ASKED_SECONDS)
         if run.state is not State.FINISHED:
-            raise self._error_of(run)
+            log = f"The log is {log_path(self._settings, run_id)}."
+            if (error := run.error) is not None:
+                raise from_parts(error["kind"], error["what"], error["where"], f"{error['remedy']} {log}")
+            raise WorkerLost(f"the run was {run.state}", _CLUSTER, log)
         log_path(self._settings, run_id).unlink(missing_ok=True)
-
-    def _error_of(self, run: Run) -> SarqcError:
-        log = f"The log is {log_path(self._settings, run.id)}."
-        if (error := run.error) is not None:
-            return from_parts(error["kind"], error["what"], error["where"], f"{error['remedy']} {log}")
-        return WorkerLost(f"the run was {run.state}", _CLUSTER, log)
 
 
 def check_cluster(settings: Settings) -> None:

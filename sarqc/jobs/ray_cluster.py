@@ -23,16 +23,14 @@ CONNECT_SECONDS = 60.0  # within which a cluster has to answer when the app star
 EVERY_SECONDS = 1.0
 SILENT_SECONDS = 20.0  # after which what was last said is old
 AGAIN_SECONDS = 5.0  # between two tries to connect
-# For how long Ray lets a process live whose cluster does not answer: the lease of a worker ends earlier.
-_PATIENCE = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}
 
 log = logging.getLogger(__name__)
 
 
 def connect(address: str) -> None:
     """Makes this process a driver of the cluster. Raises ``ConnectionError``, and what else Ray has to say."""
-    for name, value in _PATIENCE.items():
-        os.environ.setdefault(name, value)
+    # For how long Ray lets a process live whose cluster does not answer: the lease of a worker ends earlier.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "86400")
     import ray
 
     ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)

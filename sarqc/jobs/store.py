@@ -290,17 +290,10 @@ class Store:
         seconds: float | None = self._rows("SELECT trusted FROM counter")[0]["trusted"]
         return seconds or self._last_millisecond / 1000 or None
 
-    def has(self, run_id: str) -> bool:
-        return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))
-
     def owners(self, ids: Collection[str]) -> dict[str, str]:
         """To whom runs belong, without the ids that are none's."""
         query = "SELECT id, owner FROM runs WHERE id IN (SELECT value FROM json_each(?))"
         return {row["id"]: row["owner"] for row in self._rows(query, json.dumps(list(ids)))}
-
-    def newest(self, limit: int) -> list[Run]:
-        """Runs that lists show, from the newest backwards."""
-        return self.listed(Question(), limit)
 
     def listed(self, question: Question, limit: int, offset: int = 0) -> list[Run]:
         """A part of the list that a question asks for, in its order."""

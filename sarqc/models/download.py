@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NoRoom, NotFound, Refused, TooLarge, Unreachable
-from sarqc.files.names import MOST_JSON, free_on_disk, read_object
+from sarqc.files.names import MOST_JSON, read_object
+from sarqc.files.room import free_bytes
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files
@@ -57,7 +58,7 @@ def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any
             model,
             "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
         )
-    free = free_on_disk(Path(HF_HUB_CACHE))
+    free = free_bytes(Path(HF_HUB_CACHE))
     if size > free:
         raise NoRoom(
             f"its files have {_gib(size)} GiB, and {_gib(free)} GiB are free for downloads",

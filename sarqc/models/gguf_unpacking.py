@@ -20,7 +20,8 @@ from torch import Tensor
 from sarqc.errors import NoRoom, Refused, SarqcError
 from sarqc.files.hashes import sha256_of
 from sarqc.files.modes import usual_mode
-from sarqc.files.names import free_on_disk, shortened
+from sarqc.files.names import shortened
+from sarqc.files.room import free_bytes
 from sarqc.files.scratch import scratch_folder
 from sarqc.models.gguf_header import gguf_files
 from sarqc.models.gguf_model import GgufModel, TensorPlace, gguf_model
@@ -41,7 +42,7 @@ def unpack(model: GgufModel, folder: Path) -> None:
         NoRoom: If the disk has too little room.
         Refused: For a tokenizer that can't be read.
     """
-    if model.unpacked_bytes > (free := free_on_disk(folder.parent)):
+    if model.unpacked_bytes > (free := free_bytes(folder.parent)):
         raise NoRoom(
             f"the weights take {gib(model.unpacked_bytes)} once unpacked, and {gib(free)} are free", model.name,
             "Make room, or set SARQC_STATE_DIR to a folder on a larger disk.",

@@ -70,7 +70,11 @@ def select_layers(
     channels = kept_channels(width, grid.group_size_for(width), channel_fraction)
     context = context or Context()
     compared, crosses = [], []
-    jobs = [_on_its_device(job) for job in jobs]
+    # What is added up lies where the weight is.
+    jobs = [
+        replace(job, train=job.train.to(job.weight.device), validation=job.validation.to(job.weight.device))
+        for job in jobs
+    ]
     for job in jobs:
         validation = _restricted(job.validation, channels)
         weight = job.weight[:, channels.to(job.weight.device)]
@@ -83,7 +87,8 @@ def select_layers(
         job, solved = jobs[number], [one.layer for one in of_job]
         part, cross = compared[number].layer, crosses[number]
         scores = [_score(layer, part, cross, point) for layer, point in zip(solved, points, strict=True)]
-        tables.append(_table(solved, part, points, scores))
+        rows = zip(points, solved, scores, strict=True)
+        tables.append(tuple(candidate_row(point, layer, part, score) for point, layer, score in rows))
         short = any(LITTLE_MEMORY in layer.report.flags for layer in solved)
         flags.append([LITTLE_MEMORY] * short + ["not_judged"] * (job.validation.n_tokens == 0))
         whole = CheckedLayer(job.weight, job.train + job.validation, grid, job.held_out, name=job.name)
@@ -93,21 +98,6 @@ def select_layers(
         report = replace(best.report, candidates=tables[number], flags=(*best.report.flags, *flags[number]))
         selected.append(replace(best, report=report))
     return selected
-
-
-def _on_its_device(job: SelectionJob) -> SelectionJob:
-    """The job with what is added up where the weight is."""
-    device = job.weight.device
-    return replace(job, train=job.train.to(device), validation=job.validation.to(device))
-
-
-def _table(
-    solved: Sequence[QuantizedLayer], part: CheckedLayer, points: Sequence[Method], scores: Sequence[float]
-) -> tuple[dict[str, float | None], ...]:
-    """The comparison, for the report."""
-    return tuple(
-        candidate_row(point, layer, part, score) for point, layer, score in zip(points, solved, scores, strict=True)
-    )
 
 
 def candidate_row(point: Method, layer: QuantizedLayer, part: CheckedLayer, score: float) -> dict[str, float | None]:

@@ -21,7 +21,7 @@ from sarqc.quantization.learned_linear import LearnedLinear
 from sarqc.quantization.methods import LearnedMethod
 from sarqc.quantization.objective import sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
-from sarqc.quantization.solving import BlockRun, Epoch, Learning, StepCheck
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Learning, Solved, StepCheck
 
 # Checks in a row, of ``methods.CHECKS``, that end early stopping where none has a held-out error below all those after
 # earlier steps. The start does not count: the first steps are the largest, and an error that they raise may fall later.
@@ -165,8 +165,7 @@ class BlockLearning:
             moved += float(sar_loss(linear.drift(rounded)))
             energy += float(sar_loss(linear.layer.weight))
             weights[name] = rounded.stored.to(dtype)
-        squared = sum(float(self._squared_error(weights, *pair)) for pair in self.held_out)
-        held_out = squared / sum(targets.numel() for _, targets in self.held_out)
+        held_out = self._mean_squared_error(weights, self.held_out)
         if not math.isfinite(held_out):
             raise NumericalError(
                 f"the error on held-out sequences is not finite ({held_out})",
@@ -207,15 +206,13 @@ class BlockLearning:
     @torch.no_grad()
     def _measure(self, learned: Learned, epoch: int) -> Epoch:
         dtype = self.batches[0][0].dtype
-        weights, sar, error, size = {}, 0.0, 0.0, 0
+        weights, sar = {}, 0.0
         for name, linear in self.linears.items():
             rounded = linear.round(learned[name])
             sar += float(sar_loss(linear.drift(rounded), linear.s))
             weights[name] = rounded.stored.to(dtype)
-        for states, targets in self.batches:
-            error += float(self._squared_error(weights, states, targets))
-            size += targets.numel()
-        reached = Epoch(epoch, self.epochs, self._objective(error / size, sar), error / size, sar)
+        recon = self._mean_squared_error(weights, self.batches)
+        reached = Epoch(epoch, self.epochs, self._objective(recon, sar), recon, sar)
         if not math.isfinite(reached.objective):
             cause = "Look for NaN in the block's inputs" if epoch == 0 else self.method.where_it_diverges
             raise NumericalError(
@@ -224,6 +221,10 @@ class BlockLearning:
                 f"{cause}, or load the model in a wider dtype.",
             )
         return reached
+
+    def _mean_squared_error(self, weights: dict[str, Tensor], batches: Sequence[tuple[Tensor, Tensor]]) -> float:
+        error = sum(float(self._squared_error(weights, *batch)) for batch in batches)
+        return error / sum(targets.numel() for _, targets in batches)
 
     def _squared_error(self, weights: dict[str, Tensor], states: Tensor, targets: Tensor) -> Tensor:
         outputs = self.forward(weights, states)  # (B, T, D)
@@ -249,6 +250,38 @@ class BlockLearning:
         )  # fmt: skip
 
 
+def learn_points(
+    jobs: Sequence[LayerJob],
+    context: Context,
+    learnings: Callable[[Sequence[LayerJob], BlockRun], Iterator[BlockLearning]],
+) -> Iterator[Learning | Solved]:
+    """Learn all linears of the context's block, one point after the other.
+
+    Args:
+        jobs: All linears of the block, named as the block's function does; statistics are those of their inputs on the
+            quantized prefix.
+        context: The block as a function.
+        learnings: Function that returns the learning of each point, made when its turn comes.
+
+    Yields:
+        For each point an ``Epoch`` before the first step and after each epoch, then the layers. With early stopping a
+        ``StepCheck`` before the first step and after each twentieth of the steps takes the place of epochs.
+
+    Raises:
+        Refused: If names, shapes or bit widths do not fit.
+        NumericalError: If a value is NaN or infinite.
+    """
+    assert context.block is not None  # the method needs it
+    _check_block([job.layer for job in jobs], context.block)
+    return _learn(jobs, learnings(jobs, context.block))
+
+
+def _learn(jobs: Sequence[LayerJob], learnings: Iterator[BlockLearning]) -> Iterator[Learning | Solved]:
+    for index, learning in enumerate(learnings):
+        layers = yield from learning.learn()
+        yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
+
+
 @contextmanager
 def in_a_fixed_order(device: torch.device) -> Iterator[None]:
     """Sum gradients in one order within this context, so that a GPU gives the same bits every time."""
@@ -272,17 +305,8 @@ def check_steps(steps: int, checks: int) -> list[int]:
     return sorted({math.ceil(steps * number / checks) for number in range(1, checks + 1)})
 
 
-def count_sequences(block: BlockRun) -> int:
-    """Return the number of calibration sequences of a block."""
-    return sum(len(states) for states in block.inputs if states.numel())
-
-
-def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
-    """Check that a block can be learned.
-
-    Raises:
-        Refused: If names, bit widths or shapes do not fit.
-    """
+def _check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
+    """Checks that a block can be learned."""
     names = [layer.name for layer in layers]
     if len(set(names)) < len(names):
         raise Refused("linears share a name", ", ".join(names), "Name each as the block's function does.")

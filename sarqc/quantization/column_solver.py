@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -169,7 +170,7 @@ def _stacked(found: Sequence[FoundCodes], name: str, like: Tensor) -> Tensor:
 
 def _results(
     points: Sequence[_Point],
-    stated: Sequence[_Stated],
+    stated: Sequence[dict[str, Any]],
     codes: Tensor,
     scales: Tensor,
     zero_points: Tensor,
@@ -184,10 +185,8 @@ def _results(
                 "Use a larger λ or more calibration text.",
             )
         solved = point.layer.quantized(
-            codes[position], scales[position], zero_points[position], dequantized[position],
-            drift_scale=said.drift_scale, diagonal_floor=said.diagonal_floor,
-            chosen=point.method.settled() | ({} if point.method.expert_damping == "plain" else {"lam_used": said.lam}),
-        )  # fmt: skip
+            codes[position], scales[position], zero_points[position], dequantized[position], **said
+        )
         yield Solved(point.job, point.index, solved)
 
 
@@ -229,21 +228,13 @@ class _Batch:
         )
 
 
-@dataclass(frozen=True)
-class _Stated:
-    """Numbers of a point's problem for its report."""
-
-    lam: float  # of G
-    drift_scale: Tensor  # (I,), S
-    diagonal_floor: float
-
-
-def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
+def _state(point: _Point, batch: _Batch, position: int) -> dict[str, Any]:
+    """Writes the problem of a point into the batch; returns what its report says of it."""
     layer, method = point.layer, point.method
     try:
         s_squared = _s_squared(layer, method)
         lam = method.lam_for(layer.n_tokens, layer.weight.shape[-1])
-        gram = gram_of(layer, method)
+        gram = regularised_gram(layer.gram, s_squared, lam)
         order = batch.orders[position]
         batch.importance[position] = gram.diagonal()
         if method.order == "activation":
@@ -268,7 +259,11 @@ def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
     if method.first_order:
         shift = None if batch.shifts is None else batch.shifts[position]
         pulled_back(batch.factors[position], shift, method.first_order)
-    return _Stated(lam, drift_weights(layer.gram, s_squared).sqrt(), factor.diagonal_floor)
+    return {
+        "drift_scale": drift_weights(layer.gram, s_squared).sqrt(),
+        "diagonal_floor": factor.diagonal_floor,
+        "chosen": method.settled() | ({} if method.expert_damping == "plain" else {"lam_used": lam}),
+    }
 
 
 def _s_squared(layer: CheckedLayer, method: ColumnSolver) -> Tensor | None:

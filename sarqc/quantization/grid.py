@@ -64,7 +64,7 @@ class Grid:
     @property
     def lowest(self) -> int:
         """Smallest code."""
-        return 0 if self.kind in ("asymmetric", "affine") else -(1 << (self.bits - 1))
+        return 0 if self.has_two_ends else -(1 << (self.bits - 1))
 
     @property
     def highest(self) -> int:
@@ -165,24 +165,16 @@ class _RangeSearch:
         self.upper = torch.where(is_less, upper, self.upper)
 
     def _tried(self, lower: Tensor | int, upper: Tensor | int) -> tuple[Tensor, Tensor, Tensor]:
-        """Scales, zero points and errors (...) of a range."""
+        """Scales and zero points (...) of a range, and Σ_j h_j (Q(w)_j - w_j)²."""
         scales, zero_points = parameters_of_range(
             lower / PARTS * self._low, upper / PARTS * self._high, self._grid, self._storage
         )
-        error = _rounding_error(self._groups, scales, zero_points, self._importance, self._grid)
-        return scales, zero_points, error
-
-
-def _rounding_error(
-    groups: Tensor, scales: Tensor, zero_points: Tensor, importance: Tensor | None, grid: Grid
-) -> Tensor:
-    """Σ_j h_j (Q(w)_j - w_j)²: groups (..., K) -> (...)."""
-    scales, zero_points = scales.unsqueeze(-1), zero_points.unsqueeze(-1)
-    codes = nearest_codes(groups, scales, zero_points, grid)
-    # In the memory of the codes: a search of ranges would otherwise spend its time on getting memory.
-    levels = codes.mul_(scales).add_(zero_points) if grid.is_affine else codes.sub_(zero_points).mul_(scales)
-    error = levels.sub_(groups).square_()
-    return (error if importance is None else error.mul_(importance)).sum(dim=-1)
+        scale, zero_point = scales.unsqueeze(-1), zero_points.unsqueeze(-1)
+        codes = nearest_codes(self._groups, scale, zero_point, self._grid)
+        # In the memory of the codes: a search of ranges would otherwise spend its time on getting memory.
+        levels = codes.mul_(scale).add_(zero_point) if self._grid.is_affine else codes.sub_(zero_point).mul_(scale)
+        error = levels.sub_(self._groups).square_()
+        return scales, zero_points, (error if self._importance is None else error.mul_(self._importance)).sum(dim=-1)
 
 
 def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -204,11 +196,10 @@ def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dt
     """
     span = span_of_range(low, high, grid)  # (...)
     # Codes are chosen for the scale as it will be stored: its rounding to ``storage`` must not come afterwards.
-    stored = (span / grid.steps).clamp(*scale_limits(storage)).to(storage).to(span.dtype)
+    stored = through_storage(span / grid.steps, storage, scale_limits(storage)[0])
     scales = torch.where(span == 0, torch.ones_like(stored), stored)
     if grid.is_affine:
-        largest = torch.finfo(storage).max
-        return scales, low.clamp(-largest, largest).to(storage).to(low.dtype)
+        return scales, through_storage(low, storage)
     if grid.kind != "asymmetric":
         return scales, torch.zeros_like(scales)
     return scales, torch.round(-low.clamp(max=0) / scales).clamp(grid.lowest, grid.highest)
@@ -218,14 +209,7 @@ def span_of_range(low: Tensor, high: Tensor, grid: Grid) -> Tensor:
     """Return the width that ``grid.steps`` scales cover: absmax, or max - min.
 
     The asymmetric range is widened to hold 0. The span is 0 if learned clipping has moved the ends past each other.
-
-    Args:
-        low: (...), lower end of each range.
-        high: (...), upper end of each range.
-        grid: Grid of the codes.
-
-    Returns:
-        The spans (...).
+    Arguments are those of ``parameters_of_range``; the result has their shape.
     """
     if grid.is_affine:
         return (high - low).clamp(min=0)
@@ -238,6 +222,12 @@ def scale_limits(storage: torch.dtype) -> tuple[float, float]:
     """Return the smallest and the largest scale that a dtype can hold."""
     limits = torch.finfo(storage)
     return limits.tiny * limits.eps, limits.max
+
+
+def through_storage(values: Tensor, storage: torch.dtype, least: float | None = None) -> Tensor:
+    """Return values as a storage dtype has held them, clamped to its numbers from ``least`` on."""
+    largest = torch.finfo(storage).max
+    return values.clamp(-largest if least is None else least, largest).to(storage).to(values.dtype)
 
 
 def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Grid, out: Tensor | None = None) -> Tensor:

@@ -5,8 +5,9 @@ Axes: N tokens, I in_features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,19 +95,13 @@ class LayerStatistics:
                 "layer statistics",
                 "Add statistics of the same layer's inputs.",
             )
-        if (self.cross is None) != (other.cross is None):
-            raise Refused(
-                "statistics with a cross term and statistics without one do not add",
-                "layer statistics",
-                "Give float_inputs for every batch or for none.",
-            )
-        cross = None if self.cross is None or other.cross is None else self.cross + other.cross
-        norms = (self.max_norm, other.max_norm)
-        largest = None if norms[0] is None or norms[1] is None else torch.maximum(norms[0], norms[1])
-        moments = (self.fourth_moment, other.fourth_moment)
-        fourth = None if moments[0] is None or moments[1] is None else moments[0] + moments[1]
+        _check_crosses(self.cross, other.cross)
+        joined: dict[str, Tensor | None] = {}
+        for name, join in (("cross", torch.add), ("max_norm", torch.maximum), ("fourth_moment", torch.add)):
+            ours, theirs = getattr(self, name), getattr(other, name)
+            joined[name] = None if ours is None or theirs is None else join(ours, theirs)
         return LayerStatistics(
-            self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, cross, largest, fourth
+            self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, **joined
         )
 
     @cached_property
@@ -121,12 +116,10 @@ class LayerStatistics:
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> LayerStatistics:
         """Return the same sums on another device or in another dtype."""
-        cross, largest, fourth = (
-            None if part is None else part.to(device, dtype) for part in (self.cross, self.max_norm, self.fourth_moment)
-        )
-        return LayerStatistics(
-            self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross, largest, fourth
-        )
+        moved: dict[str, Any] = {
+            name: part.to(device, dtype) for name, part in vars(self).items() if isinstance(part, Tensor)
+        }
+        return replace(self, **moved)
 
 
 def is_finite(values: Tensor) -> bool:
@@ -167,12 +160,8 @@ class RunningSums:
                 "layer statistics",
                 "Give both inputs of the same tokens.",
             )
-        if self._n_tokens and (self._cross is None) != (float_inputs is None):
-            raise Refused(
-                "statistics with a cross term and statistics without one do not add",
-                "layer statistics",
-                "Give float_inputs for every batch or for none.",
-            )
+        if self._n_tokens:
+            _check_crosses(self._cross, float_inputs)
         tokens = inputs.reshape(-1, inputs.shape[-1])  # (N, I)
         work = torch.promote_types(tokens.dtype, torch.float32)
         norms = torch.linalg.vector_norm(tokens, dim=-1, dtype=work)  # (N,)
@@ -195,6 +184,15 @@ class RunningSums:
         assert self._gram is not None
         assert self._abs_sum is not None
         return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest, self._fourth)
+
+
+def _check_crosses(one: Tensor | None, other: Tensor | None) -> None:
+    if (one is None) != (other is None):
+        raise Refused(
+            "statistics with a cross term and statistics without one do not add",
+            "layer statistics",
+            "Give float_inputs for every batch or for none.",
+        )
 
 
 def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tensor:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, check_block, count_sequences
+from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, learn_points
 from sarqc.quantization.learned_linear import LearnedLinear, Rounded
 from sarqc.quantization.methods import LearnedClipping
 from sarqc.quantization.solving import BlockRun, Context, LayerJob, Learning, Solved
@@ -22,34 +22,16 @@ FIRST_LOGIT = 4.0  # sigmoid(4) = 0.982: next to no clipping
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Solved]:
-    """Learn all linears of the context's block, one point after the other.
-
-    A step takes one sequence.
-
-    Args:
-        jobs: All linears of the block, named as the block's function does; statistics are those of their inputs on the
-            quantized prefix.
-        context: The block as a function.
-
-    Yields:
-        For each point an ``Epoch`` before the first step and after each epoch, then the layers.
-
-    Raises:
-        Refused: If names, shapes or bit widths do not fit.
-        NumericalError: If a value is NaN or infinite.
-    """
-    assert context.block is not None  # the method needs it
-    check_block([job.layer for job in jobs], context.block)
-    return _learn(jobs, context.block)
+    """Learn all linears of the context's block, a sequence at each step, see ``learn_points``."""
+    return learn_points(jobs, context, _learnings)
 
 
-def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Learning | Solved]:
-    bits, sequences = jobs[0].layer.grid.bits, count_sequences(block)
-    for index, point in enumerate(jobs[0].points_of(LearnedClipping)):
+def _learnings(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[BlockLearning]:
+    bits, sequences = jobs[0].layer.grid.bits, sum(len(states) for states in block.inputs if states.numel())
+    for point in jobs[0].points_of(LearnedClipping):
         linears = {job.layer.name: ClippedLinear(job.layer, point.saliency) for job in jobs}
         schedule = Schedule(point.epochs_at(bits) * sequences, 1, _adam_at(point.learning_rate))
-        layers = yield from BlockLearning(linears, point, block, schedule).learn()
-        yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
+        yield BlockLearning(linears, point, block, schedule)
 
 
 def _adam_at(rate: float) -> Callable[[Learned], torch.optim.Optimizer]:

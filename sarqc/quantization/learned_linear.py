@@ -127,7 +127,7 @@ class LearnedLinear(ABC):
         scale = span_of_range(low, high, self.grid) / self.grid.steps  # before it is clamped and rounded
         smallest, largest = scale_limits(self.layer.storage)
         by_span = by_scale / self.grid.steps * ((scale >= smallest) & (scale <= largest))
-        if self.grid.kind in ("asymmetric", "affine"):
+        if self.grid.has_two_ends:
             by_high = by_span
             by_low -= by_span
         else:  # the larger end in absolute value sets the scale; equals share

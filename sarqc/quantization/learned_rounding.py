@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sarqc.quantization import column_solver
-from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, check_block
+from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, learn_points
 from sarqc.quantization.grid import dequantize, round_to_grid, span_of_range
 from sarqc.quantization.learned_linear import LearnedLinear, Rounded
 from sarqc.quantization.methods import CHECKS, SEQUENCES_OF_A_STEP, SHRINKS, ColumnSolver, LearnedRounding
@@ -33,35 +33,18 @@ MARGIN = 2**-6  # of a step, between B and the middle of two codes: more than ro
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Solved]:
-    """Learn all linears of the context's block, one point after the other.
-
-    Args:
-        jobs: All linears of the block, named as the block's function does; statistics are those of their inputs on the
-            quantized prefix.
-        context: The block as a function.
-
-    Yields:
-        For each point an ``Epoch`` before the first step and after each epoch, then the layers. With early stopping a
-        ``StepCheck`` before the first step and after each twentieth of the steps takes the place of epochs.
-
-    Raises:
-        Refused: If names, shapes or bit widths do not fit.
-        NumericalError: If a value is NaN or infinite.
-    """
-    assert context.block is not None  # the method needs it
-    check_block([job.layer for job in jobs], context.block)
-    return _learn(jobs, context.block)
+    """Learn all linears of the context's block, see ``learn_points``."""
+    return learn_points(jobs, context, _learnings)
 
 
-def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Learning | Solved]:
+def _learnings(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[BlockLearning]:
     linears: dict[str, RoundedLinear] = {}
     for index, point in enumerate(jobs[0].points_of(LearnedRounding)):
         if index == 0 or point.warm_start == "column_solver":  # points differ in λ alone, on which other starts do not
             linears = {job.layer.name: RoundedLinear(job.layer, point) for job in jobs}
         checks = CHECKS if point.stopping == "early" else 0
         schedule = Schedule(point.steps, SEQUENCES_OF_A_STEP, partial(SignDescent, steps=point.steps), checks)
-        layers = yield from BlockLearning(linears, point, block, schedule).learn()
-        yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
+        yield BlockLearning(linears, point, block, schedule)
 
 
 class RoundedLinear(LearnedLinear):

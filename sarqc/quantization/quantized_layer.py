@@ -131,10 +131,8 @@ class FoundCodes:
 
     def to(self, device: torch.device) -> FoundCodes:
         """Return the same codes on another device."""
-        return replace(
-            self, codes=self.codes.to(device), scales=self.scales.to(device),
-            zero_points=self.zero_points.to(device), weight=self.weight.to(device),
-        )  # fmt: skip
+        moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **moved)
 
     def weight_of(self, codes: Tensor) -> Tensor:
         """Return the weight (O, I) that the format's own loader makes of other codes (O, I) on the same scales."""

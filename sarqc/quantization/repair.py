@@ -71,15 +71,12 @@ def repair_layer(
         chosen=layer.report.chosen | compared,
         candidates=tuple(row for both in zip(*rows, strict=True) for row in both) if len(points) > 1 else (),
     )
-    return replace(layer, report=report).flagged(*_flags(best, before.held_out_loss, layer.report.held_out_loss))
+    losses = before.held_out_loss, layer.report.held_out_loss
+    is_worse = losses[0] is not None and losses[1] is not None and losses[1] > losses[0]
+    return replace(layer, report=report).flagged(*[KEPT] * isinstance(best, ExistingCodes), *[WORSE] * is_worse)
 
 
 def _loss(layer: QuantizedLayer) -> float:
     loss = layer.report.held_out_loss
     assert loss is not None
     return loss
-
-
-def _flags(best: Method, before: float | None, after: float | None) -> list[str]:
-    is_worse = before is not None and after is not None and after > before
-    return [KEPT] * isinstance(best, ExistingCodes) + [WORSE] * is_worse

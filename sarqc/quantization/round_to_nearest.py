@@ -20,7 +20,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
             )
             if point.refine or point.refit:
                 codes, scales, zero_points = fitted_layer(
-                    layer.weight, codes, scales, zero_points, layer.gram, layer.grid, layer.storage,
+                    layer.weight, codes, scales, zero_points, layer.gram, grid=layer.grid, storage=layer.storage,
                     passes=point.refine, rounds=point.refit,
                 )  # fmt: skip
             dequantized = dequantize_groups(codes, scales, zero_points, layer.grid.is_affine).to(layer.storage)

@@ -38,7 +38,7 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError
 from sarqc.quantization.block_learning import in_a_fixed_order
-from sarqc.quantization.grid import Grid, scale_limits, split_groups
+from sarqc.quantization.grid import Grid, scale_limits, split_groups, through_storage
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
@@ -184,11 +184,10 @@ class TunedScales:
         with torch.no_grad():
             scales, biases = self.numbers()
             storage = self._layer.scales.dtype
-            largest = torch.finfo(storage).max
             return replace(
                 self._layer,
-                scales=scales.clamp(*scale_limits(storage)).to(storage),
-                biases=None if biases is None else biases.clamp(-largest, largest).to(storage),
+                scales=through_storage(scales, storage, scale_limits(storage)[0]).to(storage),
+                biases=None if biases is None else through_storage(biases, storage).to(storage),
             )
 
     def changed(self, layer: QuantizedLayer) -> int:
@@ -217,14 +216,9 @@ class TunedScales:
 
 
 class TunedCodes(TunedScales):
-    """Codes of one linear as unknowns, with its scales and biases.
+    """Codes of one linear as unknowns, with its scales and biases; its zero points stay.
 
-    Args:
-        layer: The linear without channel scales and row scales. Its zero points stay.
-        weight: (O, I), the float weight.
-        s: S (I,) of the penalty.
-        lam: λ.
-        grid: The grid of the linear.
+    Arguments are those of ``TunedScales``, and the grid of the linear.
     """
 
     def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, grid: Grid) -> None:
@@ -320,8 +314,7 @@ class TunedNorm:
 
     def rounded(self) -> Tensor:
         """Return the weights (D,) rounded to storage."""
-        largest = torch.finfo(self._storage).max
-        return self.weight().detach().clamp(-largest, largest).to(self._storage)
+        return through_storage(self.weight().detach(), self._storage).to(self._storage)
 
 
 class Distilled(NamedTuple):

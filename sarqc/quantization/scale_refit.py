@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sarqc.quantization.grid import Grid, dequantize_groups, scale_limits, split_groups
+from sarqc.quantization.grid import Grid, dequantize_groups, scale_limits, split_groups, through_storage
 from sarqc.quantization.refinement import refined_codes
 
 _NOISE = 100  # roundings of the work, in units of its epsilon, that may hide a singular group
@@ -41,22 +41,16 @@ def fitted_codes(
     Passes of refinement come first. Each round then fits the scales to the codes and refines the codes again, by one
     pass at least. It ends before the last round if a round changes nothing. No argument is changed.
 
+    Arguments are those of ``refined_codes``, and:
+
     Args:
-        target: (C, O, I), the weight to approximate.
-        codes: (C, O, I), the initial codes.
-        scales: (C, O, G).
-        zero_points: (C, O, G), biases on the affine grid; those of the asymmetric grid stay.
-        gram: G (C, I, I).
-        grid: Grid of the codes.
         storage: Dtype in which scales and biases are stored.
-        passes: Largest number of passes of each refinement.
         rounds: Largest number of rounds.
-        orders: (C, I), the column of each turn; None for the order as stored.
 
     Returns:
         codes: (C, O, I).
         scales: (C, O, G).
-        zero_points: (C, O, G).
+        zero_points: (C, O, G), unchanged but on the affine grid.
     """
     if passes:
         codes = refined_codes(target, codes, scales, zero_points, gram, grid, passes=passes, orders=orders)
@@ -70,35 +64,12 @@ def fitted_codes(
 
 
 def fitted_layer(
-    target: Tensor,
-    codes: Tensor,
-    scales: Tensor,
-    zero_points: Tensor,
-    gram: Tensor,
-    grid: Grid,
-    storage: torch.dtype,
-    *,
-    passes: int,
-    rounds: int,
+    *tensors: Tensor, grid: Grid, storage: torch.dtype, passes: int, rounds: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return codes (O, I), scales and zero points (O, G) of one linear, see ``fitted_codes``.
-
-    Args:
-        target: (O, I).
-        codes: (O, I).
-        scales: (O, G).
-        zero_points: (O, G).
-        gram: G (I, I).
-        grid: Grid of the codes.
-        storage: Dtype in which scales and biases are stored.
-        passes: Largest number of passes of each refinement.
-        rounds: Largest number of rounds.
-    """
-    codes, scales, zero_points = fitted_codes(
-        target.unsqueeze(0), codes.unsqueeze(0), scales.unsqueeze(0), zero_points.unsqueeze(0), gram.unsqueeze(0), grid,
-        storage, passes=passes, rounds=rounds,
-    )  # fmt: skip
-    return codes[0], scales[0], zero_points[0]
+    """Return codes (O, I), scales and zero points (O, G) of one linear: ``fitted_codes`` with one candidate."""
+    target, codes, scales, zero_points, gram = (part.unsqueeze(0) for part in tensors)
+    fitted = fitted_codes(target, codes, scales, zero_points, gram, grid, storage, passes=passes, rounds=rounds)
+    return fitted[0][0], fitted[1][0], fitted[2][0]
 
 
 def refitted_scales(
@@ -114,20 +85,7 @@ def refitted_scales(
 
     They are rounded to ``storage`` first, and a row takes them only where its objective is smaller with these stored
     numbers. A group keeps its numbers if its equations are singular, as with dead channels, or ask for a scale of 0 or
-    less.
-
-    Args:
-        target: (C, O, I), the weight to approximate.
-        codes: (C, O, I).
-        scales: (C, O, G).
-        zero_points: (C, O, G), biases on the affine grid.
-        gram: G (C, I, I).
-        grid: Grid of the codes.
-        storage: Dtype in which scales and biases are stored.
-
-    Returns:
-        scales: (C, O, G).
-        zero_points: (C, O, G), unchanged but on the affine grid.
+    less. Arguments and results are those of ``fitted_codes``.
     """
     size = target.shape[-1] // scales.shape[-1]
     delta = dequantize_groups(codes, scales, zero_points, grid.is_affine) - target  # (C, O, I)
@@ -139,21 +97,16 @@ def refitted_scales(
     step, shift = (*change.chunk(2, dim=-1),) if grid.is_affine else (change, None)
     new_scales = scales + step
     is_valid = new_scales > 0
-    new_scales = torch.where(is_valid, _stored(new_scales, storage, *scale_limits(storage)), scales)
+    new_scales = torch.where(is_valid, through_storage(new_scales, storage, scale_limits(storage)[0]), scales)
     new_zero_points = zero_points
     if shift is not None:
-        largest = torch.finfo(storage).max
-        new_zero_points = torch.where(is_valid, _stored(zero_points + shift, storage, -largest, largest), zero_points)
+        new_zero_points = torch.where(is_valid, through_storage(zero_points + shift, storage), zero_points)
     after = dequantize_groups(codes, new_scales, new_zero_points, grid.is_affine) - target  # (C, O, I)
     is_less = ((after @ gram) * after).sum(dim=-1) < (pull * delta).sum(dim=-1)  # (C, O)
     return (
         torch.where(is_less.unsqueeze(-1), new_scales, scales),
         torch.where(is_less.unsqueeze(-1), new_zero_points, zero_points),
     )
-
-
-def _stored(values: Tensor, storage: torch.dtype, lowest: float, highest: float) -> Tensor:
-    return values.clamp(lowest, highest).to(storage).to(values.dtype)
 
 
 def _changes(basis: Tensor, pull: Tensor, gram: Tensor, is_affine: bool) -> Tensor:

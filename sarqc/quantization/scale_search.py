@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sarqc.errors import Refused
-from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
+from sarqc.errors import NumericalError, Refused
+from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid, through_storage
+from sarqc.quantization.hull import weight_intervals
 from sarqc.quantization.methods import ALPHAS, Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.recorded import Recorder, started
 from sarqc.quantization.scale_refit import fitted_layer
 from sarqc.quantization.solving import NOT_RECORDED, Context, LayerJob, Solved
-from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
@@ -80,9 +80,13 @@ class SearchLosses:
         squares = layer.abs_mean.new_ones(len(layer.gram)) if drift_scale is None else drift_scale.square()
         return layer.gram + torch.diag_embed(weight * squares)
 
-    def intervals(self) -> LambdaIntervals:
+    def intervals(self) -> list[tuple[float, float]]:
         """Return the λ-interval in which each candidate wins, in the plane after min–max, where the search's λ acts."""
-        return lambda_intervals(min_max(self.sar), min_max(self.recon))
+        plane = {"drift": min_max(self.sar), "recon": min_max(self.recon)}
+        for name, losses in plane.items():
+            if not losses.isfinite().all():
+                raise NumericalError(f"{name} is not finite", "candidates", "Leave out what was not measured.")
+        return weight_intervals(list(zip(*(losses.tolist() for losses in plane.values()), strict=True)))
 
 
 def candidates(
@@ -110,7 +114,7 @@ def candidates(
     for alpha in ALPHAS:
         scale = (alpha * inputs - (1 - alpha) * columns).to(weight.dtype)
         scale = (scale - (scale.max() + scale.min()) / 2).exp()  # √(max · min) is the middle of the logarithms
-        found.append(ScaleCandidate(alpha, _stored(scale, storage)))
+        found.append(ScaleCandidate(alpha, through_storage(scale, storage, torch.finfo(storage).tiny)))
     return [*found, identity] if include_identity else found
 
 
@@ -156,7 +160,7 @@ def quantize_scaled(
     )
     if objective is not None and (passes or rounds):
         codes, scales, zero_points = fitted_layer(
-            scaled, codes, scales, zero_points, objective, grid, storage, passes=passes, rounds=rounds
+            scaled, codes, scales, zero_points, objective, grid=grid, storage=storage, passes=passes, rounds=rounds
         )
     dequantized = dequantize_groups(codes, scales, zero_points, grid.is_affine)
     if row_scale is not None:
@@ -263,19 +267,15 @@ def search_points(
 ) -> Iterator[list[QuantizedLayer]]:
     """Yield the linears of a group with the winning s̃ at each point, in order; points differ in λ only.
 
-    Args:
-        layers: The linears of the group.
-        points: Scale searches.
-        ties: (I,), see ``candidates``.
-        recorder: Recorder of repeated operations on a GPU.
+    All other arguments are those of ``search_losses``.
     """
     losses = search_losses(layers, points[0], ties, recorder=recorder)
     intervals = losses.intervals()
     for point in points:
         position = choose(losses.recon, losses.sar, point.lam)
-        best, interval = losses.found[position], intervals.interval(position)
+        best, (lowest, highest) = losses.found[position], intervals[position]
         # Between neighbours that are equal up to the last bit the choice may lie that bit outside its exact interval.
-        lowest, highest = min(interval.lowest, point.lam), max(interval.highest, point.lam)
+        lowest, highest = min(lowest, point.lam), max(highest, point.lam)
         chosen = point.settled() | {
             "alpha": best.alpha,
             "lam_interval": [lowest, None if math.isinf(highest) else highest],
@@ -320,8 +320,3 @@ def _tied(values: Tensor, ties: Tensor | None) -> Tensor:
     sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, classes, values.cpu().double())
     means: Tensor = (sums / counts)[classes].to(values)
     return means
-
-
-def _stored(scale: Tensor, storage: torch.dtype) -> Tensor:
-    limits = torch.finfo(storage)
-    return scale.clamp(limits.tiny, limits.max).to(storage).to(scale.dtype)

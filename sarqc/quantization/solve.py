@@ -93,14 +93,12 @@ def sweep_layer(
     The point (γ, λ) has the losses of ``quantize_layer`` with these values. Points are solved in batches whose working
     memory stays within ``budget_bytes``, except for a point that alone needs more.
 
+    All other arguments are those of ``quantize_layer``.
+
     Args:
-        weight: (O, I), as for ``quantize_layer``.
-        statistics: Statistics of the calibration inputs.
-        grid: Grid of the codes.
         method: Method with the values that are not swept.
         lams: Values of λ.
         gammas: Values of γ; (None,) for a method without γ, or to keep its own.
-        held_out: Statistics of inputs that nothing is fitted to.
         budget_bytes: Working memory of a batch, in bytes.
 
     Raises:

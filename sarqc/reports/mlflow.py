@@ -17,7 +17,7 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow.environment_variables import MLFLOW_EXPERIMENT_NAME
 from mlflow.exceptions import MlflowException
 
-from sarqc.reports.tracker import State, TrackedRun
+from sarqc.reports.reporting import State, TrackedRun
 
 _STATUS: dict[State, str] = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 

@@ -1,32 +1,67 @@
-"""The events of a run, told to a tracker of experiments, in a thread that the run does not wait for."""
+"""The trackers of experiments, and the events of a run told to one of them, in a thread that no run waits for."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Protocol, Self
 
 import sarqc
-from sarqc.errors import SarqcError
+from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Saved, Started, Warned
 from sarqc.files.kept_out import without_secrets
 from sarqc.recipe import Recipe, method_title
 from sarqc.reports.numbers import numbers_of, points_of
-from sarqc.reports.tracker import State, TrackedRun, Tracker
 from sarqc.study.document import Study
 
 PATIENCE = 120.0  # seconds that the end waits for one answer of a tracker
 _ASKED_SECONDS = 0.05
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")  # that a number depends on
+State = Literal["finished", "failed", "killed"]
 _KEPT = {"study": "*", "checkpoint": "README.md"}  # which files of what a run saves
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """A run as a tracker hears of it at its beginning."""
+
+    project: str  # what the runs of a batch or survey have in common: MLflow's experiment, trackio's project
+    name: str
+    parameters: Mapping[str, Any]  # plain data; None: not given
+    tags: Mapping[str, str]
+
+
+class Tracker(Protocol):
+    """One run at a tracker. Calls come one after the other, from one thread. Each may take long, and raises whatever
+    the tracker's library raises.
+    """
+
+    def begin(self, run: TrackedRun) -> None:
+        """Makes the run known. The first call, once."""
+
+    def tags(self, tags: Mapping[str, str]) -> None:
+        """Adds tags, or replaces those of the same names."""
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        """Adds metrics at a step."""
+
+    def keep(self, paths: Sequence[Path], name: str) -> None:
+        """Keeps copies of files with the run, together under a name."""
+
+    def end(self, state: State) -> None:
+        """Ends the run. The last call, once."""
+
+    def where(self) -> str:
+        """Where people find the run."""
 
 
 class Report:
@@ -152,3 +187,22 @@ class Destination:
         versions = {f"version.{name}": importlib.metadata.version(name) for name in _LIBRARIES}
         told = {**tags, "version.sarqc": sarqc.__version__, **versions}
         return Report(self.make(), TrackedRun(self.project, name, parameters, told), say, self.place)
+
+
+TRACKERS = {"mlflow": "MlflowRun", "trackio": "TrackioRun"}  # by the library, which a module of ours is called by too
+
+
+def destination(name: str, asked_by: str, project: str) -> Destination:
+    """Where a tracker of this name keeps a project; its library is loaded. Raises ``Refused`` for ``asked_by``, the
+    flag that names it.
+    """
+    if name not in TRACKERS:
+        raise Refused(f"unknown tracker “{name}”", asked_by, f"There are {', '.join(TRACKERS)}.")
+    place = f"{asked_by} {name}"
+    if importlib.util.find_spec(name) is None:
+        raise Refused(f"{name} is not installed here", place, f"pip install 'sarqc[{name}]'")
+    try:
+        make: Callable[[], Tracker] = getattr(importlib.import_module(f"sarqc.reports.{name}"), TRACKERS[name])
+    except ImportError as error:
+        raise Refused(f"{name} can't be loaded: {error}", place, f"pip install 'sarqc[{name}]'") from None
+    return Destination(make, place, project)

@@ -10,7 +10,7 @@ from typing import Any
 import trackio
 from trackio import Artifact, Run, utils
 
-from sarqc.reports.tracker import State, TrackedRun
+from sarqc.reports.reporting import State, TrackedRun
 
 
 def _said(*words: object, **named: Any) -> None:

@@ -73,7 +73,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import FailFast, Field, PrivateAttr, ValidationError, field_validator
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
@@ -84,7 +84,7 @@ from sarqc.quantization.methods import FITTING, entry_of, public_method, title_o
 from sarqc.recipe import recorded, renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
-from sarqc.study.stamp import Stamp, first_wrong
+from sarqc.study.stamp import Part, Stamp, first_wrong
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
@@ -138,11 +138,7 @@ def eight_bits(values: np.ndarray, scale: np.ndarray, zero: int) -> np.ndarray:
     return cells
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ArrayRef(_Document):
+class ArrayRef(Part):
     """Type, shape and axes of an array of a study: little-endian numbers in C order."""
 
     dtype: Literal["float32", "uint8"]
@@ -171,7 +167,7 @@ class ArrayBytes(NamedTuple):
     version: str
 
 
-class ModelFacts(_Document):
+class ModelFacts(Part):
     """Facts about the float model that everything is compared with."""
 
     name: str
@@ -182,7 +178,7 @@ class ModelFacts(_Document):
     accuracy_standard_error: float | None = None
 
 
-class LaterBlocks(_Document):
+class LaterBlocks(Part):
     """λ and γ of a line from a block on, where they are not those before it; None: as before."""
 
     from_block: int
@@ -202,7 +198,7 @@ class LaterBlocks(_Document):
 _NAMED_MARKS = ("refine", "refit", "distill", "distill_codes", "distill_norms", "distill_lambda")
 
 
-class Line(_Document):
+class Line(Part):
     """One method at one bit width over its own axes."""
 
     method: str
@@ -272,7 +268,7 @@ class Line(_Document):
         return SECOND_SIGNS[self.second]
 
 
-class Study(_Document):
+class Study(Part):
     """Content of a ``study.json``, with access to the arrays.
 
     A study that was opened or written reads its arrays from its folder: ``read`` for calculations, ``array`` as stored.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from itertools import product
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec
 
 import numpy as np
 
@@ -99,13 +99,8 @@ class Quality:
             return None
         if gamma is not None:
             difference = difference.at((gamma,))
-        return difference.chosen_of(int((np.isfinite(difference.mean) & ~_itself(difference)).sum()))
-
-
-def _itself(difference: Difference) -> np.ndarray:
-    """Mask of the baseline itself, whose differences are exactly 0; empty if the baseline is not of the line."""
-    itself: np.ndarray = (difference.mean == 0) & (difference.error == 0)
-    return itself
+        is_baseline = (difference.mean == 0) & (difference.error == 0)  # the same point of the line, exactly
+        return difference.chosen_of(int((np.isfinite(difference.mean) & ~is_baseline).sum()))
 
 
 @dataclass(frozen=True)
@@ -294,13 +289,16 @@ def _aligned(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...])
 
 
 def _quality(
-    values: np.ndarray, line: Line, base: np.ndarray | None, base_draws: tuple[int, ...], lower: bool
-) -> Quality:
+    study: Study, line: Line, base: BaselinePoint | None, name: Literal["perplexity", "accuracy"]
+) -> Quality | None:
+    values, theirs, lower = study.read(line, name), None if base is None else getattr(base, name), name == "perplexity"
+    if values is None or not np.isfinite(values).any():
+        return None
     difference = baseline_mean = None
     average, compare = (geometric_mean, paired_ratio) if lower else (mean_over_draws, paired_difference)
-    if base is not None and np.isfinite(base).any():
-        difference = compare(values, _aligned(base, base_draws, line.draws)[:, None, None])
-        baseline_mean = float(average(base))
+    if base is not None and theirs is not None and np.isfinite(theirs).any():
+        difference = compare(values, _aligned(theirs, base.draws, line.draws)[:, None, None])
+        baseline_mean = float(average(theirs))
     best, band = sweet_spots(values, lower_is_better=lower)
     return Quality(average(values), difference, baseline_mean, best, band, values)
 
@@ -326,7 +324,7 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
     arrays = {name: read_selected(study, line, name, layer) for name in ("recon", "held_out", "sar", "drift")}
 
     # The quality of a model is the same whichever layer of it is shown.
-    of_perplexity = study.once(line, "quality of perplexity", lambda: _of_perplexity(study, line, base))
+    of_perplexity = study.once(line, "quality of perplexity", lambda: _quality(study, line, base, "perplexity"))
     of_accuracy = study.once(line, "quality of accuracy", lambda: _of_accuracy(study, line, base))
 
     change: dict[str, np.ndarray] = {}
@@ -382,20 +380,9 @@ def read_selection(study: Study, line: Line) -> Selection | None:
     )  # fmt: skip
 
 
-def _of_perplexity(study: Study, line: Line, base: BaselinePoint | None) -> Quality | None:
-    values = study.read(line, "perplexity")
-    if values is None or not np.isfinite(values).any():
-        return None
-    return _quality(values, line, base.perplexity if base else None, base.draws if base else (), True)
-
-
 def _of_accuracy(study: Study, line: Line, base: BaselinePoint | None) -> Quality | None:
-    accuracy, correct = study.read(line, "accuracy"), study.read(line, "correct")
-    if accuracy is None or not np.isfinite(accuracy).any():
-        return None
-    theirs = base.accuracy if base else None
-    quality = _quality(accuracy, line, theirs, base.draws if base else (), False)
-    if correct is None:
+    quality, correct = _quality(study, line, base, "accuracy"), study.read(line, "correct")
+    if quality is None or correct is None:
         return quality
     quality = replace(quality, band=_item_band(correct, quality.best), items=correct.shape[-1])
     if base is None or base.correct is None or correct.shape[-1] != base.correct.shape[-1]:

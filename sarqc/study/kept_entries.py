@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from sarqc.files.modes import for_the_owner
 
 Stamp = tuple[int, int]  # time of the last change of a study.json in nanoseconds, and its bytes
 
@@ -51,9 +52,7 @@ class KeptEntries:
         document = {"form": self._form, "entries": listed}
         partial = self._path.with_name(f"{self._path.name}.partial")
         try:
-            with os.fdopen(
-                os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-            ) as file:
+            with open(partial, "w", encoding="utf-8", opener=for_the_owner) as file:
                 json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
             partial.replace(self._path)
         except OSError as error:  # the list of studies does not depend on a full disk

@@ -70,8 +70,10 @@ def rungs_of(points: Sequence[LadderPoint]) -> tuple[Rung, ...]:
         changes, means = {}, {name: _mean(name, values) for name, values in point.values.items()}
         if rungs:
             before = rungs[-1]
-            changes = _differences(point.values, before.values)
-            changes = {name: _from(before.means[name], change) for name, change in changes.items()}
+            for name, change in _differences(point.values, before.values).items():
+                if isinstance(change, RatioDifference):  # in the unit of the value that it starts from
+                    change = change.scaled(before.means[name] / float(change.scale))
+                changes[name] = change
             means |= {name: before.means[name] + float(change.mean) for name, change in changes.items()}
         rungs.append(Rung(*point, differences=changes, means=means))
     return tuple(rungs)
@@ -79,11 +81,6 @@ def rungs_of(points: Sequence[LadderPoint]) -> tuple[Rung, ...]:
 
 def _mean(quality: str, values: np.ndarray) -> float:
     return float((geometric_mean if quality == "perplexity" else mean_over_draws)(values))
-
-
-def _from(start: float, change: Difference) -> Difference:
-    """A change by a ratio in the unit of the value that it starts from; other differences as they are."""
-    return change.scaled(start / float(change.scale)) if isinstance(change, RatioDifference) else change
 
 
 @dataclass(frozen=True)
@@ -190,9 +187,7 @@ def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int,
 
     The plain grid is preferred to a fitted one.
     """
-    for method in methods:
-        for line in sorted(study.lines, key=lambda line: len(line.fitting)):
-            is_plain = not (line.selected or line.later)
-            if is_plain and (line.method, line.bits, line.draws) == (method, bits, draws):
-                return _Place(line, len(line.lams) - 1)
-    return None
+    lines = sorted((one for one in study.lines if not (one.selected or one.later)), key=lambda one: len(one.fitting))
+    wanted = [(method, bits, draws) for method in methods]
+    found = (line for key in wanted for line in lines if (line.method, line.bits, line.draws) == key)
+    return next((_Place(line, len(line.lams) - 1) for line in found), None)

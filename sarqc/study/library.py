@@ -150,12 +150,7 @@ class Library:
         return folder
 
     def delete(self, study_id: str) -> None:
-        """Remove a study, also a damaged one.
-
-        Raises:
-            NotFound: If there is no such study.
-            Conflict: For a shipped study or that of a run.
-        """
+        """Remove a study, also a damaged one. Raises what ``check_deletable`` does."""
         folder = self.check_deletable(study_id)
         remove(folder)
         self._open.pop(folder, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -40,18 +40,17 @@ class Difference:
         high: np.ndarray = self.mean + self.doubt
         return high
 
-    def at(self, place: tuple[int, ...]) -> Difference:
+    def at(self, place: tuple[int, ...]) -> Self:
         """Return the difference at one place, with arrays without axes."""
-        mean, error, draws, freedom = (
-            np.asarray(part[place]) for part in (self.mean, self.error, self.draws, self.freedom)
-        )
-        return Difference(mean, error, draws, freedom, self.among)
+        names = ("mean", "error", "draws", "freedom")
+        parts: dict[str, Any] = {name: np.asarray(getattr(self, name)[place]) for name in names}
+        return replace(self, **parts)
 
-    def chosen_of(self, count: int) -> Difference:
+    def chosen_of(self, count: int) -> Self:
         """Return the difference with intervals for ``count`` comparisons at once, to judge the best of them."""
         return self if count == self.among else replace(self, among=max(1, count))
 
-    def scaled(self, factor: float) -> Difference:
+    def scaled(self, factor: float) -> Self:
         """Return the difference in another unit; a negative factor turns it round."""
         if factor == 1:
             return self
@@ -89,13 +88,11 @@ class RatioDifference(Difference):
 
     @cached_property
     def low(self) -> np.ndarray:
-        low: np.ndarray = np.where(self.scale > 0, *self._ends)
-        return low
+        return np.where(self.scale > 0, *self._ends)
 
     @cached_property
     def high(self) -> np.ndarray:
-        high: np.ndarray = np.where(self.scale > 0, *self._ends[::-1])
-        return high
+        return np.where(self.scale > 0, *self._ends[::-1])
 
     @cached_property
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
@@ -107,16 +104,11 @@ class RatioDifference(Difference):
     def _log(self) -> Difference:
         return self.log.chosen_of(self.among)
 
-    def at(self, place: tuple[int, ...]) -> RatioDifference:
-        plain, scale = super().at(place), np.asarray(self.scale[place])
-        return RatioDifference(
-            plain.mean, plain.error, plain.draws, plain.freedom, self.among, log=self.log.at(place), scale=scale
-        )
+    def at(self, place: tuple[int, ...]) -> Self:
+        return replace(super().at(place), log=self.log.at(place), scale=np.asarray(self.scale[place]))
 
-    def scaled(self, factor: float) -> RatioDifference:
-        if factor == 1:
-            return self
-        return replace(self, mean=factor * self.mean, error=abs(factor) * self.error, scale=factor * self.scale)
+    def scaled(self, factor: float) -> Self:
+        return self if factor == 1 else replace(super().scaled(factor), scale=factor * self.scale)
 
     def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
         """Return the verdict of the logarithm, whose interval excludes 0 exactly if this interval does."""
@@ -259,18 +251,13 @@ def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tu
     Returns:
         Positions of the best λ per γ, and the mask G M.
     """
-    if lower_is_better:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.log(values.astype(np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.log(values.astype(np.float64)) if lower_is_better else -values  # the lowest is the best
     mean, counts = mean_over_draws(values), np.isfinite(values).sum(axis=0)
     most = (counts == counts.max(axis=-1, keepdims=True)) & np.isfinite(mean)
-    comparable = np.where(most, mean, np.inf if lower_is_better else -np.inf)
-    best = comparable.argmin(axis=-1) if lower_is_better else comparable.argmax(axis=-1)
-    sign = 1 if lower_is_better else -1
+    best = np.where(most, mean, np.inf).argmin(axis=-1)
     compared = np.where(most, values, np.nan)
-    band = most & may_be_best(
-        lambda other: paired_difference(compared, compared[..., [other]]).scaled(sign), values.shape[-1]
-    )
+    band = most & may_be_best(lambda other: paired_difference(compared, compared[..., [other]]), values.shape[-1])
     known = np.isfinite(mean).any(axis=-1).tolist()
     return tuple(at if is_known else None for at, is_known in zip(best.tolist(), known, strict=True)), band
 
@@ -300,13 +287,8 @@ def may_be_best(minus: Callable[[int], Difference], count: int) -> np.ndarray:
 
 def spans(band: np.ndarray) -> list[tuple[int, int]]:
     """Return the first and last position of each run of True."""
-    runs: list[tuple[int, int]] = []
-    for index in np.flatnonzero(band).tolist():
-        if runs and runs[-1][1] == index - 1:
-            runs[-1] = (runs[-1][0], index)
-        else:
-            runs.append((index, index))
-    return runs
+    first, last = np.flatnonzero(np.diff(np.pad(np.asarray(band, dtype=np.int8), 1))).reshape(-1, 2).T
+    return list(zip(first.tolist(), (last - 1).tolist(), strict=True))
 
 
 def clear_from(freedom: np.ndarray | float, among: np.ndarray | int = 1) -> np.ndarray:

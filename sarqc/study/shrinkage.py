@@ -54,17 +54,12 @@ def shrinkage_lam(facts: LineFacts, estimator: str = "shrinkage_oas") -> Shrinka
     if facts.line.fitting.get("expert_damping") == "damped" or facts.line.second != "gamma":
         return None
     values = facts.read(estimator, facts.layer)  # D L, or D of one layer
-    known = np.empty(0) if values is None else _over_draws(values)
-    if not known.size:
+    if values is None or not np.isfinite(values).any():
         return None
+    columns = np.where(np.isfinite(values), values, np.nan).reshape(len(values), -1)  # D L
+    known = np.nanmedian(columns[:, np.isfinite(columns).any(axis=0)], axis=0)  # of each layer that has a number
     median, low, high = (lam_of(float(value)) for value in (np.median(known), known.min(), known.max()))
     return ShrinkageLam(median, low, high, facts.layer is None)
-
-
-def _over_draws(values: np.ndarray) -> np.ndarray:
-    """The median over the draws that have a number, of each layer that has one."""
-    columns = values.reshape(len(values), -1).T  # L D
-    return np.array([np.median(column[seen]) for column in columns if (seen := np.isfinite(column)).any()])
 
 
 def regret(facts: LineFacts, lam: float) -> Difference | None:

@@ -39,11 +39,13 @@ class LayerHashes(NamedTuple):
     weight: Hash  # that the quantized model has, in the dtype of the checkpoint
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a document that may come from anybody."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class StampedText(_Part):
+class StampedText(Part):
     """Token sequences of the calibration."""
 
     name: str  # of the text as protocols say it; of a file without its folder
@@ -51,14 +53,14 @@ class StampedText(_Part):
     tokens: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # SHA-256 of the ids (samples, length), int64
 
 
-class StampedWeights(_Part):
+class StampedWeights(Part):
     """Tensors of the float checkpoint, as they are stored: XXH3 over names, dtypes, shapes and bits."""
 
     outside: Hash  # of the blocks
     blocks: tuple[Hash, ...]
 
 
-class Computing(_Part):
+class Computing(Part):
     """Conditions beside the inputs that affect the last bits of a result."""
 
     torch: str
@@ -67,7 +69,7 @@ class Computing(_Part):
     threads: int | None  # where a method learns through whole blocks on a processor; no other's codes depend on it
 
 
-class Stamp(_Part):
+class Stamp(Part):
     """Content of a stamp; ``digest`` covers everything but itself and what no code depends on."""
 
     version: Literal[1] = 1

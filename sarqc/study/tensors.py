@@ -7,18 +7,18 @@ and so that a browser can request the bytes of one layer: ``Tensor.offset`` coun
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
+import shutil
 import struct
 from collections.abc import Mapping
-from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from sarqc.errors import Refused
+from sarqc.files.hashes import sha256_of
 from sarqc.files.names import file_identity, is_regular
 from sarqc.files.once import once
 
@@ -27,7 +27,6 @@ REMEDY = "Make or download the study again."
 _CODES = {"float32": "F32", "uint8": "U8"}  # ours → safetensors'
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _MOST_HEADER = 16 << 20  # bytes; those of our studies have some thousands
-_CHUNK = 1 << 20
 
 
 class Tensor(NamedTuple):
@@ -64,17 +63,12 @@ def write_tensors(path: Path, parts: Mapping[str, tuple[str, tuple[int, ...], Pa
         begin += length
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    digest = hashlib.sha256()
     with path.open("wb") as file:
-        for chunk in (struct.pack("<Q", len(text)), text):
-            file.write(chunk)
-            digest.update(chunk)
+        file.write(struct.pack("<Q", len(text)) + text)
         for name in order:
             with parts[name][2].open("rb") as part:
-                while chunk := part.read(_CHUNK):
-                    file.write(chunk)
-                    digest.update(chunk)
-    return digest.hexdigest()
+                shutil.copyfileobj(part, file)
+    return sha256_of(path)
 
 
 def tensors_of(path: Path) -> Mapping[str, Tensor]:
@@ -140,22 +134,13 @@ def read_tensor(path: Path, tensor: Tensor, axis: int = 0, at: int | None = None
     parts = array.reshape(-1).view(np.uint8).data
     size = array.nbytes // max(1, len(offsets))
     try:
-        with path.open("rb", buffering=0) as file:
+        with path.open("rb") as file:
             for number, offset in enumerate(offsets):
-                _fill(parts[number * size : (number + 1) * size], file, offset)
+                file.seek(offset)
+                if file.readinto(parts[number * size : (number + 1) * size]) != size:
+                    raise EOFError("it has become shorter")
     except (OSError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Refused(f"{path.name} is damaged: {reason}", f"study {path.parent.name}", REMEDY) from None
     array.flags.writeable = False
     return array
-
-
-def _fill(part: memoryview, file: FileIO, offset: int) -> None:
-    """Reads bytes of a file until the part is full. Raises ``EOFError`` where they end before that."""
-    file.seek(offset)
-    done = 0
-    while done < len(part):
-        count = file.readinto(part[done:])
-        if not count:
-            raise EOFError("it has become shorter")
-        done += count

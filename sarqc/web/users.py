@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from sarqc.errors import Refused, Unreachable
+from sarqc.files.modes import for_the_owner
 from sarqc.web.visitor import GUEST, Role
 
 NAME = re.compile(r"[\w.@+-]{1,64}")
@@ -82,7 +82,7 @@ def write_user(path: Path, name: str, role: Role, password: str) -> None:
     users[name] = User(name, role, salt, _digest(password, salt))
     lines = "".join(f"{user.name}:{user.role}:{user.salt}:{user.digest}\n" for user in users.values())
     partial = path.with_name(f"{path.name}.partial")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+    with open(partial, "w", encoding="utf-8", opener=for_the_owner) as file:
         file.write(lines)
     partial.replace(path)
 

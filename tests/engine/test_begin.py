@@ -21,7 +21,7 @@ from sarqc.engine.verify import VerificationRequest, verify
 from sarqc.errors import Refused
 from sarqc.events import Finished, Warned
 from sarqc.figures.view import lab_view
-from sarqc.integrations.token_lines import token_lines
+from sarqc.integrations.program import token_lines
 from sarqc.models.tokenizer_files import beginning_of
 from sarqc.models.tokenizing import Beginning
 from sarqc.recipe import Recipe, recorded

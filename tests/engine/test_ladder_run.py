@@ -10,9 +10,9 @@ from sarqc.calibration import float_statistics
 from sarqc.documents import LadderRun
 from sarqc.engine import ladder_run, trials
 from sarqc.engine.budget import Budget
+from sarqc.engine.budget_plans import ladder_budget, ladder_plan
 from sarqc.engine.costs import LadderCosts
 from sarqc.engine.execute import execute
-from sarqc.engine.ladder_plan import budget_of, ladder_plan
 from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
@@ -239,9 +239,9 @@ def test_budgets_are_spent_step_by_step() -> None:
         10: (8, 0, "10 min: 3 steps × 8 draws"),
     }
     for minutes, (draws, steps, words) in by_hand.items():
-        found = budget_of(minutes, costs, 8)
+        found = ladder_budget(minutes, costs, 8)
         assert (found.draws, found.steps, found.words) == (draws, steps, words)
-    short = budget_of(0.5, costs, 8)
+    short = ladder_budget(0.5, costs, 8)
     assert (short.draws, short.steps, short.enough) == (0, 2, False)
     assert short.words == "0.5 min: 2 of 3 steps in one draw, no intervals"
     assert ladder_plan(costs, None, 8).sensible_minutes == 3

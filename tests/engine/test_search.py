@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sarqc.engine.budget_plans import too_short, tuning_budget, tuning_plan
 from sarqc.engine.costs import TuningCosts
 from sarqc.engine.screening import DULL, in_question
 from sarqc.engine.search import ENOUGH, Costs, Search, Step, by_promise, rounded_up
-from sarqc.engine.tuning_plan import budget_of, too_short, tuning_plan
 from tests.benchmarks.simulated_races import simulated
 
 LAMS = 6
@@ -168,10 +168,10 @@ class TestPlan:
         assert not any(one.enough for one in plan.budgets if one.minutes < plan.sensible_minutes)
 
     def test_words(self) -> None:
-        assert budget_of(1, self.COSTS, 8).words == "1 min: about 2 λ, not enough to compare"
-        assert budget_of(0.2, self.COSTS, 8).words == "0.2 min: errors of layers alone, not enough to compare"
-        assert budget_of(3, self.COSTS, 8).words == "3 min: 5 λ × 2 draws"
-        assert budget_of(60, self.COSTS, 4).words == "60 min: 6 λ × 4 draws"
+        assert tuning_budget(1, self.COSTS, 8).words == "1 min: about 2 λ, not enough to compare"
+        assert tuning_budget(0.2, self.COSTS, 8).words == "0.2 min: errors of layers alone, not enough to compare"
+        assert tuning_budget(3, self.COSTS, 8).words == "3 min: 5 λ × 2 draws"
+        assert tuning_budget(60, self.COSTS, 4).words == "60 min: 6 λ × 4 draws"
         [warning] = too_short(tuning_plan(self.COSTS, 1, 8), 1)
         assert warning == "this budget is too short (1 min: about 2 λ, not enough to compare): take 3 min"
         assert not [*too_short(tuning_plan(self.COSTS, 10, 8), 10)]
@@ -179,7 +179,7 @@ class TestPlan:
     def test_a_plan_that_is_kept_is_what_a_search_does_with_it(self) -> None:
         """On a host that is as fast as planned."""
         for minutes in (3, 5, 10):
-            budget, costs = budget_of(minutes, self.COSTS, 8), self.COSTS
+            budget, costs = tuning_budget(minutes, self.COSTS, 8), self.COSTS
             left = 60 * minutes - costs.start - costs.draw - min(costs.screening, 60 * minutes / 5)
             values, seen = np.random.default_rng(5).normal(0, 0.01, (8, LAMS + 2)), blank(8)
             while (step := search(seen, (0, 1, 2, 3, 4, 5)).next(left, Costs(costs.model, costs.draw), 1)) is not None:

@@ -577,7 +577,7 @@ def may_see(access: Access, who: Visitor, study_id: str, origin: str) -> bool:
 def may_change(access: Access, who: Visitor, study_id: str) -> bool:
     if who.role == "viewer" or access.everything(who):
         return who.role != "viewer"
-    if access.store.has(study_id):
+    if access.store.owners([study_id]):
         return access.store.get(study_id).owner == who.owner
     return who.owner in access.studies.owners(study_id)
 

@@ -18,8 +18,8 @@ from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.integrations.engine_request import wanted
+from sarqc.integrations.program import token_lines
 from sarqc.integrations.programs import ENGINES, program_for, programs
-from sarqc.integrations.token_lines import token_lines
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings

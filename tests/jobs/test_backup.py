@@ -18,6 +18,7 @@ from sarqc.events import Stage
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs import backup as module
 from sarqc.jobs.backup import DATABASE, MANIFEST, back_up, restore
+from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -60,7 +61,7 @@ def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(
     worker = threading.Thread(target=work)
     worker.start()
     try:
-        until(lambda: len(supervisor.store.newest(9)) >= 2)
+        until(lambda: len(supervisor.store.listed(Question(), 9)) >= 2)
         for number in range(2):
             backup = tmp_path / f"backup-{number}"
             manifest = back_up(settings, backup)
@@ -200,10 +201,10 @@ def test_what_is_there_is_moved_aside(store: Store, settings: Settings, tmp_path
     _, aside = restore(settings, backup, replace=True)
     assert aside is not None
     again = Store(settings.database())
-    assert again.newest(9) == []
+    assert again.listed(Question(), 9) == []
     again.close()
     former = Store(aside / DATABASE)
-    assert [run.owner for run in former.newest(9)] == ["later"]
+    assert [run.owner for run in former.listed(Question(), 9)] == ["later"]
     former.close()
 
 

@@ -13,6 +13,7 @@ import pytest
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Finished
 from sarqc.jobs import exports
+from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -53,7 +54,7 @@ def test_an_export_is_a_run_of_its_own(supervise: Supervise, store: Store, setti
     assert store.get(parent.id) == parent
     assert (settings.studies_dir() / parent.id / "study.json").is_file()
     assert supervisor.export(parent.id, "packed", 5, "ann") == (done, False)
-    assert [run.id for run in store.newest(9)] == [parent.id]  # the table of runs knows only runs
+    assert [run.id for run in store.listed(Question(), 9)] == [parent.id]  # the table of runs knows only runs
     assert [run.id for run in store.exports(parent.id)] == [made.id]
     with pytest.raises(NotFound, match="plain"):
         exports.finished_checkpoint(store, settings, parent.id, "plain")
@@ -211,7 +212,7 @@ def test_batches_are_queued_whole_or_not_at_all(store: Store) -> None:
     assert store.counts()["queued"] == 1
     runs = store.create_all([recipe(n) for n in (1, 2)], "ann", batch="b", at_most=3)
     assert [(run.recipe["seed"], run.batch) for run in runs] == [(1, "b"), (2, "b")]
-    assert [run.id for run in store.newest(2)] == [run.id for run in reversed(runs)]
+    assert [run.id for run in store.listed(Question(), 2)] == [run.id for run in reversed(runs)]
 
 
 def test_the_archive_is_what_tar_reads(tmp_path: Path) -> None:

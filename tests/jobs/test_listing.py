@@ -64,10 +64,10 @@ def test_a_preview_of_one_layer_is_in_no_list_before_it_has_a_name(store: Store,
     listed = store.create(recipe(), "ann", "preview").id  # a whole model that is only wanted soon
     passing = store.create(recipe(layer="model.layers.0.mlp.down_proj"), "ann", "preview").id
     batch = store.create(recipe(layer="model.layers.0.mlp.down_proj"), "ann").id
-    assert [run.id for run in store.newest(9)] == [batch, listed]
+    assert [run.id for run in store.listed(Question(), 9)] == [batch, listed]
     assert (store.count(Question()), ids(store.passing_previews())) == (2, {passing})
     store.annotate(passing, Annotations(name="down_proj"))
-    assert [run.id for run in store.newest(9)] == [batch, passing, listed]
+    assert [run.id for run in store.listed(Question(), 9)] == [batch, passing, listed]
     assert ids(store.passing_previews()) == set()
     store.annotate(passing, Annotations(name=""))
     store.close()
@@ -133,7 +133,7 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings, steps: 
     ((group, newest),), *_ = store.groups(Question("rtn"), "seeds", 9)
     assert newest == run
     assert group.measures["duration"] == {"count": 1, "mean": 5.5, "error": None, "least": 5.5, "most": 5.5}
-    assert [run.name for run in store.newest(9)] == ["preview", ""]  # previews that lists had stay in them
+    assert [run.name for run in store.listed(Question(), 9)] == ["preview", ""]  # previews that lists had stay in them
     assert store.passing_previews() == []
     assert store.create_export(run, "mlx", 1, "ann").parent == run.id
     store.close()

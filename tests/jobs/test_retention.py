@@ -57,10 +57,10 @@ def test_runs_at_rest_go_with_all_that_is_theirs(
     log.touch()
     with caplog.at_level("INFO", "sarqc.audit"):
         Supervisor(store, keeping).retire(NOW)
-    assert not store.has(old)
-    assert not store.has(export)
+    assert not store.owners([old])
+    assert not store.owners([export])
     assert not log.exists()
-    assert all(store.has(run_id) for run_id in (young, with_young_export, waiting))
+    assert len(store.owners([young, with_young_export, waiting])) == 3
     assert f"delete run {old} of “ann” by “the host” (kept for 30 days)" in caplog.text
 
 
@@ -77,7 +77,7 @@ def test_previews_that_nobody_kept_go_after_a_day(store: Store, settings: Settin
         connection.execute("UPDATE runs SET ended = ? WHERE id = ?", (NOW - DAY / 2, young))
     waiting = store.create(only, "ann", "preview").id
     Supervisor(store, settings).retire(NOW)
-    assert [run_id for run_id in (*previews, waiting) if not store.has(run_id)] == [old]
+    assert [run_id for run_id in (*previews, waiting) if not store.owners([run_id])] == [old]
 
 
 def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Settings, settings: Settings) -> None:
@@ -90,10 +90,10 @@ def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Setti
         os.utime(folder, (NOW - age * DAY, NOW - age * DAY))
         uploads.add(folder.name, "ann", "a study", 2)
     Supervisor(store, settings).retire(NOW)
-    assert store.has(run_id)
+    assert store.owners([run_id])
     assert old.exists()
     Supervisor(store, keeping).retire(NOW)
-    assert not store.has(run_id)
+    assert not store.owners([run_id])
     assert (old.exists(), young.exists()) == (False, True)
     assert [upload.id for upload in uploads.of("ann")] == ["young"]  # the other no longer counts as hers
 
@@ -118,9 +118,9 @@ def test_many_runs_go_a_part_at_a_time(store: Store, keeping: Settings, monkeypa
     ids = [ended(store, NOW - (60 - number) * DAY) for number in range(3)]
     supervisor = Supervisor(store, keeping)
     supervisor.retire(NOW)
-    assert [store.has(run_id) for run_id in ids] == [False, False, True]
+    assert [bool(store.owners([run_id])) for run_id in ids] == [False, False, True]
     supervisor.retire(NOW)
-    assert not store.has(ids[2])
+    assert not store.owners([ids[2]])
 
 
 def with_files(store: Store, settings: Settings, run_id: str, size: int) -> str:
@@ -145,12 +145,12 @@ def test_what_is_shared_stays_until_its_links_are_ended(store: Store, keeping: S
     supervisor = Supervisor(store, keeping)
     assert supervisor.retention.kept(store.get(shared)) == {"until": None, "shared": True, "while_room": False}
     supervisor.retire(NOW)
-    assert store.has(shared)
+    assert store.owners([shared])
     assert upload.is_dir()
     links.revoke(shared)
     links.revoke(upload.name)
     supervisor.retire(NOW)
-    assert not store.has(shared)
+    assert not store.owners([shared])
     assert not upload.exists()
 
 
@@ -162,8 +162,8 @@ def test_exports_have_days_of_their_own(store: Store, keeping: Settings) -> None
     retention = Retention(store, settings)
     assert retention.kept(store.get(young))["until"] == "2033-05-19T03:33:20.000Z"  # a day after NOW
     assert [one.id for one in retention.take_turn(NOW)] == [old]
-    assert store.has(run)
-    assert store.has(young)
+    assert store.owners([run])
+    assert store.owners([young])
     told = Audit(store).entries()[-1].words()
     assert told == f"delete export {old} of “ann” by “the host” (an export, kept for 7 days)"
 
@@ -225,7 +225,7 @@ def test_prune_says_first_and_does_it_where_no_app_runs(
     assert [one.id for one in planned.going] == [run_id]
     assert planned.bytes == 100_000
     assert planned.notes == []
-    assert store.has(run_id)
+    assert store.owners([run_id])
     monkeypatch.setenv("SARQC_STATE_DIR", str(settings.state_dir))
     monkeypatch.setenv("SARQC_KEEP_DAYS", "30")
     said = CliRunner().invoke(commands, ["prune", "--dry-run"])

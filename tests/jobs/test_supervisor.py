@@ -12,6 +12,7 @@ from sarqc.errors import Conflict, QueueFull
 from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
+from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -55,7 +56,7 @@ def test_each_device_has_one_run_at_a_time(
             busy[device] = number
         else:
             assert busy.pop(device) == number
-    assert {run.device for run in store.newest(9)} == {"cuda:0", "cuda:1"}
+    assert {run.device for run in store.listed(Question(), 9)} == {"cuda:0", "cuda:1"}
 
 
 def test_cancel_inside_a_layer(supervise: Supervise, store: Store, settings: Settings) -> None:

@@ -294,7 +294,7 @@ def test_a_folder_with_several_models_and_a_disk_without_room_are_refused(llama_
         shutil.copy(llama_gguf, tmp_path / name)
     with pytest.raises(Refused, match="there are 2 GGUF models"):
         gguf_files(tmp_path)
-    monkeypatch.setattr(gguf_unpacking, "free_on_disk", lambda _: 1000)
+    monkeypatch.setattr(gguf_unpacking, "free_bytes", lambda _: 1000)
     with pytest.raises(NoRoom, match="once unpacked"):
         gguf_unpacking.unpack(described(llama_gguf), tmp_path / "unpacked")
     assert not (tmp_path / "unpacked").exists()

@@ -14,9 +14,9 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer, sweep_layer
-from sarqc.quantization.trade_off import Interval, LambdaIntervals, lambda_intervals
 from tests import oracles
 from tests.theory.lambda_path import SearchPath, multipliers, search_path, sweep_intervals
+from tests.theory.trade_off import Interval, LambdaIntervals, lambda_intervals
 
 Points = list[tuple[float, float]]
 

@@ -10,7 +10,7 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.events import Event, Finished, LayerDone, Saved, Warned
 from sarqc.reports import reporting
-from sarqc.reports.trackers import destination
+from sarqc.reports.reporting import destination
 from tests.reports.conftest import Told
 from tests.test_command_line import sarqc
 

@@ -14,8 +14,7 @@ from sarqc.errors import Refused
 from sarqc.events import Event, Finished, LayerDone, Measured, PointDone, Saved, Warned
 from sarqc.reports import reporting
 from sarqc.reports.numbers import numbers_of
-from sarqc.reports.reporting import Destination
-from sarqc.reports.tracker import State, TrackedRun
+from sarqc.reports.reporting import Destination, State, TrackedRun
 from sarqc.study.document import Study
 from tests.reports.conftest import Told
 from tests.test_command_line import sarqc

@@ -16,7 +16,7 @@ from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.scale_search import choose, min_max, search_losses
 from sarqc.quantization.solve import LayerSweep
-from sarqc.quantization.trade_off import Interval, LambdaIntervals, _exact, lambda_intervals
+from tests.theory.trade_off import Interval, LambdaIntervals, _exact, lambda_intervals
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ def search_path(weight: Tensor, statistics: LayerStatistics, grid: Grid, method:
     """
     losses = search_losses([CheckedLayer(weight, statistics, grid, None)], method)
     alphas = tuple(candidate.alpha for candidate in losses.found)
-    return SearchPath(alphas, losses.recon, losses.sar, min_max(losses.recon), min_max(losses.sar), losses.intervals())
+    recon, sar = min_max(losses.recon), min_max(losses.sar)
+    return SearchPath(alphas, losses.recon, losses.sar, recon, sar, lambda_intervals(sar, recon))
 
 
 def sweep_intervals(sweep: LayerSweep) -> LambdaIntervals:
