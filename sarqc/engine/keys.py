@@ -255,8 +255,8 @@ def accuracy_key(model: ModelDescription, model_key: str, task: str, limit: int 
 
 
 def readers_key(model: ModelDescription, text: str) -> str:
-    """Of how other programs read the tokenizer's files: on a text, and by the type of the model."""
-    parts = (model.text_key, model.configuration.get("model_type"), transformers.__version__)
+    """Of how other programs read the tokenizer's files, on a text."""
+    parts = (model.text_key, model.configuration, transformers.__version__)
     return chain_key("read by others", 1, *parts, text.encode(errors="surrogatepass"))
 
 

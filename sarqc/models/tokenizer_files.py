@@ -196,8 +196,8 @@ def _read_alike(path: Path, original: Path, where: str, hashes: tuple[str, ...])
     request = json.dumps([str(path), str(original), where]).encode()
     try:
         return bool(answer_of("sarqc.models.tokenizing:alike", request, cpu_seconds=CPU_SECONDS, memory=_MEMORY))
-    except Exhausted:
-        what = f"its tokenizer takes more than {CPU_SECONDS} s or too much memory, or fails"
+    except Exhausted as error:
+        what = f"its tokenizer takes more than {CPU_SECONDS} s or too much memory, or fails ({error.what[:200]})"
         raise Refused(what, where, "Use the tokenizer of the original.") from None
 
 
@@ -237,10 +237,9 @@ def _ask(folder: Path, where: str, texts: Sequence[str] = ()) -> tuple[Tokenizer
         answer = answer_of(
             "sarqc.models.tokenizing:answer", request, cpu_seconds=seconds, memory=_MEMORY + _MEMORY_OF_A_BYTE * total
         )
-    except Exhausted:
-        what = (
-            f"its tokenizer takes more than {seconds} s or too much memory{' for this text' if texts else ''}, or fails"
-        )
+    except Exhausted as error:
+        of_text, reason = " for this text" if texts else "", error.what[:200]
+        what = f"its tokenizer takes more than {seconds} s or too much memory{of_text}, or fails ({reason})"
         raise Refused(what, where, "Use a model with another tokenizer.") from None
     head, _, content = answer.partition(b"\n")
     own, own_text, bos, bos_text, chats_begin, counts = json.loads(head)

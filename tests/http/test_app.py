@@ -17,6 +17,7 @@ from pages import build
 from sarqc.errors import Refused
 from sarqc.settings import Settings
 from sarqc.web.static import content_version
+from tests.event_loops import run_apart
 from tests.http.conftest import assert_error
 
 
@@ -163,8 +164,7 @@ def test_with_nothing_to_do_the_app_waits(settings: Settings) -> None:
                 await asyncio.to_thread(int)
 
     app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(waits())
+    run_apart(waits(), Loop)
     assert [delay for delay in delays if delay < 1] == []
 
 

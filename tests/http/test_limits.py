@@ -25,6 +25,7 @@ from sarqc.web import limits
 from sarqc.web.limits import RequestLimits
 from sarqc.web.process import OnceAMinute, raise_file_limit
 from sarqc.web.responses import OneShape
+from tests.event_loops import run_apart
 from tests.http.conftest import App, assert_error, finished, submit, write_study
 from tests.http.test_streams import run_apart
 from tests.jobs.conftest import until
@@ -181,7 +182,7 @@ def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words() -> No
         task.cancel()
         await task
 
-    asyncio.run(end())
+    run_apart(end())
     assert sent[0]["status"] == 503
     assert b"the app is being ended" in sent[1]["body"]
 

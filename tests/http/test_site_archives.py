@@ -24,6 +24,7 @@ from sarqc.study.document import Study
 from sarqc.web import site_archives
 from sarqc.web.publish import SitePlan, planned, studies_named, write_archive, write_site
 from sarqc.web.site_archives import BYTES_AT_MOST, VIEWS_AT_MOST, SiteArchives, check_size
+from tests.event_loops import run_apart
 from tests.http.conftest import assert_error, write_study
 from tests.jobs.conftest import settings_in
 from tests.publish.sites import host_of_two
@@ -114,7 +115,7 @@ def test_a_site_that_nobody_waits_for_is_given_up(tmp_path: Path, monkeypatch: p
         with file:
             assert (file.read(), size) == (b"a site", 6)
 
-    asyncio.run(play())
+    run_apart(play())
     assert began == ["small", "steps"]
     [folder] = (settings.resolved_state_dir() / "sites").iterdir()
     assert [path.name for path in folder.iterdir()] == ["steps-site.zip"]

@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from sarqc.jobs.store import Store
 from sarqc.web import streams as sse
 from sarqc.web.access import Access
 from sarqc.web.visitor import Visitor
+from tests.event_loops import run_apart
 from tests.http.conftest import App, finished, run_of, submit
 from tests.jobs.conftest import children_of, is_alive, settings_in, until
 from tests.jobs.fake_runs import recipe
@@ -35,12 +36,6 @@ def everything() -> sse.Sight:
 def as_it_is(run: Run) -> Run:
     """To those who may read all of it."""
     return run
-
-
-def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """What the work returns, in a thread of its own: in this one another test's event loop may still be running."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
 
 
 def messages(answer: httpx.Response) -> Iterator[tuple[int, dict]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.web.lectures import LECTURES_EACH, PHONES
+from tests.event_loops import run_apart
 from tests.http.conftest import App
 from tests.torture.figures import Figures
 
@@ -40,7 +41,7 @@ def fill(
     app = App(folder, "quick", ["env", *(f"{name}={value}" for name, value in (PUBLIC | limits).items())])
     try:
         begun = [app.http.post("/api/lectures").json() for _ in range(lectures)]
-        asyncio.run(asyncio.wait_for(_halls(app.port, begun, figures, phones, at_once), 4 * SECONDS))
+        run_apart(asyncio.wait_for(_halls(app.port, begun, figures, phones, at_once), 4 * SECONDS))
     finally:
         app.http.close()
         app.end(9)
