@@ -18,10 +18,10 @@ from sarqc.figures.changes import Ratio, change_text, is_unclear, ratio_of, time
 from sarqc.figures.ladder import NOUNS
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, small_percent
+from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
 from sarqc.figures.titles import each_point, error_of, least, trade_off
-from sarqc.study.document import Study
-from sarqc.study.facts import LineFacts, has_lam, line_facts
+from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.ladder import LAMBDA, Ladder
 from sarqc.study.paired import spans
 
@@ -221,33 +221,15 @@ def _worth(climbed: Ladder) -> str:
 def _steps(facts: LineFacts) -> str:
     """The place of the line among the methods of its width, as in the figure of methods side by side."""
     bits = facts.line.bits
-    best = facts.study.once(None, f"best perplexities at {bits} bits", lambda: _best_perplexities(facts.study, bits))
-    own = best.get(facts.line.name)
+    best = [row for row in best_rows(facts.study, bits, "perplexity") if math.isfinite(row.value)]
+    own = next((row.value for row in best if row.line == facts.line.name), None)
     if own is None or len(best) < 2:
         return ""
-    lower, higher = sum(value < own for value in best.values()), sum(value > own for value in best.values())
+    lower, higher = sum(row.value < own for row in best), sum(row.value > own for row in best)
     place = f"{_place(lower, higher, len(best), 'lowest perplexity', 'highest perplexity')} of {len(best)} methods"
     if any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits):
         return f"{place}, each at its best λ"
     return f"{place} at {bits} bits"
-
-
-def _best_perplexities(study: Study, bits: int) -> dict[str, float]:
-    """By method, each at its own best point; a baseline that only another line's λ stands for is a method too."""
-    lines = [line for line in study.lines if line.bits == bits]
-    best: dict[str, float] = {}
-    named = {line.name for line in lines}
-    for line in lines:
-        own = line_facts(study, method=line.name, bits=bits, layer=None, with_identity=False)
-        quality = own.perplexity
-        points = [] if quality is None else [(g, m) for g, m in enumerate(quality.best) if m is not None]
-        if quality is None or not points:
-            continue
-        best[line.name] = min(float(quality.mean[at]) for at in points)
-        position = own.baseline_position
-        if own.baseline is not None and position is not None and own.baseline.method not in named:
-            best.setdefault(own.baseline.method, float(quality.mean[0, position]))
-    return {name: value for name, value in best.items() if math.isfinite(value)}
 
 
 def _text(facts: LineFacts) -> Say:

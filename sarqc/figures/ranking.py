@@ -74,12 +74,11 @@ class _Row:
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
     lower = quality_name == "perplexity"
-    bits, factor = facts.line.bits, 1.0 if lower else 100.0
-    every = f"{quality_name} of methods at {bits} bits"
-    rows = [*facts.study.once(None, every, lambda: _rows(facts.study, bits, quality_name, factor))]
+    rows = best_rows(facts.study, facts.line.bits, quality_name)
     if len(rows) < 2:
         return None
-    rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
+    # Drawn from below: the best comes last and stands highest.
+    rows = sorted(rows, key=lambda row: row.value, reverse=lower)
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
     fitted = any(row.against != row.baseline for row in rows)  # longer names on both sides
@@ -122,7 +121,13 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     return figure
 
 
-def _rows(study: Study, bits: int, quality_name: str, unit: float) -> list[_Row]:
+def best_rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
+    """Return every method of a width at its own best point; a baseline that only another line's λ stands for is a
+    method too."""
+    return study.once(None, f"{quality_name} of methods at {bits} bits", lambda: _rows(study, bits, quality_name))
+
+
+def _rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
     lower = quality_name == "perplexity"
     lines = [line for line in study.lines if line.bits == bits]
     named = {line.name for line in lines}
@@ -136,7 +141,7 @@ def _rows(study: Study, bits: int, quality_name: str, unit: float) -> list[_Row]
         base, position = one.baseline, one.baseline_position
         itself = base is not None and (position == best[1] or line.name == base.method)
         paired, against = quality.best_of(), ("", "") if base is None or itself else _against_names(base)
-        difference = _UNKNOWN if paired is None else paired.at(best).scaled(unit)
+        difference = _UNKNOWN if paired is None else paired.at(best).scaled(1.0 if lower else 100.0)
         alone = _alone(one, quality, best, lower=lower)
         rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, *against))
         if base is not None and position is not None and base.method not in named:
