@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +59,4 @@ def read_dampings(path: Path = TABLE) -> tuple[tuple[Tool, ...], tuple[UndampedT
 
 
 TOOLS, UNDAMPED_TOOLS = read_dampings()
+BY_DEFAULT = {default: [*tools] for default, tools in groupby(TOOLS, key=lambda tool: tool.default)}

@@ -146,11 +146,8 @@ def lam_axis(names: Sequence[str]) -> dict[str, Any]:
         "tickvals": list(names),
         "ticktext": list(names),
         "tickangle": 0,
-        "fixedrange": True,
+        **PLAIN_AXIS,
         "showgrid": True,
-        "gridcolor": "var(--grid)",
-        "zeroline": False,
-        "ticks": "",
         "unifiedhovertitle": {"text": "λ = %{x}"},
     }
 
@@ -160,13 +157,10 @@ def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks:
     return {
         "domain": list(domain),
         "range": list(span),
-        "fixedrange": True,
         **even_ticks(span, ticks),
+        **PLAIN_AXIS,
         "showgrid": True,
-        "gridcolor": "var(--grid)",
-        "zeroline": False,
         "showline": False,
-        "ticks": "",
         "anchor": "x",
     }
 
@@ -248,6 +242,11 @@ def line_shape(x: Sequence[float], y: Sequence[float], color: str, dash: str = "
     """Return a thin straight line from the first to the last of ``x`` and of ``y``."""
     line = {"color": color, "width": 1} | ({"dash": dash} if dash else {})
     return {"type": "line", "x0": x[0], "x1": x[-1], "y0": y[0], "y1": y[-1], **more, "line": line}
+
+
+def box_shape(x: Sequence[float], y: Sequence[float], line: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a rectangle from the first to the last of ``x`` and of ``y``, with its edge."""
+    return {"type": "rect", "x0": x[0], "x1": x[-1], "y0": y[0], "y1": y[-1], "line": line, **more}
 
 
 def error_bars(up: Any, down: Any, color: str, *, thickness: float = 1.5, width: float = 4) -> dict[str, Any]:

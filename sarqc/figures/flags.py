@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
-from sarqc.figures.dampings import TOOLS, Tool
+from sarqc.figures.dampings import BY_DEFAULT, Tool
 from sarqc.figures.drawing import position
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
 from sarqc.quantization.methods import METHODS
@@ -52,7 +51,7 @@ def _flag(default: float, tools: Sequence[Tool]) -> Flag:
     return Flag(default, ", ".join(names), ", ".join(tool.words for tool in tools), short)
 
 
-DAMPINGS = tuple(_flag(default, list(tools)) for default, tools in groupby(TOOLS, key=lambda tool: tool.default))
+DAMPINGS = tuple(_flag(default, tools) for default, tools in BY_DEFAULT.items())
 GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
 NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
 

@@ -25,6 +25,7 @@ from sarqc.figures.drawing import (
     base_layout,
     bind,
     bind_fields,
+    box_shape,
     clamp,
     edge_trace,
     error_bars,
@@ -114,19 +115,8 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
 
 def band_shape(first: float, last: float) -> dict[str, Any]:
     """The sweet spot behind all panels, from one place on the λ axis to another."""
-    return {
-        "type": "rect",
-        "name": BAND,
-        "xref": "x",
-        "yref": "paper",
-        "x0": first,
-        "x1": last,
-        "y0": 0,
-        "y1": 1,
-        "layer": "below",
-        "line": {"width": 0},
-        "fillcolor": "var(--band)",
-    }
+    place = {"name": BAND, "xref": "x", "yref": "paper", "layer": "below"}
+    return box_shape((first, last), (0, 1), {"width": 0}, **place, fillcolor="var(--band)")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from sarqc.figures.changes import Ratio, is_unclear, ratio_of
-from sarqc.figures.dampings import TOOLS, Tool
+from sarqc.figures.dampings import BY_DEFAULT, Tool
 from sarqc.figures.drawing import (
     HOVER,
     PAPER,
@@ -223,8 +223,7 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
 
 def tool_rows(lams: Sequence[float]) -> list[tuple[float, list[Tool]]]:
     """Return the place of each default on an axis of λ, and the tools with it; without those beyond the axis."""
-    defaults = list(dict.fromkeys(tool.default for tool in TOOLS))
-    placed = [(position(one, lams), [tool for tool in TOOLS if tool.default == one]) for one in defaults]
+    placed = [(position(default, lams), tools) for default, tools in BY_DEFAULT.items()]
     return [(place, tools) for place, tools in placed if place is not None]
 
 
@@ -343,10 +342,9 @@ def ruler_rows(facts: LineFacts) -> list[dict[str, Any]]:
     steps = read_steps(facts)
     if steps is None:
         return []
-    named = {tool.default: [one for one in TOOLS if one.default == tool.default] for tool in TOOLS}
 
     def of_tools(lam: float) -> dict[str, Any]:
-        tools = next((tools for default, tools in named.items() if math.isclose(default, lam)), [])
+        tools = next((tools for default, tools in BY_DEFAULT.items() if math.isclose(default, lam)), [])
         words, sources = ", ".join(tool.words for tool in tools), " ".join(tool.source for tool in tools)
         return {"tools": words or None, "sources": sources or None}
 
@@ -361,6 +359,6 @@ def ruler_rows(facts: LineFacts) -> list[dict[str, Any]]:
         for key, ratio in (("drift_change", steps.drift), ("error_change", steps.error)):
             row[key] = None if ratio is None else ratio.mean[0, m] - 1
         rows.append(row)
-    between = [default for default in named if lam_index(steps.facts.line, default) is None]
+    between = [default for default in BY_DEFAULT if lam_index(steps.facts.line, default) is None]
     rows += [{"lambda": default, **of_tools(default)} for default in between]
     return rows
