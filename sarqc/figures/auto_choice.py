@@ -42,9 +42,11 @@ def selection(facts: LineFacts) -> Figure | None:
         return None if found.perplexity is None else _by_model(facts, found)
     if facts.layer is None:
         return _all_layers(facts, found)
-    if found.validation is None or not np.isfinite(found.validation[:, facts.layer]).any():
+    errors, train = (None if part is None else part[:, facts.layer] for part in (found.validation, found.train))
+    if errors is None or not np.isfinite(errors).any():
         return None
-    return _one_layer(facts, found) if len(found.gammas) > 1 else _one_row(facts, found)
+    of_layer = _one_layer if len(found.gammas) > 1 else _one_row
+    return of_layer(facts, found, facts.layer, errors, None if train is None else mean_over_draws(train))
 
 
 def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
@@ -64,13 +66,10 @@ def relative_to_best(errors: np.ndarray) -> np.ndarray:
     return relative
 
 
-def _one_layer(facts: LineFacts, found: Selection) -> Figure:
-    assert found.validation is not None
-    layer = facts.layer
-    assert layer is not None
-    relative = relative_to_best(found.validation[:, layer])
-    train = None if found.train is None else mean_over_draws(found.train[:, layer])
-    validation, counts = mean_over_draws(found.validation[:, layer]), chosen_counts(found, layer)
+def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
+    """The errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved on, C K."""
+    relative = relative_to_best(errors)
+    validation, counts = mean_over_draws(errors), chosen_counts(found, layer)
     draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
     worst = max(float(np.nanmax(relative)), 1.001)
     hover = [
@@ -141,16 +140,13 @@ def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], ho
     return {"data": [trace], "layout": layout, "bindings": [], "narrow": {}}
 
 
-def _one_row(facts: LineFacts, found: Selection) -> Figure:
-    """One γ, or none: the errors on both parts of the calibration text over the candidate λ."""
-    layer = facts.layer
-    assert layer is not None
-    assert found.validation is not None
+def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
+    """One γ, or none: the errors on both parts of the calibration text over the candidate λ; see ``_one_layer``."""
     draws, names = found.lam.shape[0], [lam_text(lam) for lam in found.lams]
     counts = chosen_counts(found, layer)[0]
-    curves = [("held-out part", HELD_OUT, mean_over_draws(found.validation[:, layer])[0])]
-    if found.train is not None:
-        curves.append(("solved on", RECON, mean_over_draws(found.train[:, layer])[0]))
+    curves = [("held-out part", HELD_OUT, mean_over_draws(errors)[0])]
+    if train is not None:
+        curves.append(("solved on", RECON, train[0]))
     values = np.concatenate([row for _, _, row in curves])
     span = honest_range(values, np.zeros(0), pad=0.2)
     figure = _curves(names, span, right=104)

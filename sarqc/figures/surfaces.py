@@ -347,7 +347,13 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     layout = base_layout(left=8, right=60, top=24, bottom=6)
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {"visible": False, "fixedrange": True}
-    trace = _both_signs(0.6 * scale) | _places(facts, layer, array, pooling)
+    reach = 0.6 * scale
+    bar = {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{number(reach, 2)}"]}
+    trace = {
+        "type": "heatmap", "z": [], "zmin": -reach, "zmax": reach,
+        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]], "colorbar": bar,
+        "hovertemplate": "%{z:+.3r}<extra></extra>", **_places(facts, layer, array, pooling),
+    }  # fmt: skip
     layout["annotations"].append(note("", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2))
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
     words = [f"{name} minus {names[0]}: {meaning}" for name in names]
@@ -356,17 +362,3 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
     bindings: list[Binding] = [cells, bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
     return {"data": [trace], "layout": layout, "bindings": bindings}
-
-
-def _both_signs(reach: float) -> dict[str, Any]:
-    """A map whose colours go from less through nothing to more, with its scale at the right."""
-    most = number(reach, 2)
-    return {
-        "type": "heatmap",
-        "z": [],
-        "zmin": -reach,
-        "zmax": reach,
-        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
-        "colorbar": {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{most}"]},
-        "hovertemplate": "%{z:+.3r}<extra></extra>",
-    }
