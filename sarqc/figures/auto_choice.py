@@ -8,26 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    HELD_OUT,
-    HOVER,
-    PLAIN_AXIS,
-    QUALITY,
-    RECON,
-    SHADES,
-    BoundValues,
-    Figure,
-    Role,
-    add_note,
-    base_layout,
-    honest_range,
-    ink_of,
-    lam_axis,
-    line_trace,
-    plain_numbers,
-    scatter,
-)
+from sarqc.figures.axes import PLAIN_AXIS, honest_range, lam_axis
+from sarqc.figures.drawing import BoundValues, Figure, add_note, base_layout, plain_numbers
+from sarqc.figures.marks import HOVER, line_trace, scatter
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
+from sarqc.figures.styles import HELD_OUT, QUALITY, RECON, SHADES, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws

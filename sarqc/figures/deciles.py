@@ -8,29 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sarqc.figures.axes import PLAIN_AXIS, apart, even_ticks, honest_range
 from sarqc.figures.changes import SAME, change_text, times_text
-from sarqc.figures.drawing import (
-    DRIFT,
-    PAPER,
-    PLAIN_AXIS,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    apart,
-    base_layout,
-    bind,
-    bind_fields,
-    even_ticks,
-    honest_range,
-    ink_of,
-    line_of,
-    line_shape,
-    marker_of,
-    scatter,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind, bind_fields
 from sarqc.figures.layer_map import layer_label
+from sarqc.figures.marks import line_of, line_shape, marker_of, scatter
 from sarqc.figures.numbers import number, point_names, significant
+from sarqc.figures.styles import DRIFT, Role, ink_of
 from sarqc.figures.titles import at_each, fitting, set_finding
 from sarqc.study.facts import LineFacts, equal_points
 

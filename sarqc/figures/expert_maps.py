@@ -8,27 +8,15 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from sarqc.figures.axes import PLAIN_AXIS
 from sarqc.figures.changes import SAME, ratio_of, times_text
-from sarqc.figures.drawing import (
-    BOTH,
-    HELD_OUT,
-    PAPER,
-    PLAIN_AXIS,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    base_layout,
-    bind,
-    bind_fields,
-    line_of,
-    marker_of,
-    scatter,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.layer_map import Cell, cell_figure, frame, framed, map_finding, short_name
 from sarqc.figures.layer_quantities import Quantity, slim_bar
+from sarqc.figures.marks import line_of, marker_of, scatter
 from sarqc.figures.numbers import draws_text, joined, number, percent, point_names, significant
-from sarqc.figures.titles import at_each, each_point, everywhere, fitting, set_finding
+from sarqc.figures.styles import HELD_OUT, Role
+from sarqc.figures.titles import at_each, bind_aria, each_point, everywhere, fitting, set_finding
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -322,9 +310,9 @@ def tokens_error(facts: LineFacts) -> Figure | None:
 
     if several:
         path = add_note(figure, "", "var(--ink-2)", **PAPER, x=0, y=1, yshift=6)
-        figure["narrow_bindings"] = [bind(f"{path}.text", each_point(facts, briefly), *BOTH)]
+        bind_fields(figure, path, {"text": each_point(facts, briefly)}, narrow=True)
         bind_fields(figure, path, {"text": each_point(facts, caption)})
-    figure["bindings"].append(bind("aria", each_point(facts, aria), *BOTH))
+    bind_aria(figure, facts, aria)
     figure["title"] = "Error on unseen text by an expert’s tokens"
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
     set_finding(figure, at_each(facts, _few_against_many(tokens, by_draw)))

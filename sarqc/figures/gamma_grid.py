@@ -6,19 +6,10 @@ import math
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    PERCENT,
-    SHADES,
-    SLIM_BAR,
-    Axis,
-    Figure,
-    base_layout,
-    bind_fields,
-    honest_range,
-    lam_axis,
-    plain_numbers,
-)
+from sarqc.figures.axes import PERCENT, honest_range, lam_axis
+from sarqc.figures.drawing import Axis, Figure, base_layout, bind_fields, plain_numbers
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
+from sarqc.figures.styles import SHADES, SLIM_BAR
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
 

@@ -9,31 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    BOTH,
-    HELD_OUT,
-    PAPER,
-    PLAIN_AXIS,
-    RECON,
-    Figure,
-    add_note,
-    add_trace,
-    apart,
-    base_layout,
-    bind,
-    bind_fields,
-    clamp,
-    edge_trace,
-    even_ticks,
-    honest_range,
-    ink_of,
-    line_of,
-    marker_of,
-    plain_numbers,
-    whiskers,
-)
+from sarqc.figures.axes import PLAIN_AXIS, apart, clamp, even_ticks, honest_range, whiskers
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields, plain_numbers
+from sarqc.figures.marks import edge_trace, line_of, marker_of
 from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
-from sarqc.figures.titles import at_each, each_point, fitting, least, set_finding, shown_layer
+from sarqc.figures.styles import HELD_OUT, RECON, ink_of
+from sarqc.figures.titles import at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -236,8 +217,8 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     short = each_point(facts, lambda g, m: f"{points[m]}  gap {_ends(sizes, g, m, brief=True)}")
     path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=4)
     bind_fields(figure, path, {"text": long})
-    figure["narrow_bindings"].append(bind(f"{path}.text", short, *BOTH))
-    figure["bindings"].append(bind("aria", each_point(facts, lambda g, m: _aria(facts, sizes, g, m)), *BOTH))
+    bind_fields(figure, path, {"text": short}, narrow=True)
+    bind_aria(figure, facts, lambda g, m: _aria(facts, sizes, g, m))
 
 
 def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:

@@ -11,22 +11,12 @@ from functools import cache
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    BOTH,
-    PAPER,
-    PLAIN_AXIS,
-    Figure,
-    add_note,
-    add_trace,
-    base_layout,
-    bind,
-    bind_fields,
-    honest_range,
-    scatter,
-)
+from sarqc.figures.axes import PLAIN_AXIS, honest_range
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.layer_map import layer_label
+from sarqc.figures.marks import scatter
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.figures.titles import each_point
+from sarqc.figures.titles import bind_aria, each_point
 from sarqc.study.facts import LineFacts, once
 
 MOST_LEVELS = 32  # more are too close to be told apart
@@ -221,6 +211,6 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     key = "○ float weight, arrow: to the level it takes; lines: levels"
     add_note(figure, key, "var(--ink-2)", **PAPER, x=1, y=1, yshift=6, xanchor="right")
     bind_fields(figure, path, {"text": each_point(facts, text)})
-    figure["bindings"].append(bind("aria", each_point(facts, aria), *BOTH))
+    bind_aria(figure, facts, aria)
     narrow = each_point(facts, lambda g, m: f"{lead(g, m)} not at the nearest level")
-    figure["narrow_bindings"] = [bind(f"{path}.text", narrow, *BOTH)]
+    bind_fields(figure, path, {"text": narrow}, narrow=True)

@@ -12,34 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    BOTH,
-    PAPER,
-    REFERENCE,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    apart,
-    bar_lengths,
-    base_layout,
-    bind,
-    bind_fields,
-    box_shape,
-    clamp,
-    edge_trace,
-    error_bars,
-    honest_range,
-    ink_of,
-    lam_axis,
-    line_trace,
-    ring_trace,
-    scatter,
-    step_decimals,
-    value_axis,
-    whiskers,
-)
+from sarqc.figures.axes import apart, bar_lengths, clamp, honest_range, lam_axis, step_decimals, value_axis, whiskers
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.marks import box_shape, edge_trace, error_bars, line_trace, ring_trace, scatter
 from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
+from sarqc.figures.styles import REFERENCE, Role, ink_of
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
@@ -317,7 +294,7 @@ class _Drawn:
             for title in (_title_text, _short_title)
         )
         bind_fields(self.figure, path, {"text": texts})
-        self.figure["narrow_bindings"].append(bind(f"{path}.text", named, *BOTH))
+        bind_fields(self.figure, path, {"text": named}, narrow=True)
 
     def _add_end_labels(self, ends: list[tuple[Curve, np.ndarray]]) -> None:
         """Names of curves at the ends of their lines."""

@@ -12,7 +12,9 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.figures.drawing import HOVER, PAPER, PLAIN_AXIS, Figure, add_note, apart, base_layout, note, scatter
+from sarqc.figures.axes import PLAIN_AXIS, apart
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout, note
+from sarqc.figures.marks import HOVER, scatter
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
 from sarqc.figures.titles import everywhere, fitting, set_finding
 

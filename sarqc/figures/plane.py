@@ -13,26 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    HELD_OUT,
-    PAPER,
-    PLAIN_AXIS,
-    RECON,
-    RING,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    base_layout,
-    bind,
-    bind_fields,
-    clamp,
-    even_ticks,
-    honest_range,
-    line_of,
-    plain_numbers,
-)
+from sarqc.figures.axes import PLAIN_AXIS, clamp, even_ticks, honest_range
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind, bind_fields, plain_numbers
+from sarqc.figures.marks import RING, line_of
 from sarqc.figures.numbers import lam_text, point_names, significant, two_digits
+from sarqc.figures.styles import HELD_OUT, RECON, Role
 from sarqc.figures.titles import set_finding, trade_off_finding
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts

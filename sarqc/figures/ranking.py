@@ -8,25 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sarqc.figures.axes import PLAIN_AXIS, bar_lengths, clamp, honest_range, whiskers
 from sarqc.figures.changes import is_unclear
-from sarqc.figures.drawing import (
-    HOVER,
-    PAPER,
-    PLAIN_AXIS,
-    QUALITY,
-    REFERENCE,
-    Figure,
-    add_note,
-    bar_lengths,
-    base_layout,
-    clamp,
-    error_bars,
-    honest_range,
-    ink_of,
-    line_shape,
-    scatter,
-    whiskers,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
+from sarqc.figures.marks import HOVER, error_bars, line_shape, scatter
 from sarqc.figures.numbers import (
     Format,
     accuracy_text,
@@ -40,6 +25,7 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
+from sarqc.figures.styles import QUALITY, REFERENCE, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Study

@@ -17,34 +17,14 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from sarqc.figures.axes import PLAIN_AXIS, bar_lengths, clamp, even_ticks, honest_range, position, whiskers
 from sarqc.figures.changes import Ratio, is_unclear, ratio_of
 from sarqc.figures.dampings import BY_DEFAULT, Tool
-from sarqc.figures.drawing import (
-    HOVER,
-    PAPER,
-    PLAIN_AXIS,
-    QUALITY,
-    RING,
-    Figure,
-    add_note,
-    bar_lengths,
-    base_layout,
-    bind,
-    bind_fields,
-    clamp,
-    edge_trace,
-    error_bars,
-    even_ticks,
-    honest_range,
-    line_shape,
-    marker_of,
-    plain_numbers,
-    position,
-    scatter,
-    whiskers,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout, bind, bind_fields, plain_numbers
 from sarqc.figures.flags import GPTQ
+from sarqc.figures.marks import HOVER, RING, edge_trace, error_bars, line_shape, marker_of, scatter
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number, span_of, unsigned
+from sarqc.figures.styles import QUALITY
 from sarqc.figures.titles import at_each, fitting, set_finding, shown_layer
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
@@ -248,7 +228,7 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
     arias = [f"{line} {step_words(steps, m)} {tools}" for m in targets]
     figure["bindings"].append(bind("aria", arias, "lambda"))
     figure["narrow"]["layout.margin.t"] = layout["margin"]["t"] + 16
-    figure["narrow_bindings"].append(bind(f"{path}.text", narrow, "lambda"))
+    bind_fields(figure, path, {"text": narrow}, "lambda", narrow=True)
 
 
 def step_words(steps: Steps, m: int) -> str:

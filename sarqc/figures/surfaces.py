@@ -8,21 +8,9 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    PAPER,
-    SHADES,
-    SLIM_BAR,
-    Binding,
-    BoundArray,
-    Figure,
-    Means,
-    add_note,
-    base_layout,
-    bind,
-    bind_fields,
-    note,
-)
+from sarqc.figures.drawing import PAPER, BoundArray, Figure, Means, add_note, base_layout, bind, bind_fields
 from sarqc.figures.numbers import number, point_names, significant
+from sarqc.figures.styles import SHADES, SLIM_BAR
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -354,11 +342,13 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
         "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]], "colorbar": bar,
         "hovertemplate": "%{z:+.3r}<extra></extra>", **_places(facts, layer, array, pooling),
     }  # fmt: skip
-    layout["annotations"].append(note("", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2))
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
     words = [f"{name} minus {names[0]}: {meaning}" for name in names]
     name, cells_text = facts.study.layers[layer].name, pooling.words
     arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {cells_text}." for one in names]
     cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
-    bindings: list[Binding] = [cells, bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
-    return {"data": [trace], "layout": layout, "bindings": bindings}
+    figure: Figure = {"data": [trace], "layout": layout, "bindings": [cells]}
+    path = add_note(figure, "", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2)
+    bind_fields(figure, path, {"text": words}, "lambda")
+    figure["bindings"].append(bind("aria", arias, "lambda"))
+    return figure

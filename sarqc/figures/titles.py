@@ -72,6 +72,11 @@ def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
     return every if facts.layer is None else facts.study.layers[facts.layer].name
 
 
+def bind_aria(figure: Figure, facts: LineFacts, say: Callable[[int, int], str]) -> None:
+    """Bind the words for those who don't see a figure, at every γ and λ of a line."""
+    figure["bindings"].append(bind("aria", each_point(facts, say), "gamma", "lambda"))
+
+
 def at_each(facts: LineFacts, say: Callable[[int, int], str]) -> BoundValues | None:
     """Return the findings of a figure at every γ and λ of a line; None where all are empty."""
     values = each_point(facts, say)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sarqc.documents import Standing, Tuning, TuningRow
-from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, line_shape
+from sarqc.figures.drawing import LAM_CORNER, Figure, add_note
+from sarqc.figures.marks import line_shape
 from sarqc.figures.numbers import NBSP, lam_text, listed, percent
 from sarqc.figures.view import DataTable, Headings, data_table
 from sarqc.quantization.methods import METHODS
