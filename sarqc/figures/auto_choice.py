@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.axes import PLAIN_AXIS, honest_range, lam_axis
+from sarqc.figures.axes import PLAIN_AXIS, honest_range, lam_axis, row_axis
 from sarqc.figures.drawing import BoundValues, Figure, add_note, base_layout, plain_numbers
-from sarqc.figures.marks import HOVER, line_trace, scatter
+from sarqc.figures.marks import HOVER, line_trace, map_trace, scatter
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
-from sarqc.figures.styles import HELD_OUT, QUALITY, RECON, SHADES, Role, ink_of
+from sarqc.figures.styles import HELD_OUT, QUALITY, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
@@ -106,22 +106,8 @@ def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], ho
     lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
     layout["xaxis"] = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
     layout["xaxis"] |= {"range": [-0.5, len(lams) - 0.5]}
-    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": "candidate γ", "standoff": 8}, "range": [-0.5, len(gammas) - 0.5]}
-    trace = {
-        "type": "heatmap",
-        "x": lams,
-        "y": gammas,
-        "z": plain_numbers(values),
-        "zmin": span[0],
-        "zmax": span[1],
-        "colorscale": SHADES,
-        "showscale": False,
-        "xgap": 2,
-        "ygap": 2,
-        "text": hover,
-        "hovertemplate": HOVER,
-    }
+    layout["yaxis"] = row_axis("candidate γ", len(gammas), 8)
+    trace = map_trace(lams, gammas, values, span, showscale=False, text=hover, hovertemplate=HOVER)
     return {"data": [trace], "layout": layout, "bindings": [], "narrow": {}}
 
 

@@ -41,6 +41,12 @@ def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks:
     }
 
 
+def row_axis(title: str, count: int, standoff: int) -> dict[str, Any]:
+    """Return the axis of a map's rows, so many, by their names."""
+    axis = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
+    return axis | {"title": {"text": title, "standoff": standoff}, "range": [-0.5, count - 0.5]}
+
+
 def even_ticks(span: tuple[float, float], most: int) -> dict[str, Any]:
     """At most about so many ticks on an axis, all with the same decimals: plotly's own drop zeros at the end."""
     rough = max((span[1] - span[0]) / most, 1e-12)

@@ -20,7 +20,7 @@ from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, small_percent
 from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
-from sarqc.figures.titles import each_point, error_of, least, trade_off
+from sarqc.figures.titles import TEXTS, each_point, error_of, least, trade_off
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.ladder import LAMBDA, Ladder
 from sarqc.study.paired import spans
@@ -28,7 +28,6 @@ from sarqc.study.paired import spans
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
-TEXTS = {"held_out": "on unseen text", "recon": "on calibration text"}
 ERROR_NOUNS = {"held_out": "error", "recon": "error on calibration text"}
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 
@@ -81,8 +80,8 @@ def _where(facts: LineFacts) -> Say:
         errors = quantity.values[:, g, m]  # L
         known = errors[np.isfinite(errors)]
         if facts.layer is not None:
-            return _rank(float(errors[facts.layer]), known, TEXTS[name])
-        return _half(known, len(errors), TEXTS[name])
+            return _rank(float(errors[facts.layer]), known, f"on {TEXTS[name]}")
+        return _half(known, len(errors), f"on {TEXTS[name]}")
 
     return say
 
@@ -186,7 +185,7 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     def say(g: int, m: int) -> str:
         drift = math.nan if facts.drift is None else float(facts.drift[g, m])
         size = math.nan if error is None else float(error[g, m])
-        on_text = TEXTS[text] if text else ""
+        on_text = f"on {TEXTS[text]}" if text else ""
         if not math.isfinite(size):
             return f"weights drift by {small_percent(drift)}" if math.isfinite(drift) else ""
         if not math.isfinite(drift):

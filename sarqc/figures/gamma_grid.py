@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from sarqc.figures.axes import PERCENT, honest_range, lam_axis
-from sarqc.figures.drawing import Axis, Figure, base_layout, bind_fields, plain_numbers
+from sarqc.figures.axes import PERCENT, honest_range, lam_axis, row_axis
+from sarqc.figures.drawing import Axis, Figure, base_layout, bind_fields
+from sarqc.figures.marks import map_trace
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
-from sarqc.figures.styles import SHADES, SLIM_BAR
+from sarqc.figures.styles import SLIM_BAR
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
 
@@ -40,24 +41,13 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     layout = base_layout(left=40, right=52, top=6, bottom=34)
     layout["xaxis"] = lam_axis(names) | {"showgrid": False, "title": {"text": "λ", "standoff": 2}}
     layout["xaxis"] |= {"tickfont": {"size": 11}, "range": [-0.5, len(line.lams) - 0.5]}
-    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": sign, "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
+    layout["yaxis"] = row_axis(sign, len(gammas), 2) | {"range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = SLIM_BAR | {"nticks": 4, "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}
-    trace = {
-        "type": "heatmap",
-        "x": names,
-        "y": gammas,
-        "z": plain_numbers(values),
-        "zmin": low,
-        "zmax": high,
-        "colorscale": SHADES,
-        "reversescale": complete and by_accuracy,  # dark is good on every map
-        "xgap": 2,
-        "ygap": 2,
-        "text": [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()],
-        "hovertemplate": f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
-        "colorbar": bar,
-    }
+    texts = [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()]
+    trace = map_trace(
+        names, gammas, values, (low, high), reversescale=complete and by_accuracy,  # dark is good on every map
+        text=texts, hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>", colorbar=bar,
+    )  # fmt: skip
     edge = {"color": "var(--ink)", "width": 2}
     layout["shapes"].append({"type": "rect", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": edge})
     thinned = [name if at % 2 == 0 or len(names) <= FEW else "" for at, name in enumerate(names)]

@@ -184,7 +184,7 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
             sizes, name, mode="lines+markers", line=line_of(style, 2.5), text=[], marker=marker_of(style, 8),
             hovertemplate=f"%{{x:,}} {sizes.unit}: %{{text}}<extra>{name}</extra>",
         )  # fmt: skip
-        fields = {"y": mean, "text": _texts(mean, doubt)}
+        fields = {"y": mean, "text": np.vectorize(_with_interval, otypes=[object])(mean, doubt)}
         if np.isfinite(doubt).any():
             trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}
             fields["error_y.array"] = np.where(np.isfinite(doubt), doubt, 0.0)
@@ -237,6 +237,8 @@ def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
 
 
 def _with_interval(value: float, doubt: float) -> str:
+    if not math.isfinite(value):
+        return "not measured"
     if not math.isfinite(doubt) or doubt <= 0:
         return significant(value)
     return span_text(value, value - doubt, value + doubt, max(2, min(6, error_decimals(doubt))))
@@ -259,16 +261,6 @@ def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int) -> str:
 def _by_point(values: np.ndarray) -> np.ndarray:
     """S G M → G M S, the order of bindings."""
     return np.moveaxis(values, 0, -1)
-
-
-def _texts(mean: np.ndarray, doubt: np.ndarray) -> list[list[list[str]]]:
-    return [
-        [
-            [_with_interval(*pair) if math.isfinite(pair[0]) else "not measured" for pair in zip(*both, strict=True)]
-            for both in zip(means.tolist(), doubts.tolist(), strict=True)
-        ]
-        for means, doubts in zip(mean, doubt, strict=True)
-    ]
 
 
 def _trace(sizes: _Sizes, name: str, **more: Any) -> dict[str, Any]:

@@ -176,14 +176,8 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
         meta={"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
     )  # fmt: skip
     name = cache(lambda level: number(level, digits))  # few levels, taken by many weights
-    taken = [
-        [
-            [f"{name(level)}, not the nearest" if other else name(level) for level, other in zip(*point, strict=True)]
-            for point in zip(*row, strict=True)
-        ]
-        for row in zip(group.taken.tolist(), group.other.tolist(), strict=True)
-    ]
-    add_trace(figure, trace, {"text": taken})
+    taken = np.vectorize(lambda level, far: f"{name(level)}{', not the nearest' if far else ''}", otypes=[object])
+    add_trace(figure, trace, {"text": taken(group.taken, group.other)})
 
 
 def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: tuple[float, float]) -> None:

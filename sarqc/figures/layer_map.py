@@ -192,18 +192,13 @@ def map_cells(
     pooled = {layer.module for layer in layers if layer.expert is not None}
     columns: list[_Column] = []
     for index, module in enumerate(modules):
-        edge = index + 0.5
-        if module in pooled:
-            middle = edge - WORST_WIDTH if split else edge
-            columns.append(_Column(module, index - 0.5, middle, pooled=True))
-            if split:
-                columns.append(_Column(module, middle, edge, worst=True, pooled=True))
-        else:
-            columns.append(_Column(module, index - 0.5, edge))
+        is_split, edge = split and module in pooled, index + 0.5
+        middle = edge - WORST_WIDTH if is_split else edge
+        columns.append(_Column(module, index - 0.5, middle, pooled=module in pooled))
+        if is_split:
+            columns.append(_Column(module, middle, edge, worst=True, pooled=True))
     row_of = {block: row for row, block in enumerate(sorted({layer.block for layer in layers}))}
-    places: dict[str, list[int]] = {}
-    for place, column in enumerate(columns):
-        places.setdefault(column.module, []).append(place)
+    places = {module: [at for at, column in enumerate(columns) if column.module == module] for module in modules}
     cells: dict[tuple[int, int], list[int]] = {}
     for index, layer in enumerate(layers):
         for place in places[layer.module]:

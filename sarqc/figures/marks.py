@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sarqc.figures.styles import Role
+import numpy as np
+
+from sarqc.figures.drawing import plain_numbers
+from sarqc.figures.styles import SHADES, Role
 
 HOVER = "%{text}<extra></extra>"  # texts alone, under the pointer
 RING = {"color": "var(--surface)", "width": 2.5}  # the edge of what marks the shown point
@@ -66,3 +69,9 @@ def edge_trace(axis: str) -> dict[str, Any]:
         textposition="middle right", textfont={"size": 12, "color": "var(--ink-2)"},
         marker={"size": 9, "symbol": [], "color": "var(--ink-2)"},
     )  # fmt: skip
+
+
+def map_trace(x: Any, y: Any, values: np.ndarray, span: tuple[float, float], /, **more: Any) -> dict[str, Any]:
+    """Return a map of values, dark where they are small, with gaps between its cells."""
+    ends = {"zmin": span[0], "zmax": span[1], "colorscale": SHADES}
+    return {"type": "heatmap", "x": x, "y": y, "z": plain_numbers(values), **ends, "xgap": 2, "ygap": 2, **more}
