@@ -1,7 +1,7 @@
 """What every figure shares: the form that it travels in, its layout, notes and bindings.
 
 A figure is a plain dict: ``data`` and ``layout`` for plotly, and ``bindings`` that say what changes with γ and λ, so
-that the browser only indexes. Axes, marks and styles have modules of their own.
+that the browser only indexes. Axes, traces and styles have modules of their own.
 
 A binding is ``{"path": "data.3.y", "over": ["gamma", "lambda"], "values": nested lists}``; or, for an array of the
 study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.

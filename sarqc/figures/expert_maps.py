@@ -8,15 +8,15 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.axes import PLAIN_AXIS
-from sarqc.figures.changes import SAME, ratio_of, times_text
+from sarqc.figures.changes import less_or_more, ratio_of, times_text
 from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.layer_map import Cell, cell_figure, frame, framed, map_finding, short_name
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.marks import line_of, marker_of, scatter
-from sarqc.figures.numbers import draws_text, joined, number, percent, point_names, significant
+from sarqc.figures.numbers import draws_text, joined, number, point_names, significant
+from sarqc.figures.ranges import PLAIN_AXIS
 from sarqc.figures.styles import HELD_OUT, Role
 from sarqc.figures.titles import at_each, bind_aria, each_point, everywhere, fitting, set_finding
+from sarqc.figures.traces import line_of, marker_of, scatter
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -292,7 +292,7 @@ def tokens_error(facts: LineFacts) -> Figure | None:
     few, many = (errors[third].mean(axis=0) for third in _thirds(tokens))  # G M
 
     def changes(g: int, m: int) -> list[str]:
-        return [_change(float(part[g, m] / part[g, 0] - 1)) for part in (few, many)]
+        return [less_or_more(float(part[g, m] / part[g, 0] - 1), "the same") for part in (few, many)]
 
     def briefly(g: int, m: int) -> str:
         return "dotted: the same" if m == 0 else "fewest tokens <b>{}</b>, most <b>{}</b>".format(*changes(g, m))
@@ -423,7 +423,3 @@ def _add(
     along = [round(float(np.median(x[group])), 4) for group in groups]
     medians = scatter(f"median, {name}", "lines", hoverinfo="skip", x=along, line=line_of(style, 2.5))
     add_trace(figure, medians, {"y": middle})
-
-
-def _change(value: float) -> str:
-    return "the same" if abs(value) < SAME else f"{percent(abs(value))} {'less' if value < 0 else 'more'}"

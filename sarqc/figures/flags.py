@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sarqc.figures.axes import position
 from sarqc.figures.dampings import BY_DEFAULT, Tool
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
+from sarqc.figures.ranges import position
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam, once
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from sarqc.figures.flags import flags_of, not_flagged
 from sarqc.figures.numbers import baseline_name, lam_text, percent
-from sarqc.study.document import Line, ModelFacts
+from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
 from sarqc.study.stamp import shown
 
@@ -31,9 +31,12 @@ class Fact(TypedDict):
 
 def how_measured(facts: LineFacts) -> list[Fact]:
     """The protocol as pairs of a heading and a plain text."""
-    study, line = facts.study, facts.line
+    study, line, model = facts.study, facts.line, facts.study.model
     pairs = [
-        ("Model", _model_text(study.model)),
+        (
+            "Model",
+            f"{model.name}, {_whole(model.parameters)} parameters, {percent(model.share_quantized, 1)} quantized",
+        ),
         ("Grid", f"{line.bits} bits, {grid_text(line.grid, line.group_size)}"),
         ("Method", f"{line.label} ({line.method})"),
     ]
@@ -98,10 +101,6 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         text = f"{shown(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study"
         pairs.append(("Stamp", text))
     return [{"name": name, "text": text} for name, text in pairs]
-
-
-def _model_text(model: ModelFacts) -> str:
-    return f"{model.name}, {_whole(model.parameters)} parameters, {percent(model.share_quantized, 1)} quantized"
 
 
 def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:

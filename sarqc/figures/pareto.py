@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.figures.axes import PLAIN_AXIS, apart
-from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout, note
-from sarqc.figures.marks import HOVER, scatter
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
+from sarqc.figures.ranges import PLAIN_AXIS, apart
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.traces import HOVER, scatter
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -97,8 +97,12 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
             "Filter by a model, a test text or a tag.",
         )
     named = len(groups) > 1
-    layout = _layout(size, quality, SERIES_ROOM * len(groups) if named else 0)
+    room = SERIES_ROOM * len(groups) if named else 0  # above the figure, for the names of its series
+    layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
+    layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": SIZES[size]}, "nticks": 8}
+    layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": "Size against quality"}
+    add_note(figure, f"{QUALITIES[quality]}, lower is better", **CORNER, yshift=6 + room)
     labels: list[_Label] = []
     for index, group in enumerate(groups.values()):
         labels += _draw(figure, group, index, size, quality, named=named)
@@ -121,16 +125,6 @@ def _finding(best: int, known: int, groups: int) -> str:
 
 def _on_frontier(best: str, known: str, groups: int) -> str:
     return f"{best} of {known} runs {'is' if best == '1' else 'are'} on {'the' if groups == 1 else 'a'} frontier"
-
-
-def _layout(size: Size, quality: Quality, room: int) -> dict[str, Any]:
-    """``room``: pixels above the figure for the names of its series."""
-    layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
-    layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": SIZES[size]}, "nticks": 8}
-    layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
-    above = f"{QUALITIES[quality]}, lower is better"
-    layout["annotations"].append(note(above, **CORNER, yshift=6 + room))
-    return layout
 
 
 def _draw(

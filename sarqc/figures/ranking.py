@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.axes import PLAIN_AXIS, bar_lengths, clamp, honest_range, whiskers
 from sarqc.figures.changes import is_unclear
 from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
-from sarqc.figures.marks import HOVER, error_bars, line_shape, scatter
 from sarqc.figures.numbers import (
     Format,
     accuracy_text,
@@ -25,11 +23,13 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
+from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, honest_range, whiskers
 from sarqc.figures.styles import QUALITY, REFERENCE, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.traces import HOVER, error_bars, line_shape, scatter
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts, once_a_line
+from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
 from sarqc.study.paired import Difference, interval_of_draws, paired_items
 
 WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
@@ -126,10 +126,12 @@ def _rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
             continue
         base, position = one.baseline, one.baseline_position
         itself = base is not None and (position == best[1] or line.name == base.method)
-        paired, against = quality.best_of(), ("", "") if base is None or itself else _against_names(base)
+        paired, name = quality.best_of(), "" if base is None or itself else baseline_title(base)
+        # As short as the room beside the differences is.
+        against = f"{name}, same grid" if name and base is not None and base.on_its_grid else name
         difference = _UNKNOWN if paired is None else paired.at(best).scaled(1.0 if lower else 100.0)
         alone = _alone(one, quality, best, lower=lower)
-        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, *against))
+        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, against, name))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             alone = _alone(one, quality, (0, position), lower=lower)
@@ -174,12 +176,6 @@ def _short_title(method: str) -> str:
     title = METHODS[method].title
     short = title.removesuffix(" penalty")
     return short if short.endswith((" + identity", " + saliency")) else title
-
-
-def _against_names(base: BaselinePoint) -> tuple[str, str]:
-    """Of the baseline, on the line's own grid as short as the room beside the differences is, and without its grid."""
-    name = baseline_title(base)
-    return (f"{name}, same grid" if base.on_its_grid else name), name
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:

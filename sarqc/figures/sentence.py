@@ -19,7 +19,7 @@ from typing import Literal, TypedDict, cast
 
 import numpy as np
 
-from sarqc.figures.changes import SAME, is_unclear
+from sarqc.figures.changes import is_unclear, less_or_more
 from sarqc.figures.flags import GPTQ, flags_of
 from sarqc.figures.numbers import (
     NBSP,
@@ -31,7 +31,6 @@ from sarqc.figures.numbers import (
     joined,
     lam_text,
     number,
-    percent,
     perplexity_text,
     sets_text,
     small_percent,
@@ -344,11 +343,6 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
     return [piece(f"None of the λ tried is measurably better over {sample}.")]
 
 
-def _less_or_more(change: float, same: str = "", less: str = "less", more: str = "more") -> str:
-    """“31 % less”; ``same`` for a change below half a percent."""
-    return same if abs(change) < SAME else f"{percent(abs(change))} {less if change < 0 else more}"
-
-
 def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     """How far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text: relative
     to the baseline, or absolute at it."""
@@ -356,9 +350,9 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
-        far = _verdict(_less_or_more(change, "just as far"), "drift")
+        far = _verdict(less_or_more(change, "just as far"), "drift")
         clause = pieces([weights, pieces(["drift ", far], "drift")])
-        if cost is None or not (words := _less_or_more(cost)):
+        if cost is None or not (words := less_or_more(cost)):
             return [*clause, piece(".")]
         error = pieces([_verdict(words, "recon"), " error"], "recon")
         # Less drift is paid for; what both have less of is not a price.
@@ -374,7 +368,7 @@ def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
     at, where = (gamma, lam), "Over all layers" if facts.layer is None else "In this layer"
     texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
     changes = [
-        f"{_less_or_more(change, 'just as well', 'better', 'worse')} on {text}"
+        f"{less_or_more(change, 'just as well', 'better', 'worse')} on {text}"
         for name, _, text in texts
         if (change := _change(facts, name, at)) is not None
     ]

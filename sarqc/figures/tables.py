@@ -19,7 +19,7 @@ from sarqc.figures.rounding import curves_of, rounding_rows
 from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
-from sarqc.figures.view import Column, DataTable, Headings, columns_of, point_rows
+from sarqc.figures.view import Column, DataTable, Headings, columns_of, point_rows, with_ends
 from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, lam_index, line_facts
@@ -41,27 +41,17 @@ HEADINGS: Headings = (
     ("sequences", "Calibration sequences", "plain"),
     ("channel", "Input channel", "plain"),
     ("decile", "Decile of saliency", "plain"),
-    ("perplexity", "Perplexity, unseen text", "perplexity"),
-    ("perplexity_low", "over draws, 95 % from", "perplexity"),
-    ("perplexity_high", "to", "perplexity"),
-    ("perplexity_difference", "Paired difference of this step", "difference"),
-    ("perplexity_difference_low", "95 % from", "difference"),
-    ("perplexity_difference_high", "to", "difference"),
-    ("perplexity_change", "Paired change of perplexity from the default of GPTQ", "difference"),
-    ("perplexity_change_low", "95 % from", "difference"),
-    ("perplexity_change_high", "to", "difference"),
+    *with_ends("perplexity", "Perplexity, unseen text", "perplexity", "over draws, 95 % from"),
+    *with_ends("perplexity_difference", "Paired difference of this step", "difference"),
+    *with_ends("perplexity_change", "Paired change of perplexity from the default of GPTQ", "difference"),
     ("kl", "KL to the float model, nats a token", "significant"),
-    ("kl_difference", "Paired difference of this step", "significant"),
-    ("kl_difference_low", "95 % from", "significant"),
-    ("kl_difference_high", "to", "significant"),
+    *with_ends("kl_difference", "Paired difference of this step", "significant"),
     ("accuracy", "Accuracy", "share"),
     ("recon", "Reconstruction error, calibration text", "significant"),
     ("held_out", "Reconstruction error, unseen text", "significant"),
     ("drift", "Weight drift", "significant"),
     ("sar", "Penalty, L_sar", "significant"),
-    ("gap", "Gap, unseen minus calibration text", "significant"),
-    ("gap_low", "95 % from", "significant"),
-    ("gap_high", "to", "significant"),
+    *with_ends("gap", "Gap, unseen minus calibration text", "significant"),
     ("bound", "Bound of Theorem 1", "significant"),
     ("limit", "Largest possible, R²·M²", "significant"),
     ("radius", "Drift R over ‖W‖", "significant"),

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
-from sarqc.figures.axes import lam_axis, value_axis
 from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
-from sarqc.figures.marks import HOVER, scatter
 from sarqc.figures.numbers import lam_text, percent
 from sarqc.figures.panels import band_shape
+from sarqc.figures.ranges import lam_axis, value_axis
 from sarqc.figures.styles import HELD_OUT
+from sarqc.figures.traces import HOVER, scatter
 from sarqc.figures.tuning import candidates, lam_of, name_axis
 
 _FEWEST_SHOWN = 0.15  # relative error up to which the axis reaches at least

@@ -19,11 +19,11 @@ from typing import Any, Literal
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
-from sarqc.figures.axes import even_ticks, honest_range, lam_axis, step_decimals, value_axis
 from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
-from sarqc.figures.marks import HOVER, error_bars, scatter
 from sarqc.figures.numbers import draws_text, lam_text, percent
 from sarqc.figures.panels import band_shape
+from sarqc.figures.ranges import even_ticks, honest_range, lam_axis, step_decimals, value_axis
+from sarqc.figures.traces import HOVER, error_bars, scatter
 from sarqc.figures.tuning import (
     STANDINGS,
     candidates,

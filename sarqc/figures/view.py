@@ -43,6 +43,13 @@ from sarqc.study.kept_codes import KeptCodes, kept_codes
 from sarqc.study.ladder import ladder
 
 Headings = Sequence[tuple[str, str, str]]  # key, heading, kind of number: how the browser writes it
+
+
+def with_ends(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
+    """Return the headings of a quantity and of the ends of its interval."""
+    return (key, title, kind), (f"{key}_low", low, kind), (f"{key}_high", high, kind)
+
+
 COLUMNS: Headings = (
     ("lambda", "λ", "plain"),
     ("gamma", "γ", "plain"),

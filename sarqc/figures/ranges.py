@@ -1,4 +1,4 @@
-"""Axes of figures: λ and quantities, honest ranges, and where a value lies on them."""
+"""Axes of figures with their ranges: of λ, of quantities, of the rows of a map; and where a value lies on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of figures: traces of curves and points with their error bars, lines and boxes."""
+"""Traces and shapes of figures: curves, points with their error bars, maps, lines and boxes."""
 
 from __future__ import annotations
 
