@@ -44,17 +44,10 @@ def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
     return counts
 
 
-def relative_to_best(errors: np.ndarray) -> np.ndarray:
-    """Mean over draws of the errors D C K, each as a multiple of the best candidate's."""
-    mean = mean_over_draws(errors)
-    relative: np.ndarray = mean / np.nanmin(mean)
-    return relative
-
-
 def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
     """The errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved on, C K."""
-    relative = relative_to_best(errors)
     validation, counts = mean_over_draws(errors), chosen_counts(found, layer)
+    relative = validation / np.nanmin(validation)  # 1 is the best
     draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
     worst = max(float(np.nanmax(relative)), 1.001)
     hover = [

@@ -49,15 +49,11 @@ def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[s
     }
 
 
-def _ordinal(rank: int) -> str:
-    """“3rd”, “11th”."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{number(rank, 0)}{'th' if rank % 100 in (11, 12, 13) else ending}"
-
-
 def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> str:
     """“lowest of 7 …”, “joint 3rd lowest of 7 …”, of the numbers of values that are lower, higher, and of all."""
-    place = f"{_ordinal(before + 1)} {lowest}" if before else lowest
+    rank = before + 1
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    place = f"{number(rank, 0)}{ending} {lowest}" if before else lowest
     if before and not behind:
         place = highest
     return f"joint {place}" if before + behind + 1 < count else place

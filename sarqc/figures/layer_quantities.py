@@ -111,7 +111,10 @@ class Quantity:
         if self.steps:
             return {"zmin": -0.5, "zmax": len(self.steps) - 0.5, "colorscale": _flat(len(self.steps)),
                     "colorbar": self._bar(*_named(self.steps))}  # fmt: skip
-        low, high = log_span(np.moveaxis(shown, 1, -1), lams if self.follows else (1.0,))
+        positive = [at for at, lam in enumerate(lams) if lam > 0] if self.follows else []
+        spread = shown[:, positive or [0]]  # of all λ > 0, where there are any
+        spread = spread[np.isfinite(spread) & (spread > 0)]
+        low, high = (float(spread.min()), float(spread.max())) if spread.size else (0.1, 1.0)
         values = [low, math.sqrt(low * high), high]
         names = [number(value, 0) if self.name == "tokens" else f"{value:.2g}" for value in values]
         known = shown[np.isfinite(shown)]
@@ -194,14 +197,6 @@ def _most_frequent(values: np.ndarray) -> float:
     """What occurs most often, the smallest of several; NaN where nothing is known."""
     kinds, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return float(kinds[counts.argmax()]) if kinds.size else math.nan
-
-
-def log_span(values: np.ndarray, lams: Sequence[float]) -> tuple[float, float]:
-    """The range of a logarithmic scale of numbers (…, M): that of all λ > 0, where there are any."""
-    positive = [i for i, lam in enumerate(lams) if lam > 0] or [0]
-    shown = values[..., positive]
-    shown = shown[np.isfinite(shown) & (shown > 0)]
-    return (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0)
 
 
 def slim_bar(places: list[float], names: list[str]) -> dict[str, Any]:

@@ -164,18 +164,10 @@ def _short(line: Line) -> str:
         "distill_norms": "norms",
         "distill_lambda": f"at {fitting_.get('distill_lambda')}",
     }
-    return " ".join(
-        [_short_title(line.method), *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])]
-    )
-
-
-def _short_title(method: str) -> str:
-    """“GPTQ + saliency”: the title without the word penalty."""
-    if method not in METHODS:
-        return method
-    title = METHODS[method].title
+    title = METHODS[line.method].title if line.method in METHODS else line.method
     short = title.removesuffix(" penalty")
-    return short if short.endswith((" + identity", " + saliency")) else title
+    lead = short if short.endswith((" + identity", " + saliency")) else title
+    return " ".join([lead, *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])])
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:

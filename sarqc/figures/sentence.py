@@ -32,7 +32,6 @@ from sarqc.figures.numbers import (
     lam_text,
     number,
     perplexity_text,
-    sets_text,
     small_percent,
     unsigned,
 )
@@ -289,7 +288,7 @@ def _beside_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> l
 
 def _sample_text(draws: int, quality: Quality) -> str:
     """How much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
-    sets = sets_text(draws)
+    sets = draws_text(draws).replace("draw", "calibration set")  # for those who have not heard of draws
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 

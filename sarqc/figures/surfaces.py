@@ -182,8 +182,12 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             {**one, "path": f"means.of.{side}", "array": mean_of(pooling)}
             for side, one in enumerate(binding for binding in figure["bindings"] if "array" in binding)
         ]
-    info = facts.study.layers[layer]
-    words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
+    first, *_ = points = point_names(facts.line)
+    words = [
+        f"Size of the weight changes in {facts.study.layers[layer].name}, {pooling.words}, "
+        f"{f'at {first} and at {point}, on one scale' if len(points) > 1 else f'({first}),'} up to {number(scale, 3)}."
+        for point in points
+    ]
     figure["bindings"].append(bind("aria", words, "lambda"))
     return figure
 
@@ -221,15 +225,11 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
     highest = max(float(means.mean(axis=axis).max()) for axis in (-1, -2))
     if not highest > 0:
         return None
-    times = _round_below(arrays[pooling.array]["scale"] / highest)
+    most = arrays[pooling.array]["scale"] / highest
+    power = 10.0 ** math.floor(math.log10(most))
+    times = float(f"{max(step for step in (1, 2, 5) if step * power <= most * (1 + 1e-9)) * power:g}")
     words = "mean" if times == 1 else f"mean × {times:g}"
     return {"times": times, "words": words, "of": []}
-
-
-def _round_below(value: float) -> float:
-    """Return the largest of 1, 2 and 5 times a power of ten that is not above a positive value."""
-    power = 10.0 ** math.floor(math.log10(value))
-    return float(f"{max(step for step in (1, 2, 5) if step * power <= value * (1 + 1e-9)) * power:g}")
 
 
 def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -> dict[str, list[Any]]:
@@ -316,12 +316,6 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: st
         "yaxis": {**side, "title": {"text": "output channels", "font": font}},
         "zaxis": {**quiet, "range": [low, scale * 1.02], "nticks": 4, "title": {"text": what, "font": font}},
     }
-
-
-def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float, words: str) -> str:
-    points = point_names(facts.line)
-    where = f"at {points[0]} and at {points[lam]}, on one scale" if len(points) > 1 else f"({points[0]}),"
-    return f"Size of the weight changes in {name}, {words}, {where} up to {number(scale, 3)}."
 
 
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:

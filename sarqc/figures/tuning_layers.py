@@ -28,7 +28,7 @@ def layers_figure(tuning: Tuning) -> Figure:
     names = [lam_text(lam_of(row)) for row in rows]
     known, layers = tuning["screened"]
     layout = base_layout(left=50, right=20, top=26, bottom=30)
-    layout |= {"xaxis": {**lam_axis(names), "anchor": "y"}, "hovermode": "closest"}
+    layout |= {"xaxis": {**lam_axis(names), "anchor": "y"}}
     of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
     figure: Figure = {
         "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 14}, "narrow_bindings": [],

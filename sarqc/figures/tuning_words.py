@@ -88,7 +88,9 @@ def _too_little(tuning: Tuning) -> list[Piece]:
     if any(first != last for first, last in tuning["suggested"]):
         lams = f"λ from {spans_text(tuning['suggested'])}"
     else:
-        lams = f"λ = {spans_text(tuning['suggested']) or lam_text(_promising(tuning))}"
+        rows = [row for row in candidates(tuning) if row["layer_error"] is not None]
+        promising = min(rows, key=lambda row: row["layer_error"] or 0.0)["lambda"] or 0.0
+        lams = f"λ = {spans_text(tuning['suggested']) or lam_text(promising)}"
     if tuning["end"]:
         return [piece(f"Not enough time to compare: the errors of layers suggest {lams}.")]
     if known < layers and not tuning["suggested"]:
@@ -97,13 +99,6 @@ def _too_little(tuning: Tuning) -> list[Piece]:
         return [piece(f"The errors of layers suggest {lams}. No whole model has been measured yet.")]
     measured = f"{counted(tuning['measured'], 'model')} {'has' if tuning['measured'] == 1 else 'have'} been measured"
     return [piece(f"The errors of layers suggest {lams}. So far {measured}: too few to compare.")]
-
-
-def _promising(tuning: Tuning) -> float:
-    """The λ with the smallest errors of layers."""
-    known = [row for row in candidates(tuning) if row["layer_error"] is not None]
-    least = min(known, key=lambda row: row["layer_error"] or 0.0)
-    return least["lambda"] or 0.0
 
 
 def _one_draw(tuning: Tuning) -> list[Piece]:
