@@ -13,7 +13,7 @@ from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text,
 from sarqc.figures.ranges import PLAIN_AXIS, honest_range, lam_axis, row_axis
 from sarqc.figures.styles import HELD_OUT, QUALITY, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, line_trace, map_trace, scatter
+from sarqc.figures.traces import HOVER, box_shape, line_trace, map_trace, scatter
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -63,8 +63,8 @@ def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarra
         if counts[c, k]:
             narrow = {"text": f"<b>{text}</b><br>{counts[c, k]} of {draws}"}
             text = f"<b>{text}</b><br>{'chosen' if draws == 1 else f'{counts[c, k]} of {draws} draws'}"
-            place = {"x0": k - 0.47, "x1": k + 0.47, "y0": c - 0.44, "y1": c + 0.44}
-            figure["layout"]["shapes"].append({"type": "rect", **place, "line": {"color": color, "width": 2}})
+            edge = box_shape((k - 0.47, k + 0.47), (c - 0.44, c + 0.44), {"color": color, "width": 2})
+            figure["layout"]["shapes"].append(edge)
         _add_cell(figure, (c, k), text, color, narrow)
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     aria = (

@@ -11,7 +11,7 @@ from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perp
 from sarqc.figures.ranges import PERCENT, honest_range, lam_axis, row_axis
 from sarqc.figures.styles import SLIM_BAR
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
-from sarqc.figures.traces import map_trace
+from sarqc.figures.traces import box_shape, map_trace
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
@@ -48,8 +48,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         names, gammas, values, (low, high), reversescale=complete and by_accuracy,  # dark is good on every map
         text=texts, hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>", colorbar=bar,
     )  # fmt: skip
-    edge = {"color": "var(--ink)", "width": 2}
-    layout["shapes"].append({"type": "rect", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": edge})
+    layout["shapes"].append(box_shape((0, 1), (0, 1), {"color": "var(--ink)", "width": 2}))
     thinned = [name if at % 2 == 0 or len(names) <= FEW else "" for at, name in enumerate(names)]
     narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.ticktext": thinned}
     figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow, "narrow_below": NARROW}

@@ -15,6 +15,7 @@ from sarqc.figures.layer_quantities import Quantity
 from sarqc.figures.numbers import NBSP, lam_text, number
 from sarqc.figures.ranges import PLAIN_AXIS
 from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
+from sarqc.figures.traces import box_shape
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 
@@ -235,8 +236,7 @@ def framed(figure: Figure, frames: Sequence[dict[str, Any]]) -> Figure:
 
 def frame(across: tuple[float, float], row: float) -> dict[str, Any]:
     """The mark of the chosen layer's cell."""
-    edge = {"color": "var(--ink)", "width": 2}
-    return {"type": "rect", "x0": across[0], "x1": across[1], "y0": row - 0.5, "y1": row + 0.5, "line": edge}
+    return box_shape(across, (row - 0.5, row + 0.5), {"color": "var(--ink)", "width": 2})
 
 
 def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) -> str:

@@ -120,7 +120,11 @@ class _Drawn:
         figure["layout"]["yaxis" + self.axis[1:]] = values
         if panel.ticks:
             values["tickformat"] = panel.ticks
-        beyond = _break_side(panel, self.span)
+        beyond: Literal[-1, 0, 1] = (
+            0  # the side on which the axis of a lone panel is broken, for the float model's line
+        )
+        if panel.alone and panel.reference is not None and not self.span[0] <= panel.reference <= self.span[1]:
+            beyond = -1 if panel.reference < self.span[0] else 1
         if beyond:
             _break_axis(values, self.span, beyond)
         if ring:  # a trace and not a shape, so that it lies above the grid and below the curves
@@ -333,13 +337,6 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
         return low, high
     room = WORDS_ROOM * (high - low)  # for the word that says where the float model is
     return (low - room, high) if panel.reference < low else (low, high + room)
-
-
-def _break_side(panel: Panel, span: tuple[float, float]) -> Literal[-1, 0, 1]:
-    """On which side of a lone panel the axis is broken, so that the float model has its line: −1 below, 1 above."""
-    if not panel.alone or panel.reference is None or span[0] <= panel.reference <= span[1]:
-        return 0
-    return -1 if panel.reference < span[0] else 1
 
 
 def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-1, 1]) -> None:

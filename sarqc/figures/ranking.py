@@ -26,7 +26,7 @@ from sarqc.figures.numbers import (
 from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, honest_range, whiskers
 from sarqc.figures.styles import QUALITY, REFERENCE, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, error_bars, line_shape, scatter
+from sarqc.figures.traces import HOVER, box_shape, error_bars, line_shape, scatter
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
@@ -78,9 +78,8 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_below": WIDE}
     for at, row in enumerate(rows):
         if row.line == facts.line.name:  # over the whole width, margins too
-            across = {"type": "rect", "xref": "paper", "yref": "y", "x0": -1, "x1": 2, "y0": at - 0.5, "y1": at + 0.5}
-            stripe = {"line": {"width": 0}, "fillcolor": "var(--accent-soft)", "layer": "below"}
-            layout["shapes"].append(across | stripe)
+            stripe = {"xref": "paper", "yref": "y", "fillcolor": "var(--accent-soft)", "layer": "below"}
+            layout["shapes"].append(box_shape((-1, 2), (at - 0.5, at + 0.5), {"width": 0}, **stripe))
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     value, side = ("Perplexity", "lower") if lower else ("Accuracy", "higher")
