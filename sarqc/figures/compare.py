@@ -104,11 +104,6 @@ class _Side:
             return {"gamma": 0, "lambda": self.line.lams.index(best)}
         return start_of(self.facts)
 
-    @property
-    def has_point(self) -> bool:
-        """Whether there is one λ that numbers can be of: a tuning run that compared too little has none."""
-        return self.ending.tuned is None or self.ending.tuned["best"] is not None
-
     def values(self, name: str) -> np.ndarray | None:
         """A quantity at every γ and λ; None where it was not measured."""
         found: Quality | np.ndarray | None = getattr(self.facts, name)
@@ -116,8 +111,8 @@ class _Side:
 
     def at_start(self, name: str) -> float | None:
         """A quantity at the chosen point; None where it was not measured."""
-        values = self.values(name)
-        if values is None or not self.has_point:
+        values, tuned = self.values(name), self.ending.tuned
+        if values is None or (tuned is not None and tuned["best"] is None):  # it compared too little
             return None
         return measured(float(values[self.start["gamma"], self.start["lambda"]]))
 
@@ -233,7 +228,11 @@ def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
     compared = [
         _compared(title, kind, values) for title, kind, values in rows if any(value is not None for value in values)
     ]
-    return [*compared[:1], *_against_gptq(facts), *compared[1:]]
+    against = [one.ending.against_gptq for one in facts]
+    if any(value is not None for value in against):  # of each on its own texts
+        notes = [_interval(one.ending.tuned) for one in facts]
+        compared.insert(1, {**_compared("Perplexity against GPTQ 1 %", "change", against), "notes": notes})
+    return compared
 
 
 def _bits(one: _Side) -> float | None:
@@ -249,15 +248,6 @@ def _perplexity(one: _Side) -> float | None:
     if one.ending.tuned is not None:
         return one.ending.tuned["perplexity"]
     return one.at_start("perplexity")
-
-
-def _against_gptq(facts: Sequence[_Side]) -> list[ComparedNumber]:
-    """How far each is from GPTQ 1 % on its own texts, with the interval where that is known; nothing where none is."""
-    values = [one.ending.against_gptq for one in facts]
-    if all(value is None for value in values):
-        return []
-    compared = _compared("Perplexity against GPTQ 1 %", "change", values)
-    return [{**compared, "notes": [_interval(one.ending.tuned) for one in facts]}]
 
 
 def _interval(tuned: Tuned | None) -> str:

@@ -27,14 +27,10 @@ class _Sizes:
     """Means over draws with their intervals, S G M, and where they stand."""
 
     amounts: list[int]  # tokens, or sequences where their length is not known
-    in_tokens: bool
+    unit: str
     calibration: Difference
     unseen: Difference
     gap: Difference  # unseen minus calibration, paired by draw
-
-    @property
-    def unit(self) -> str:
-        return "tokens" if self.in_tokens else "sequences"
 
 
 def gap(facts: LineFacts) -> Figure | None:
@@ -112,7 +108,7 @@ def read_sizes(facts: LineFacts) -> _Sizes | None:
     alone = np.zeros(1)
     return _Sizes(
         amounts,
-        isinstance(length, int),
+        "tokens" if isinstance(length, int) else "sequences",
         paired_difference(calibration, alone),
         paired_difference(unseen, alone),
         paired_difference(unseen, calibration),
