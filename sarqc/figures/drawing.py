@@ -128,16 +128,13 @@ def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int =
     }
 
 
-def note(text: str, color: str = "", /, *, size: Any = 12, **place: Any) -> dict[str, Any]:
-    """Return a text on a figure; ``place`` are plotly's annotation fields."""
-    font = {"size": size, "color": color} if color else {"size": size}
-    return {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom", **place}
-
-
-def add_note(figure: Figure, text: str, color: str = "", /, *, narrow: Any = None, **place: Any) -> str:
-    """Write a text on a figure, see ``note``, with its fields on a narrow screen; return its path."""
+def add_note(figure: Figure, text: str, color: str = "", /, *, size: Any = 12, narrow: Any = None, **place: Any) -> str:
+    """Write a text on a figure, at a place in plotly's annotation fields, with its fields on a narrow screen; return
+    its path."""
     path = f"layout.annotations.{len(figure['layout']['annotations'])}"
-    figure["layout"]["annotations"].append(note(text, color, **place))
+    font = {"size": size, "color": color} if color else {"size": size}
+    own = {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom"}
+    figure["layout"]["annotations"].append(own | place)
     if narrow:
         figure["narrow"] |= {f"{path}.{field}": value for field, value in narrow.items()}
     return path

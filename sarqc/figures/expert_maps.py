@@ -12,7 +12,7 @@ from sarqc.figures.changes import less_or_more, ratio_of, times_text
 from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.layer_map import Cell, cell_figure, frame, framed, map_finding, short_name
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.numbers import draws_text, joined, number, point_names, significant
+from sarqc.figures.numbers import draws_text, number, point_names, significant
 from sarqc.figures.ranges import PLAIN_AXIS
 from sarqc.figures.styles import HELD_OUT, Role
 from sarqc.figures.titles import at_each, bind_aria, each_point, everywhere, fitting, set_finding
@@ -306,7 +306,7 @@ def tokens_error(facts: LineFacts) -> Figure | None:
             f"Relative error on unseen text of {len(tokens)} experts, {names[m]}: {significant(float(few[g, m]))} in "
             f"the third that saw fewest tokens, {significant(float(many[g, m]))} in the third that saw most."
         )
-        return text if m == 0 else f"{text} Against {names[0]} that is {joined(changes(g, m))}."
+        return text if m == 0 else f"{text} Against {names[0]} that is {' and '.join(changes(g, m))}."
 
     if several:
         path = add_note(figure, "", "var(--ink-2)", **PAPER, x=0, y=1, yshift=6)

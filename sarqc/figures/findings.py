@@ -17,7 +17,7 @@ import numpy as np
 from sarqc.figures.changes import Ratio, change_text, is_unclear, ratio_of, times_text
 from sarqc.figures.ladder import NOUNS
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, small_percent
+from sarqc.figures.numbers import NBSP, counted, draws_text, lam_text, number, small_percent
 from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
 from sarqc.figures.titles import TEXTS, each_point, error_of, least, trade_off
@@ -171,7 +171,7 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str
         return f"{ratio.change_in(name, at)} than at {base}{end}"
     if unclear:
         return f"no clear change in {' or '.join(names)} from {base}"
-    return f"the same {joined(names)} as at {base}"
+    return f"the same {' and '.join(names)} as at {base}"
 
 
 def _absolute(facts: LineFacts, text: str | None) -> Say:

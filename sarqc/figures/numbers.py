@@ -63,11 +63,6 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def joined(names: Sequence[str]) -> str:
-    """Return a list in words: “λ and γ”, “λ and γ and α”."""
-    return " and ".join(names)
-
-
 def percent(value: float, decimals: int = 0) -> str:
     """Return a share (0 to 1) in per cent."""
     return f"{number(100 * value, decimals)}{NBSP}%"

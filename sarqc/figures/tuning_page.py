@@ -9,7 +9,7 @@ import numpy as np
 
 from sarqc.documents import Tuning, TuningTurn
 from sarqc.figures.drawing import Figure
-from sarqc.figures.numbers import joined, lam_text
+from sarqc.figures.numbers import lam_text
 from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import STANDINGS, candidates, lam_of, spans_text, tuning_table
 from sarqc.figures.tuning_layers import layers_figure
@@ -105,7 +105,7 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
             lead = "leads alone" if len(turn["left"]) < 2 else f"leads, {left} can’t be separated"
             return f"Draw {turn['draws']}: {leading} {lead}{f'; {out} clearly worse' if out else ''}"
         case "tasks":
-            names = joined(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
+            names = " and ".join(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
             return f"Asking {names} of {left}" if left else f"Asking {names}"
         case "end":
             return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
