@@ -120,9 +120,8 @@ class _Drawn:
         figure["layout"]["yaxis" + self.axis[1:]] = values
         if panel.ticks:
             values["tickformat"] = panel.ticks
-        beyond: Literal[-1, 0, 1] = (
-            0  # the side on which the axis of a lone panel is broken, for the float model's line
-        )
+        # The side on which the axis of a lone panel is broken, so that the float model has its line.
+        beyond: Literal[-1, 0, 1] = 0
         if panel.alone and panel.reference is not None and not self.span[0] <= panel.reference <= self.span[1]:
             beyond = -1 if panel.reference < self.span[0] else 1
         if beyond:
@@ -136,13 +135,11 @@ class _Drawn:
         for curve in curves:
             self._add_curve(curve)
         self._add_points()
-        if ring:
-            for curve in panel.curves:
-                if not curve.faint:
-                    path = add_trace(
-                        figure, ring_trace(curve.style, self.axis), {"x": [[one] for one in names]}, "lambda"
-                    )
-                    bind_fields(figure, path, {"y": clamp(curve.values, self.span)[0][..., None]})
+        for curve in panel.curves:
+            if ring and not curve.faint:
+                at_lam = {"x": [[name] for name in names]}
+                path = add_trace(figure, ring_trace(curve.style, self.axis), at_lam, "lambda")
+                bind_fields(figure, path, {"y": clamp(curve.values, self.span)[0][..., None]})
         self._add_off_scale()
         ends = [(curve, clamp(curve.values, self.span)[0]) for curve in curves if curve.label]
         if beyond:
