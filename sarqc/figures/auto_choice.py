@@ -8,27 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    HELD_OUT,
-    HOVER,
-    PLAIN_AXIS,
-    QUALITY,
-    RECON,
-    SHADES,
-    BoundValues,
-    Figure,
-    Role,
-    add_note,
-    base_layout,
-    honest_range,
-    ink_of,
-    lam_axis,
-    line_trace,
-    plain_numbers,
-    scatter,
-)
+from sarqc.figures.drawing import BoundValues, Figure, add_note, base_layout, plain_numbers
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
+from sarqc.figures.ranges import PLAIN_AXIS, honest_range, lam_axis, row_axis
+from sarqc.figures.styles import HELD_OUT, QUALITY, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.traces import HOVER, box_shape, line_trace, map_trace, scatter
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -42,9 +27,11 @@ def selection(facts: LineFacts) -> Figure | None:
         return None if found.perplexity is None else _by_model(facts, found)
     if facts.layer is None:
         return _all_layers(facts, found)
-    if found.validation is None or not np.isfinite(found.validation[:, facts.layer]).any():
+    errors, train = (None if part is None else part[:, facts.layer] for part in (found.validation, found.train))
+    if errors is None or not np.isfinite(errors).any():
         return None
-    return _one_layer(facts, found) if len(found.gammas) > 1 else _one_row(facts, found)
+    of_layer = _one_layer if len(found.gammas) > 1 else _one_row
+    return of_layer(facts, found, facts.layer, errors, None if train is None else mean_over_draws(train))
 
 
 def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
@@ -57,20 +44,10 @@ def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
     return counts
 
 
-def relative_to_best(errors: np.ndarray) -> np.ndarray:
-    """Mean over draws of the errors D C K, each as a multiple of the best candidate's."""
-    mean = mean_over_draws(errors)
-    relative: np.ndarray = mean / np.nanmin(mean)
-    return relative
-
-
-def _one_layer(facts: LineFacts, found: Selection) -> Figure:
-    assert found.validation is not None
-    layer = facts.layer
-    assert layer is not None
-    relative = relative_to_best(found.validation[:, layer])
-    train = None if found.train is None else mean_over_draws(found.train[:, layer])
-    validation, counts = mean_over_draws(found.validation[:, layer]), chosen_counts(found, layer)
+def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
+    """The errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved on, C K."""
+    validation, counts = mean_over_draws(errors), chosen_counts(found, layer)
+    relative = validation / np.nanmin(validation)  # 1 is the best
     draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
     worst = max(float(np.nanmax(relative)), 1.001)
     hover = [
@@ -86,8 +63,8 @@ def _one_layer(facts: LineFacts, found: Selection) -> Figure:
         if counts[c, k]:
             narrow = {"text": f"<b>{text}</b><br>{counts[c, k]} of {draws}"}
             text = f"<b>{text}</b><br>{'chosen' if draws == 1 else f'{counts[c, k]} of {draws} draws'}"
-            place = {"x0": k - 0.47, "x1": k + 0.47, "y0": c - 0.44, "y1": c + 0.44}
-            figure["layout"]["shapes"].append({"type": "rect", **place, "line": {"color": color, "width": 2}})
+            edge = box_shape((k - 0.47, k + 0.47), (c - 0.44, c + 0.44), {"color": color, "width": 2})
+            figure["layout"]["shapes"].append(edge)
         _add_cell(figure, (c, k), text, color, narrow)
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     aria = (
@@ -122,35 +99,18 @@ def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], ho
     lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
     layout["xaxis"] = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
     layout["xaxis"] |= {"range": [-0.5, len(lams) - 0.5]}
-    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": "candidate γ", "standoff": 8}, "range": [-0.5, len(gammas) - 0.5]}
-    trace = {
-        "type": "heatmap",
-        "x": lams,
-        "y": gammas,
-        "z": plain_numbers(values),
-        "zmin": span[0],
-        "zmax": span[1],
-        "colorscale": SHADES,
-        "showscale": False,
-        "xgap": 2,
-        "ygap": 2,
-        "text": hover,
-        "hovertemplate": HOVER,
-    }
+    layout["yaxis"] = row_axis("candidate γ", len(gammas), 8)
+    trace = map_trace(lams, gammas, values, span, showscale=False, text=hover, hovertemplate=HOVER)
     return {"data": [trace], "layout": layout, "bindings": [], "narrow": {}}
 
 
-def _one_row(facts: LineFacts, found: Selection) -> Figure:
-    """One γ, or none: the errors on both parts of the calibration text over the candidate λ."""
-    layer = facts.layer
-    assert layer is not None
-    assert found.validation is not None
+def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
+    """One γ, or none: the errors on both parts of the calibration text over the candidate λ; see ``_one_layer``."""
     draws, names = found.lam.shape[0], [lam_text(lam) for lam in found.lams]
     counts = chosen_counts(found, layer)[0]
-    curves = [("held-out part", HELD_OUT, mean_over_draws(found.validation[:, layer])[0])]
-    if found.train is not None:
-        curves.append(("solved on", RECON, mean_over_draws(found.train[:, layer])[0]))
+    curves = [("held-out part", HELD_OUT, mean_over_draws(errors)[0])]
+    if train is not None:
+        curves.append(("solved on", RECON, train[0]))
     values = np.concatenate([row for _, _, row in curves])
     span = honest_range(values, np.zeros(0), pad=0.2)
     figure = _curves(names, span, right=104)

@@ -69,3 +69,8 @@ def change_text(change: float) -> str:
 def times_text(ratio: float) -> str:
     """“2.4 ×”."""
     return f"{number(ratio, decimals_of(ratio, 2))}{NBSP}×"
+
+
+def less_or_more(change: float, same: str = "", less: str = "less", more: str = "more") -> str:
+    """“31 % less”; ``same`` for a change below half a percent."""
+    return same if abs(change) < SAME else f"{percent(abs(change))} {less if change < 0 else more}"

@@ -10,16 +10,17 @@ import numpy as np
 
 from sarqc.documents import Tuned
 from sarqc.errors import Refused
-from sarqc.figures.drawing import Figure, Point, Role
+from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
+from sarqc.figures.styles import Role
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.quantization.storage import bits_per_weight
 from sarqc.recipe import Recipe, public_name
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import LineFacts, has_lam, line_facts
+from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
 
 BITS_IN_FULL = "Bits per quantized weight, scales and zero points or biases included"
 LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most so many
@@ -103,10 +104,17 @@ class _Side:
             return {"gamma": 0, "lambda": self.line.lams.index(best)}
         return start_of(self.facts)
 
-    @property
-    def has_point(self) -> bool:
-        """Whether there is one λ that numbers can be of: a tuning run that compared too little has none."""
-        return self.ending.tuned is None or self.ending.tuned["best"] is not None
+    def values(self, name: str) -> np.ndarray | None:
+        """A quantity at every γ and λ; None where it was not measured."""
+        found: Quality | np.ndarray | None = getattr(self.facts, name)
+        return found.mean if isinstance(found, Quality) else found
+
+    def at_start(self, name: str) -> float | None:
+        """A quantity at the chosen point; None where it was not measured."""
+        values, tuned = self.values(name), self.ending.tuned
+        if values is None or (tuned is not None and tuned["best"] is None):  # it compared too little
+            return None
+        return measured(float(values[self.start["gamma"], self.start["lambda"]]))
 
 
 def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = None) -> StudyComparison:
@@ -206,30 +214,25 @@ def _gamma(line: Line, at: int) -> float | str | None:
     return "auto" if len(line.candidate_gammas) > 1 else line.candidate_gammas[0]
 
 
-def _at_start(one: _Side, values: np.ndarray | None) -> float | None:
-    """The value at the chosen point, None where it was not measured."""
-    if values is None or not one.has_point:
-        return None
-    start = one.start
-    return measured(float(values[start["gamma"], start["lambda"]]))
-
-
 def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
-    at = _at_start
     rows: list[tuple[str, str, list[float | None]]] = [
         ("Perplexity, unseen text", "perplexity", [_perplexity(one) for one in facts]),
         ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
-        ("Accuracy", "share", [at(one, one.facts.accuracy.mean if one.facts.accuracy else None) for one in facts]),
-        ("Reconstruction error, calibration text", "significant", [at(one, one.facts.recon) for one in facts]),
-        ("Reconstruction error, unseen text", "significant", [at(one, one.facts.held_out) for one in facts]),
-        ("Weight drift", "significant", [at(one, one.facts.drift) for one in facts]),
+        ("Accuracy", "share", [one.at_start("accuracy") for one in facts]),
+        ("Reconstruction error, calibration text", "significant", [one.at_start("recon") for one in facts]),
+        ("Reconstruction error, unseen text", "significant", [one.at_start("held_out") for one in facts]),
+        ("Weight drift", "significant", [one.at_start("drift") for one in facts]),
         (BITS_IN_FULL, "significant", [_bits(one) for one in facts]),
         ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
     ]
     compared = [
         _compared(title, kind, values) for title, kind, values in rows if any(value is not None for value in values)
     ]
-    return [*compared[:1], *_against_gptq(facts), *compared[1:]]
+    against = [one.ending.against_gptq for one in facts]
+    if any(value is not None for value in against):  # of each on its own texts
+        notes = [_interval(one.ending.tuned) for one in facts]
+        compared.insert(1, {**_compared("Perplexity against GPTQ 1 %", "change", against), "notes": notes})
+    return compared
 
 
 def _bits(one: _Side) -> float | None:
@@ -244,16 +247,7 @@ def _perplexity(one: _Side) -> float | None:
     """On the test text; of a tuning run as the run says it, over the draws of its best λ."""
     if one.ending.tuned is not None:
         return one.ending.tuned["perplexity"]
-    return _at_start(one, one.facts.perplexity.mean if one.facts.perplexity else None)
-
-
-def _against_gptq(facts: Sequence[_Side]) -> list[ComparedNumber]:
-    """How far each is from GPTQ 1 % on its own texts, with the interval where that is known; nothing where none is."""
-    values = [one.ending.against_gptq for one in facts]
-    if all(value is None for value in values):
-        return []
-    compared = _compared("Perplexity against GPTQ 1 %", "change", values)
-    return [{**compared, "notes": [_interval(one.ending.tuned) for one in facts]}]
+    return one.at_start("perplexity")
 
 
 def _interval(tuned: Tuned | None) -> str:
@@ -310,24 +304,22 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
     lams = sorted({float(lam) for one in facts if has_lam(one.line) for lam in one.line.lams})
     names = [lam_text(lam) for lam in lams] or ["chosen"]
     quantities = (
-        ("Perplexity on unseen text, lower is better", perplexity_text,
-         [one.facts.perplexity.mean if one.facts.perplexity else None for one in facts]),
-        ("Reconstruction error on calibration text", significant, [one.facts.recon for one in facts]),
-        ("Reconstruction error on unseen text", significant, [one.facts.held_out for one in facts]),
-        ("Weight drift, relative", significant, [one.facts.drift for one in facts]),
-    )  # fmt: skip
+        ("perplexity", "Perplexity on unseen text, lower is better", perplexity_text),
+        ("recon", "Reconstruction error on calibration text", significant),
+        ("held_out", "Reconstruction error on unseen text", significant),
+        ("drift", "Weight drift, relative", significant),
+    )
     # By letters; what is not a curve over λ says what it is.
     labels = [f"{LETTERS[i]}{', auto' if one.line.selected else ''}" for i, one in enumerate(facts)]
     stacked = []
-    for title, show, values in quantities:
+    for name, title, show in quantities:
         curves = tuple(
             Curve(label, _series(i), _on_axis(one, array, lams), label=label, level=not has_lam(one.line))
-            for i, (label, one, array) in enumerate(zip(labels, facts, values, strict=True))
-            if array is not None
+            for i, (label, one) in enumerate(zip(labels, facts, strict=True))
+            if (array := one.values(name)) is not None
         )
         if curves:
-            chosen = [_at_start(one, array) for one, array in zip(facts, values, strict=True)]
-            pinned = tuple(value for value in chosen if value is not None)
+            pinned = tuple(value for one in facts if (value := one.at_start(name)) is not None)
             stacked.append(Panel(title, show, curves, 1.0, pinned=pinned))
     figure = stack(lams or [0.0], names, stacked, ring=False)
     figure["title"] = "Curves over λ"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,28 +34,17 @@ class Tool:
         return f"{self.name} ({self.parameter})" if self.parameter else self.name
 
 
-@dataclass(frozen=True)
-class UndampedTool:
-    """A tool without a damping, and why it has none."""
-
-    name: str
-    reason: str
-    version: str
-    source: str
-
-
-def read_dampings(path: Path = TABLE) -> tuple[tuple[Tool, ...], tuple[UndampedTool, ...]]:
-    """Return the tools with a damping, the smallest default first, and those without.
+def read_dampings(path: Path = TABLE) -> tuple[Tool, ...]:
+    """Return the tools, the smallest default first.
 
     Raises ``Damaged`` for an entry that lacks a field or has an unknown one.
     """
     table: dict[str, list[dict[str, Any]]] = tomllib.loads(path.read_text(encoding="utf-8"))
     try:
-        damped = [Tool(**entry) for entry in table["tool"]]
-        undamped = tuple(UndampedTool(**entry) for entry in table["undamped"])
+        return tuple(sorted((Tool(**entry) for entry in table["tool"]), key=lambda tool: tool.default))
     except (KeyError, TypeError) as error:
         raise Damaged(f"an entry is not as expected: {error}", path.name, "Correct the entry's fields.") from None
-    return tuple(sorted(damped, key=lambda tool: tool.default)), undamped
 
 
-TOOLS, UNDAMPED_TOOLS = read_dampings()
+TOOLS = read_dampings()
+BY_DEFAULT = {default: [*tools] for default, tools in groupby(TOOLS, key=lambda tool: tool.default)}

@@ -9,29 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from sarqc.figures.changes import SAME, change_text, times_text
-from sarqc.figures.drawing import (
-    DRIFT,
-    PAPER,
-    PLAIN_AXIS,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    apart,
-    base_layout,
-    bind,
-    bind_fields,
-    even_ticks,
-    honest_range,
-    ink_of,
-    line_of,
-    line_shape,
-    marker_of,
-    scatter,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.figures.titles import at_each, fitting, set_finding
+from sarqc.figures.ranges import PLAIN_AXIS, apart, even_ticks, honest_range
+from sarqc.figures.styles import DRIFT, Role, ink_of
+from sarqc.figures.titles import at_each, bind_aria, fitting, set_finding
+from sarqc.figures.traces import line_of, line_shape, marker_of, scatter
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -74,13 +58,11 @@ def deciles(facts: LineFacts) -> Figure | None:
     _place_labels(figure, high)
     if twin is not None:
         _against_identity(figure, 100 * (chosen / twin - 1))
-    texts = [[_aria(row[0], row[lam], names, lam) for lam in range(len(names))] for row in chosen]
-    if twin is not None:
-        texts = [
-            [text + _identity_aria(mine, row) for text, mine, row in zip(each, own, rows, strict=True)]
-            for each, own, rows in zip(texts, chosen, twin, strict=True)
-        ]
-    figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
+
+    def aria(g: int, m: int) -> str:
+        return _aria(chosen[g], m, names) + ("" if twin is None else _identity_aria(chosen[g, m], twin[g, m]))
+
+    bind_aria(figure, facts, aria)
     set_finding(figure, at_each(facts, lambda g, m: _finding(facts, chosen, twin, (g, m))))
     return figure
 
@@ -193,12 +175,13 @@ def _place_labels(figure: Figure, high: float) -> None:
         bind_fields(figure, f"layout.annotations.{i}", {"y": heights[i], "visible": shown[i].tolist()})
 
 
-def _aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:
-    least, most = (number(float(shown[at]), 4) for at in (0, -1))
+def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
+    """The drift of all deciles (M, 10) at a λ, and beside it at the smallest."""
+    (first, last), (least, most) = ([number(float(row[end]), 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
     at, beside = f", {names[lam]}", ""
     if len(names) > 1:
         at = f" at {names[lam]}"
-        beside = f"; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}"
+        beside = f"; at {names[0]} {first} and {last}"
     return f"Root-mean-square weight change by saliency decile{at}: least salient {least}, most salient {most}{beside}."
 
 

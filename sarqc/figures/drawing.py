@@ -1,7 +1,7 @@
-"""What every figure shares: colours by role, the λ axis, honest ranges, and the form that a figure travels in.
+"""What every figure shares: the form that it travels in, its layout, notes and bindings.
 
 A figure is a plain dict: ``data`` and ``layout`` for plotly, and ``bindings`` that say what changes with γ and λ, so
-that the browser only indexes. Colours are written ``var(--role)`` and resolved where the theme is known.
+that the browser only indexes. Axes, traces and styles have modules of their own.
 
 A binding is ``{"path": "data.3.y", "over": ["gamma", "lambda"], "values": nested lists}``; or, for an array of the
 study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.
@@ -10,10 +10,12 @@ study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict, final
 
 import numpy as np
+
+from sarqc.figures.styles import FONT
 
 Axis = Literal["gamma", "lambda"]
 BOTH: tuple[Axis, ...] = ("gamma", "lambda")
@@ -85,40 +87,8 @@ class Figure(TypedDict):
     radius: NotRequired[Radius]
 
 
-class Role(TypedDict):
-    """How a quantity is drawn, in plotly's words."""
-
-    color: str
-    dash: str
-    symbol: str
-
-
-# One colour, one dash and one marker for each quantity, everywhere. Of two that share a panel the one that matters is
-# solid and dark: the error on unseen text before that on calibration text, drift before the penalty.
-QUALITY: Role = {"color": "var(--quality)", "dash": "solid", "symbol": "diamond"}
-RECON: Role = {"color": "var(--recon)", "dash": "dot", "symbol": "circle"}
-HELD_OUT: Role = {"color": "var(--held-out)", "dash": "solid", "symbol": "circle"}
-DRIFT: Role = {"color": "var(--drift)", "dash": "solid", "symbol": "square"}
-PENALTY: Role = {"color": "var(--penalty)", "dash": "dash", "symbol": "circle"}
-ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT, "penalty": PENALTY}
-
 PAPER = {"xref": "paper", "yref": "paper"}  # places as shares of the plot
 LAM_CORNER = {**PAPER, "x": 1, "y": 0, "yanchor": "top", "xshift": 6, "yshift": -4}  # of the axis' sign
-HOVER = "%{text}<extra></extra>"  # texts alone, under the pointer
-PERCENT = ".1~%"  # of ticks
-RING = {"color": "var(--surface)", "width": 2.5}  # the edge of what marks the shown point
-REFERENCE = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}  # the line of the float model
-SHADES = "Cividis"
-# Cividis in five places, from dark to light: plotly knows the whole by name only.
-CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))
-PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
-# Of colours.
-SLIM_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
-FONT = {
-    "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
-    "size": 12,
-    "color": "var(--ink-2)",
-}
 
 
 def plain_numbers(values: Any) -> Any:
@@ -134,54 +104,6 @@ def plain_numbers(values: Any) -> Any:
 
 def _six_digits(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-def lam_axis(names: Sequence[str]) -> dict[str, Any]:
-    """An ordinal λ axis with 0 on it: equal steps between the values that were tried, by their names."""
-    return {
-        "type": "category",
-        "categoryorder": "array",
-        "categoryarray": list(names),
-        "range": [-0.45, len(names) - 0.55],
-        "tickvals": list(names),
-        "ticktext": list(names),
-        "tickangle": 0,
-        "fixedrange": True,
-        "showgrid": True,
-        "gridcolor": "var(--grid)",
-        "zeroline": False,
-        "ticks": "",
-        "unifiedhovertitle": {"text": "λ = %{x}"},
-    }
-
-
-def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks: int = 4) -> dict[str, Any]:
-    """Return the axis of a quantity, over a part of the figure's height and a span of values."""
-    return {
-        "domain": list(domain),
-        "range": list(span),
-        "fixedrange": True,
-        **even_ticks(span, ticks),
-        "showgrid": True,
-        "gridcolor": "var(--grid)",
-        "zeroline": False,
-        "showline": False,
-        "ticks": "",
-        "anchor": "x",
-    }
-
-
-def even_ticks(span: tuple[float, float], most: int) -> dict[str, Any]:
-    """At most about so many ticks on an axis, all with the same decimals: plotly's own drop zeros at the end."""
-    rough = max((span[1] - span[0]) / most, 1e-12)
-    base = 10.0 ** math.floor(math.log10(rough))
-    step = base * next(times for times in (1, 2, 5, 10) if times * base >= rough * (1 - 1e-9))
-    return {"tick0": 0, "dtick": step, "tickformat": f".{step_decimals(step)}f"}
-
-
-def step_decimals(step: float) -> int:
-    """Return the decimals of ticks that are so far apart."""
-    return max(0, -math.floor(math.log10(step) + 1e-9))
 
 
 def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> dict[str, Any]:
@@ -206,21 +128,13 @@ def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int =
     }
 
 
-def ink_of(style: Role) -> str:
-    """Return the colour of words about a quantity."""
-    return style["color"].replace(")", "-ink)")
-
-
-def note(text: str, color: str = "", /, *, size: Any = 12, **place: Any) -> dict[str, Any]:
-    """Return a text on a figure; ``place`` are plotly's annotation fields."""
-    font = {"size": size, "color": color} if color else {"size": size}
-    return {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom", **place}
-
-
-def add_note(figure: Figure, text: str, color: str = "", /, *, narrow: Any = None, **place: Any) -> str:
-    """Write a text on a figure, see ``note``, with its fields on a narrow screen; return its path."""
+def add_note(figure: Figure, text: str, color: str = "", /, *, size: Any = 12, narrow: Any = None, **place: Any) -> str:
+    """Write a text on a figure, at a place in plotly's annotation fields, with its fields on a narrow screen; return
+    its path."""
     path = f"layout.annotations.{len(figure['layout']['annotations'])}"
-    figure["layout"]["annotations"].append(note(text, color, **place))
+    font = {"size": size, "color": color} if color else {"size": size}
+    own = {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom"}
+    figure["layout"]["annotations"].append(own | place)
     if narrow:
         figure["narrow"] |= {f"{path}.{field}": value for field, value in narrow.items()}
     return path
@@ -231,9 +145,10 @@ def bind(path: str, values: Any, *over: Axis) -> BoundValues:
     return {"path": path, "over": list(over), "values": plain_numbers(values)}
 
 
-def bind_fields(figure: Figure, path: str, fields: Mapping[str, Any], *over: Axis) -> None:
-    """Bind fields of what is at a path; without axes over both."""
-    figure["bindings"] += [bind(f"{path}.{field}", values, *(over or BOTH)) for field, values in fields.items()]
+def bind_fields(figure: Figure, path: str, fields: Mapping[str, Any], *over: Axis, narrow: bool = False) -> None:
+    """Bind fields of what is at a path, or with ``narrow`` those on a narrow screen; without axes over both."""
+    bindings = figure.setdefault("narrow_bindings", []) if narrow else figure["bindings"]
+    bindings += [bind(f"{path}.{field}", values, *(over or BOTH)) for field, values in fields.items()]
 
 
 def add_trace(figure: Figure, trace: dict[str, Any], fields: Mapping[str, Any], *over: Axis) -> str:
@@ -242,128 +157,3 @@ def add_trace(figure: Figure, trace: dict[str, Any], fields: Mapping[str, Any], 
     figure["data"].append(trace)
     bind_fields(figure, path, fields, *over)
     return path
-
-
-def line_shape(x: Sequence[float], y: Sequence[float], color: str, dash: str = "", /, **more: Any) -> dict[str, Any]:
-    """Return a thin straight line from the first to the last of ``x`` and of ``y``."""
-    line = {"color": color, "width": 1} | ({"dash": dash} if dash else {})
-    return {"type": "line", "x0": x[0], "x1": x[-1], "y0": y[0], "y1": y[-1], **more, "line": line}
-
-
-def error_bars(up: Any, down: Any, color: str, *, thickness: float = 1.5, width: float = 4) -> dict[str, Any]:
-    """Return bars of these lengths above and below points."""
-    return {
-        "type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": thickness, "width": width,
-        "color": color,
-    }  # fmt: skip
-
-
-def position(lam: float, lams: Sequence[float]) -> float | None:
-    """Where a λ lies on the ordinal axis; between two ticks in proportion, None beyond the ends."""
-    if not lams or lam < lams[0] - 1e-12 or lam > lams[-1] + 1e-12:
-        return None
-    return float(np.interp(lam, lams, range(len(lams))))
-
-
-def honest_range(
-    inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float] = (), pad: float = 0.12
-) -> tuple[float, float]:
-    """Range of an axis: all ``inner`` values, and those of ``outer`` (λ = 0) that do not flatten the rest.
-
-    What stays outside is marked at the edge with its value (see ``clamp``), never dropped silently.
-    """
-    inside = np.concatenate([inner[np.isfinite(inner)].ravel(), [v for v in always if v is not None]])
-    outside = outer[np.isfinite(outer)].ravel()
-    if not inside.size:
-        inside = outside
-    if not inside.size:
-        return 0.0, 1.0
-    low, high = float(inside.min()), float(inside.max())
-    # A curve whose last points run away must not flatten the others either.
-    at = np.array([0.1, 0.85]) * (inside.size - 1)
-    middle_low, middle_high = np.interp(at, np.arange(inside.size), np.sort(inside))
-    reach = 6 * max(float(middle_high - middle_low), 0.01 * abs(float(middle_high)), 1e-9)
-    low, high = max(low, float(middle_low) - reach), min(high, float(middle_high) + reach)
-    span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
-    for value in outside.tolist():
-        if low - 0.8 * span <= value <= high + 0.8 * span:
-            low, high = min(low, value), max(high, value)
-    span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
-    return low - pad * span, high + pad * span
-
-
-def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The ends of 95 % intervals, as far as they may set a range: of few draws an interval is many times as wide as all
-    values are apart, and would flatten them."""
-    seen = values[np.isfinite(values)]
-    most = float(np.ptp(seen)) if seen.size > 1 else np.inf
-    down, up = (np.minimum(length, most) for length in bar_lengths(values, (low, high), most))
-    return np.concatenate([(values - down).ravel(), (values + up).ravel()])
-
-
-def bar_lengths(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], width: float) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths of error bars below and above values, 0 where an end is not known. An infinite interval reaches out of
-    an axis of this width."""
-    down, up = (np.nan_to_num(reach, nan=0.0, posinf=2 * width) for reach in (values - ends[0], ends[1] - values))
-    return np.maximum(down, 0.0), np.maximum(up, 0.0)
-
-
-def clamp(values: np.ndarray, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Values brought to the edge of the range, and +1 / -1 / 0 for above, below, inside."""
-    side = np.where(values > span[1], 1, np.where(values < span[0], -1, 0))
-    inset = 0.07 * (span[1] - span[0])
-    return np.where(side > 0, span[1] - inset, np.where(side < 0, span[0] + inset, values)), side
-
-
-def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
-    """Heights of labels, moved apart around their middle where they are nearer than ``gap``; their order stays.
-
-    Labels beyond an edge would not be drawn: together they move to below ``high``, and to above ``low``. All are NaN
-    where one is.
-    """
-    order = sorted(range(len(values)), key=values.__getitem__)
-    placed: list[float] = []
-    for at in order:
-        placed.append(max(values[at], placed[-1] + gap) if placed else values[at])
-    shift = (sum(placed) - sum(values)) / max(1, len(values))
-    shift = min(max(shift, max(placed, default=0.0) - high), min(placed, default=0.0) - low)
-    heights = dict(zip(order, placed, strict=True))
-    return [heights[at] - shift for at in range(len(values))]
-
-
-def scatter(name: str, mode: str, /, **more: Any) -> dict[str, Any]:
-    """Return a trace of lines, marks or texts; without ``x`` and ``y`` both are bound."""
-    return {"type": "scatter", "mode": mode, "name": name, "x": [], "y": [], **more}
-
-
-def line_of(style: Role, width: float = 2) -> dict[str, Any]:
-    """Return the line of a quantity's curve."""
-    return {"color": style["color"], "dash": style["dash"], "width": width}
-
-
-def marker_of(style: Role, size: float, **more: Any) -> dict[str, Any]:
-    """Return the marker of a quantity."""
-    return {"color": style["color"], "symbol": style["symbol"], "size": size, **more}
-
-
-def line_trace(
-    name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, width: Any = 2, **more: Any
-) -> dict[str, Any]:
-    """A curve over λ in the colour, dash and marker of its quantity."""
-    own = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
-    return scatter(name, "lines+markers", x=list(x), yaxis=axis, **own, hovertemplate="%{text}") | more
-
-
-def ring_trace(style: Role, axis: str) -> dict[str, Any]:
-    """The marker of the shown λ on one curve; its x and y are bound."""
-    marker = {"symbol": style["symbol"], "size": 13, "color": style["color"], "line": RING}
-    return scatter("shown λ", "markers", yaxis=axis, cliponaxis=False, hoverinfo="skip", marker=marker)
-
-
-def edge_trace(axis: str) -> dict[str, Any]:
-    """Points that lie off the scale, shown at its edge with their value."""
-    return scatter(
-        "off the scale", "markers+text", text=[], yaxis=axis, cliponaxis=False, hoverinfo="skip",
-        textposition="middle right", textfont={"size": 12, "color": "var(--ink-2)"},
-        marker={"size": 9, "symbol": [], "color": "var(--ink-2)"},
-    )  # fmt: skip

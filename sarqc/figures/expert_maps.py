@@ -8,27 +8,15 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import SAME, ratio_of, times_text
-from sarqc.figures.drawing import (
-    BOTH,
-    HELD_OUT,
-    PAPER,
-    PLAIN_AXIS,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    base_layout,
-    bind,
-    bind_fields,
-    line_of,
-    marker_of,
-    scatter,
-)
-from sarqc.figures.layer_map import frame, framed, map_finding, short_name, show
+from sarqc.figures.changes import less_or_more, ratio_of, times_text
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.layer_map import Cell, cell_figure, frame, framed, map_finding, short_name
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.numbers import draws_text, joined, number, percent, point_names, significant
-from sarqc.figures.titles import at_each, each_point, everywhere, fitting, set_finding
+from sarqc.figures.numbers import draws_text, number, point_names, significant
+from sarqc.figures.ranges import PLAIN_AXIS
+from sarqc.figures.styles import HELD_OUT, Role
+from sarqc.figures.titles import at_each, bind_aria, each_point, everywhere, fitting, set_finding
+from sarqc.figures.traces import line_of, marker_of, scatter
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -124,7 +112,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> di
         "type": "heatmap",
         "x": list(counts.experts.numbers),
         "y": rows,
-        "z": [[None if not math.isfinite(value) else round(value, 4) for value in row] for row in logs.tolist()],
+        "z": _rounded(logs, 4),
         "zmin": middle - half,
         "zmax": middle + half,
         "colorscale": [[0, "var(--recon)"], [0.5, "var(--line)"], [1, "var(--accent)"]],
@@ -133,6 +121,10 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> di
         "hovertemplate": "block %{y} · expert %{x}: %{customdata[1]}<extra></extra>",
         "colorbar": bar,
     }
+
+
+def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
+    return [[None if not math.isfinite(value) else round(value, digits) for value in row] for row in values.tolist()]
 
 
 def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: dict[str, Any]) -> list[dict[str, Any]]:
@@ -189,9 +181,7 @@ def token_table(facts: LineFacts) -> TokenTable | None:
         "channels": counts.experts.channels,
         "draws": len(counts.values),
         "words": words(counts),
-        "tokens": [
-            [None if not math.isfinite(value) else round(value, 1) for value in row] for row in counts.mean.tolist()
-        ],
+        "tokens": _rounded(counts.mean, 1),
     }
 
 
@@ -219,49 +209,32 @@ def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity)
     counts = counts_of(facts)
     members = {experts.numbers[c]: found for (r, c), found in experts.members.items() if r == row}
     modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
-    n_g, n_m = quantity.values.shape[1:]
-    z = np.full((n_g, n_m, len(modules), len(members)), np.nan)
-    texts = [[[["not measured"] * len(members) for _ in modules] for _ in range(n_m)] for _ in range(n_g)]
-    leads: list[list[list[Any]]] = [[[-1, ""] for _ in members] for _ in modules]
+    names = [short_name(module) for module in modules]
+    cells: list[Cell] = []
     for column, (expert, layers) in enumerate(members.items()):
         reached = "" if counts is None else f", {tokens_text(counts, row, experts.numbers.index(expert))}"
         for at in layers:
             line = modules.index(facts.study.layers[at].module)
-            z[:, :, line, column] = quantity.values[at]
-            for g, m in np.ndindex(n_g, n_m):
-                texts[g][m][line][column] = quantity.text(float(z[g, m, line, column]), [at])
-            leads[line][column] = [at, f"expert {expert} · {short_name(modules[line])}", reached]
+            lead = [at, f"expert {expert} · {names[line]}", reached]
+            cells.append(((line, column), quantity.values[at], [at], lead))
     gap = 2 if len(members) <= 40 else 0
     layout = base_layout(left=48, right=52, top=6, bottom=38)
     layout["xaxis"] = _expert_axis(min(members), max(members)) | {"anchor": "y"}
     top = 0.0 if counts is None else 0.24
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "domain": [0, 1 - top]}
-    names = [short_name(module) for module in modules]
     layout["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.5, len(names) - 0.5]}
-    trace = {
-        "type": "heatmap",
-        "x": list(members),
-        "y": list(range(len(modules))),
-        "z": [],
-        "text": [],
-        **quantity.scale(z, facts.line.lams),
-        "xgap": gap,
-        "ygap": 2,
-        "customdata": leads,
-        "hoverongaps": False,
-        "hovertemplate": "%{customdata[1]}: %{text}%{customdata[2]}<extra></extra>",
-    }
-    figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
-    if counts is not None:
-        _add_tokens(figure, counts, row, top)
 
     def name(at: int) -> str:
         expert, module = list(members)[at % len(members)], names[at // len(members)]
         return f"expert {expert} {module}"
 
     called = f"{len(members)} experts of one block"
-    arias = [[quantity.aria(facts, z[g, m], m, called, name) for m in range(n_m)] for g in range(n_g)]
-    show(figure, quantity, quantity.colours(z), texts, arias)
+    figure = cell_figure(
+        facts, quantity, cells, (len(modules), len(members)), [*members], [*range(len(modules))], layout, (gap, 2),
+        lambda g, m, shown: quantity.aria(facts, shown, m, called, name),
+    )  # fmt: skip
+    if counts is not None:
+        _add_tokens(figure, counts, row, top)
     figure["title"] = f"Block {experts.blocks[row]}"
     inside = [at for found in members.values() for at in found]
     set_finding(figure, map_finding(facts, quantity, inside, "layers of this block"))
@@ -319,7 +292,7 @@ def tokens_error(facts: LineFacts) -> Figure | None:
     few, many = (errors[third].mean(axis=0) for third in _thirds(tokens))  # G M
 
     def changes(g: int, m: int) -> list[str]:
-        return [_change(float(part[g, m] / part[g, 0] - 1)) for part in (few, many)]
+        return [less_or_more(float(part[g, m] / part[g, 0] - 1), "the same") for part in (few, many)]
 
     def briefly(g: int, m: int) -> str:
         return "dotted: the same" if m == 0 else "fewest tokens <b>{}</b>, most <b>{}</b>".format(*changes(g, m))
@@ -333,13 +306,13 @@ def tokens_error(facts: LineFacts) -> Figure | None:
             f"Relative error on unseen text of {len(tokens)} experts, {names[m]}: {significant(float(few[g, m]))} in "
             f"the third that saw fewest tokens, {significant(float(many[g, m]))} in the third that saw most."
         )
-        return text if m == 0 else f"{text} Against {names[0]} that is {joined(changes(g, m))}."
+        return text if m == 0 else f"{text} Against {names[0]} that is {' and '.join(changes(g, m))}."
 
     if several:
         path = add_note(figure, "", "var(--ink-2)", **PAPER, x=0, y=1, yshift=6)
-        figure["narrow_bindings"] = [bind(f"{path}.text", each_point(facts, briefly), *BOTH)]
+        bind_fields(figure, path, {"text": each_point(facts, briefly)}, narrow=True)
         bind_fields(figure, path, {"text": each_point(facts, caption)})
-    figure["bindings"].append(bind("aria", each_point(facts, aria), *BOTH))
+    bind_aria(figure, facts, aria)
     figure["title"] = "Error on unseen text by an expert’s tokens"
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
     set_finding(figure, at_each(facts, _few_against_many(tokens, by_draw)))
@@ -450,7 +423,3 @@ def _add(
     along = [round(float(np.median(x[group])), 4) for group in groups]
     medians = scatter(f"median, {name}", "lines", hoverinfo="skip", x=along, line=line_of(style, 2.5))
     add_trace(figure, medians, {"y": middle})
-
-
-def _change(value: float) -> str:
-    return "the same" if abs(value) < SAME else f"{percent(abs(value))} {'less' if value < 0 else 'more'}"

@@ -17,18 +17,17 @@ import numpy as np
 from sarqc.figures.changes import Ratio, change_text, is_unclear, ratio_of, times_text
 from sarqc.figures.ladder import NOUNS
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, small_percent
+from sarqc.figures.numbers import NBSP, counted, draws_text, lam_text, number, small_percent
+from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
-from sarqc.figures.titles import each_point, error_of, least, trade_off
-from sarqc.study.document import Study
-from sarqc.study.facts import LineFacts, has_lam, line_facts
+from sarqc.figures.titles import TEXTS, each_point, error_of, least, trade_off
+from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.ladder import LAMBDA, Ladder
 from sarqc.study.paired import spans
 
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
-TEXTS = {"held_out": "on unseen text", "recon": "on calibration text"}
 ERROR_NOUNS = {"held_out": "error", "recon": "error on calibration text"}
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 
@@ -50,15 +49,11 @@ def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[s
     }
 
 
-def _ordinal(rank: int) -> str:
-    """“3rd”, “11th”."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{number(rank, 0)}{'th' if rank % 100 in (11, 12, 13) else ending}"
-
-
 def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> str:
     """“lowest of 7 …”, “joint 3rd lowest of 7 …”, of the numbers of values that are lower, higher, and of all."""
-    place = f"{_ordinal(before + 1)} {lowest}" if before else lowest
+    rank = before + 1
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    place = f"{number(rank, 0)}{ending} {lowest}" if before else lowest
     if before and not behind:
         place = highest
     return f"joint {place}" if before + behind + 1 < count else place
@@ -81,8 +76,8 @@ def _where(facts: LineFacts) -> Say:
         errors = quantity.values[:, g, m]  # L
         known = errors[np.isfinite(errors)]
         if facts.layer is not None:
-            return _rank(float(errors[facts.layer]), known, TEXTS[name])
-        return _half(known, len(errors), TEXTS[name])
+            return _rank(float(errors[facts.layer]), known, f"on {TEXTS[name]}")
+        return _half(known, len(errors), f"on {TEXTS[name]}")
 
     return say
 
@@ -176,7 +171,7 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str
         return f"{ratio.change_in(name, at)} than at {base}{end}"
     if unclear:
         return f"no clear change in {' or '.join(names)} from {base}"
-    return f"the same {joined(names)} as at {base}"
+    return f"the same {' and '.join(names)} as at {base}"
 
 
 def _absolute(facts: LineFacts, text: str | None) -> Say:
@@ -186,7 +181,7 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     def say(g: int, m: int) -> str:
         drift = math.nan if facts.drift is None else float(facts.drift[g, m])
         size = math.nan if error is None else float(error[g, m])
-        on_text = TEXTS[text] if text else ""
+        on_text = f"on {TEXTS[text]}" if text else ""
         if not math.isfinite(size):
             return f"weights drift by {small_percent(drift)}" if math.isfinite(drift) else ""
         if not math.isfinite(drift):
@@ -221,33 +216,15 @@ def _worth(climbed: Ladder) -> str:
 def _steps(facts: LineFacts) -> str:
     """The place of the line among the methods of its width, as in the figure of methods side by side."""
     bits = facts.line.bits
-    best = facts.study.once(None, f"best perplexities at {bits} bits", lambda: _best_perplexities(facts.study, bits))
-    own = best.get(facts.line.name)
+    best = [row for row in best_rows(facts.study, bits, "perplexity") if math.isfinite(row.value)]
+    own = next((row.value for row in best if row.line == facts.line.name), None)
     if own is None or len(best) < 2:
         return ""
-    lower, higher = sum(value < own for value in best.values()), sum(value > own for value in best.values())
+    lower, higher = sum(row.value < own for row in best), sum(row.value > own for row in best)
     place = f"{_place(lower, higher, len(best), 'lowest perplexity', 'highest perplexity')} of {len(best)} methods"
     if any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits):
         return f"{place}, each at its best λ"
     return f"{place} at {bits} bits"
-
-
-def _best_perplexities(study: Study, bits: int) -> dict[str, float]:
-    """By method, each at its own best point; a baseline that only another line's λ stands for is a method too."""
-    lines = [line for line in study.lines if line.bits == bits]
-    best: dict[str, float] = {}
-    named = {line.name for line in lines}
-    for line in lines:
-        own = line_facts(study, method=line.name, bits=bits, layer=None, with_identity=False)
-        quality = own.perplexity
-        points = [] if quality is None else [(g, m) for g, m in enumerate(quality.best) if m is not None]
-        if quality is None or not points:
-            continue
-        best[line.name] = min(float(quality.mean[at]) for at in points)
-        position = own.baseline_position
-        if own.baseline is not None and position is not None and own.baseline.method not in named:
-            best.setdefault(own.baseline.method, float(quality.mean[0, position]))
-    return {name: value for name, value in best.items() if math.isfinite(value)}
 
 
 def _text(facts: LineFacts) -> Say:

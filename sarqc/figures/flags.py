@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
-from sarqc.figures.dampings import TOOLS, Tool
-from sarqc.figures.drawing import position
+from sarqc.figures.dampings import BY_DEFAULT, Tool
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
+from sarqc.figures.ranges import position
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam, once
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
@@ -52,7 +51,7 @@ def _flag(default: float, tools: Sequence[Tool]) -> Flag:
     return Flag(default, ", ".join(names), ", ".join(tool.words for tool in tools), short)
 
 
-DAMPINGS = tuple(_flag(default, list(tools)) for default, tools in groupby(TOOLS, key=lambda tool: tool.default))
+DAMPINGS = tuple(_flag(default, tools) for default, tools in BY_DEFAULT.items())
 GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
 NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
 
@@ -75,7 +74,7 @@ def flags_of(facts: LineFacts) -> list[Flag]:
         lams = entry.auto.lams
         found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
     found.sort(key=lambda flag: flag.lam)
-    return [flag for flag in found if _ends(flag, line.lams) is not None]
+    return [flag for flag in found if _place(flag, line.lams) is not None]
 
 
 def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
@@ -89,20 +88,18 @@ def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
     return Flag(two_digits(shrinkage.lam), "OAS shrinkage", words, "OAS")
 
 
-def _ends(flag: Flag, lams: Sequence[float]) -> tuple[float, float] | None:
-    """Places of a flag's two ends on the axis, a range as far as the axis goes; None where it is beyond."""
+def _place(flag: Flag, lams: Sequence[float]) -> float | None:
+    """Place of a flag on the axis, of a range where it begins there; None where it is beyond."""
     first, last = max(flag.lam, lams[0]), min(flag.lam if flag.to is None else flag.to, lams[-1])
-    ends = position(first, lams), position(last, lams)
-    return None if first > last or ends[0] is None or ends[1] is None else (ends[0], ends[1])
+    return None if first > last else position(first, lams)
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A flag with the places of its ends on the axis, and the lane below the axis in which its name stands."""
+    """A flag with its place on the axis, and the lane below the axis in which its name stands."""
 
     flag: Flag
     place: float
-    end: float
     lane: int
 
 
@@ -115,13 +112,13 @@ def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short
     free: list[float] = []  # of each lane, the pixel up to which it is free
     found: list[Planted] = []
     for flag in reversed(flags):
-        ends = _ends(flag, lams)
-        assert ends is not None
-        start = ends[0] * step
+        place = _place(flag, lams)
+        assert place is not None
+        start = place * step
         end = start + name_width(flag, short=short)
         lane = next((index for index, left in enumerate(free) if end <= left), len(free))
         free[lane : lane + 1] = [start]
-        found.append(Planted(flag, *ends, lane))
+        found.append(Planted(flag, place, lane))
     return found[::-1]
 
 

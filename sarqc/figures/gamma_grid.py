@@ -6,20 +6,12 @@ import math
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    PERCENT,
-    SHADES,
-    SLIM_BAR,
-    Axis,
-    Figure,
-    base_layout,
-    bind_fields,
-    honest_range,
-    lam_axis,
-    plain_numbers,
-)
+from sarqc.figures.drawing import Axis, Figure, base_layout, bind_fields
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
+from sarqc.figures.ranges import PERCENT, honest_range, lam_axis, row_axis
+from sarqc.figures.styles import SLIM_BAR
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
+from sarqc.figures.traces import box_shape, map_trace
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
@@ -49,26 +41,14 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     layout = base_layout(left=40, right=52, top=6, bottom=34)
     layout["xaxis"] = lam_axis(names) | {"showgrid": False, "title": {"text": "λ", "standoff": 2}}
     layout["xaxis"] |= {"tickfont": {"size": 11}, "range": [-0.5, len(line.lams) - 0.5]}
-    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": sign, "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
+    layout["yaxis"] = row_axis(sign, len(gammas), 2) | {"range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = SLIM_BAR | {"nticks": 4, "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}
-    trace = {
-        "type": "heatmap",
-        "x": names,
-        "y": gammas,
-        "z": plain_numbers(values),
-        "zmin": low,
-        "zmax": high,
-        "colorscale": SHADES,
-        "reversescale": complete and by_accuracy,  # dark is good on every map
-        "xgap": 2,
-        "ygap": 2,
-        "text": [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()],
-        "hovertemplate": f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
-        "colorbar": bar,
-    }
-    edge = {"color": "var(--ink)", "width": 2}
-    layout["shapes"].append({"type": "rect", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": edge})
+    texts = [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()]
+    trace = map_trace(
+        names, gammas, values, (low, high), reversescale=complete and by_accuracy,  # dark is good on every map
+        text=texts, hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>", colorbar=bar,
+    )  # fmt: skip
+    layout["shapes"].append(box_shape((0, 1), (0, 1), {"color": "var(--ink)", "width": 2}))
     thinned = [name if at % 2 == 0 or len(names) <= FEW else "" for at, name in enumerate(names)]
     narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.ticktext": thinned}
     figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow, "narrow_below": NARROW}

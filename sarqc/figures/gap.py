@@ -9,31 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    BOTH,
-    HELD_OUT,
-    PAPER,
-    PLAIN_AXIS,
-    RECON,
-    Figure,
-    add_note,
-    add_trace,
-    apart,
-    base_layout,
-    bind,
-    bind_fields,
-    clamp,
-    edge_trace,
-    even_ticks,
-    honest_range,
-    ink_of,
-    line_of,
-    marker_of,
-    plain_numbers,
-    whiskers,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields, plain_numbers
 from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
-from sarqc.figures.titles import at_each, each_point, fitting, least, set_finding, shown_layer
+from sarqc.figures.ranges import PLAIN_AXIS, apart, clamp, even_ticks, honest_range, whiskers
+from sarqc.figures.styles import HELD_OUT, RECON, ink_of
+from sarqc.figures.titles import at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
+from sarqc.figures.traces import edge_trace, line_of, marker_of
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -46,14 +27,10 @@ class _Sizes:
     """Means over draws with their intervals, S G M, and where they stand."""
 
     amounts: list[int]  # tokens, or sequences where their length is not known
-    in_tokens: bool
+    unit: str
     calibration: Difference
     unseen: Difference
     gap: Difference  # unseen minus calibration, paired by draw
-
-    @property
-    def unit(self) -> str:
-        return "tokens" if self.in_tokens else "sequences"
 
 
 def gap(facts: LineFacts) -> Figure | None:
@@ -131,7 +108,7 @@ def read_sizes(facts: LineFacts) -> _Sizes | None:
     alone = np.zeros(1)
     return _Sizes(
         amounts,
-        isinstance(length, int),
+        "tokens" if isinstance(length, int) else "sequences",
         paired_difference(calibration, alone),
         paired_difference(unseen, alone),
         paired_difference(unseen, calibration),
@@ -203,7 +180,7 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
             sizes, name, mode="lines+markers", line=line_of(style, 2.5), text=[], marker=marker_of(style, 8),
             hovertemplate=f"%{{x:,}} {sizes.unit}: %{{text}}<extra>{name}</extra>",
         )  # fmt: skip
-        fields = {"y": mean, "text": _texts(mean, doubt)}
+        fields = {"y": mean, "text": np.vectorize(_with_interval, otypes=[object])(mean, doubt)}
         if np.isfinite(doubt).any():
             trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}
             fields["error_y.array"] = np.where(np.isfinite(doubt), doubt, 0.0)
@@ -236,8 +213,8 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     short = each_point(facts, lambda g, m: f"{points[m]}  gap {_ends(sizes, g, m, brief=True)}")
     path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=4)
     bind_fields(figure, path, {"text": long})
-    figure["narrow_bindings"].append(bind(f"{path}.text", short, *BOTH))
-    figure["bindings"].append(bind("aria", each_point(facts, lambda g, m: _aria(facts, sizes, g, m)), *BOTH))
+    bind_fields(figure, path, {"text": short}, narrow=True)
+    bind_aria(figure, facts, lambda g, m: _aria(facts, sizes, g, m))
 
 
 def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
@@ -256,6 +233,8 @@ def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
 
 
 def _with_interval(value: float, doubt: float) -> str:
+    if not math.isfinite(value):
+        return "not measured"
     if not math.isfinite(doubt) or doubt <= 0:
         return significant(value)
     return span_text(value, value - doubt, value + doubt, max(2, min(6, error_decimals(doubt))))
@@ -278,16 +257,6 @@ def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int) -> str:
 def _by_point(values: np.ndarray) -> np.ndarray:
     """S G M → G M S, the order of bindings."""
     return np.moveaxis(values, 0, -1)
-
-
-def _texts(mean: np.ndarray, doubt: np.ndarray) -> list[list[list[str]]]:
-    return [
-        [
-            [_with_interval(*pair) if math.isfinite(pair[0]) else "not measured" for pair in zip(*both, strict=True)]
-            for both in zip(means.tolist(), doubts.tolist(), strict=True)
-        ]
-        for means, doubts in zip(mean, doubt, strict=True)
-    ]
 
 
 def _trace(sizes: _Sizes, name: str, **more: Any) -> dict[str, Any]:

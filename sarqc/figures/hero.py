@@ -9,21 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    DRIFT,
-    HELD_OUT,
-    PAPER,
-    PENALTY,
-    PERCENT,
-    QUALITY,
-    RECON,
-    Figure,
-    Role,
-    add_note,
-    bind,
-    bind_fields,
-    ink_of,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, bind, bind_fields
 from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, not_flagged, planted
 from sarqc.figures.numbers import (
     accuracy_text,
@@ -36,8 +22,17 @@ from sarqc.figures.numbers import (
     significant,
 )
 from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
+from sarqc.figures.ranges import PERCENT
 from sarqc.figures.scales import SCALE_WORDS, on_scale
-from sarqc.figures.titles import along_finding, drift_finding, error_finding, quality_finding, set_finding, shown_layer
+from sarqc.figures.styles import DRIFT, HELD_OUT, PENALTY, QUALITY, RECON, Role, ink_of
+from sarqc.figures.titles import (
+    drift_finding,
+    error_finding,
+    quality_finding,
+    set_finding,
+    shown_layer,
+    trade_off_finding,
+)
 from sarqc.quantization.methods import entry_of
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
@@ -81,7 +76,7 @@ def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
     panels = [_panel(scaled, facts.perplexity, shown, scale) for shown in every]
     figure = _drawn(facts, scaled, facts.perplexity, [panel for panel in panels if panel is not None], is_axis=False)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
-    set_finding(figure, along_finding(facts))
+    set_finding(figure, trade_off_finding(facts, along=True))
     return figure
 
 
@@ -101,13 +96,11 @@ def _drawn(
     _add_band(figure, scaled, quality)
     _add_flags(figure, facts, room=TRACK if is_axis and not is_point(facts.line) else 0)
     name = "accuracy" if quality is not None and quality is facts.accuracy else "perplexity"
-    arias = facts.once(f"curves of {name}", lambda: [_aria(facts, quality, name, g) for g in _gammas(facts)])
+    arias = facts.once(
+        f"curves of {name}", lambda: [_aria(facts, quality, name, g) for g in range(len(facts.line.gammas))]
+    )
     figure["bindings"].append(bind("aria", arias, "gamma"))
     return figure
-
-
-def _gammas(facts: LineFacts) -> range:
-    return range(len(facts.line.gammas))
 
 
 def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
@@ -207,7 +200,7 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
     """The sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
     if quality is None:
         return
-    runs = [spans(quality.band[g]) for g in _gammas(facts)]
+    runs = [spans(band) for band in quality.band]
     layout = figure["layout"]
     for slot in range(max((len(run) for run in runs), default=0)):
         at = len(layout["shapes"])

@@ -11,22 +11,12 @@ from functools import cache
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    BOTH,
-    PAPER,
-    PLAIN_AXIS,
-    Figure,
-    add_note,
-    add_trace,
-    base_layout,
-    bind,
-    bind_fields,
-    honest_range,
-    scatter,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.figures.titles import each_point
+from sarqc.figures.ranges import PLAIN_AXIS, honest_range
+from sarqc.figures.titles import bind_aria, each_point
+from sarqc.figures.traces import scatter
 from sarqc.study.facts import LineFacts, once
 
 MOST_LEVELS = 32  # more are too close to be told apart
@@ -186,14 +176,8 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
         meta={"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
     )  # fmt: skip
     name = cache(lambda level: number(level, digits))  # few levels, taken by many weights
-    taken = [
-        [
-            [f"{name(level)}, not the nearest" if other else name(level) for level, other in zip(*point, strict=True)]
-            for point in zip(*row, strict=True)
-        ]
-        for row in zip(group.taken.tolist(), group.other.tolist(), strict=True)
-    ]
-    add_trace(figure, trace, {"text": taken})
+    taken = np.vectorize(lambda level, far: f"{name(level)}{', not the nearest' if far else ''}", otypes=[object])
+    add_trace(figure, trace, {"text": taken(group.taken, group.other)})
 
 
 def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: tuple[float, float]) -> None:
@@ -221,6 +205,6 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     key = "○ float weight, arrow: to the level it takes; lines: levels"
     add_note(figure, key, "var(--ink-2)", **PAPER, x=1, y=1, yshift=6, xanchor="right")
     bind_fields(figure, path, {"text": each_point(facts, text)})
-    figure["bindings"].append(bind("aria", each_point(facts, aria), *BOTH))
+    bind_aria(figure, facts, aria)
     narrow = each_point(facts, lambda g, m: f"{lead(g, m)} not at the nearest level")
-    figure["narrow_bindings"] = [bind(f"{path}.text", narrow, *BOTH)]
+    bind_fields(figure, path, {"text": narrow}, narrow=True)

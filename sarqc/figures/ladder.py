@@ -7,19 +7,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 from sarqc.figures.changes import is_unclear
-from sarqc.figures.drawing import (
-    HOVER,
-    PAPER,
-    PLAIN_AXIS,
-    QUALITY,
-    Figure,
-    add_note,
-    bar_lengths,
-    base_layout,
-    error_bars,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
+from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths
+from sarqc.figures.styles import QUALITY
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.traces import HOVER, error_bars
 from sarqc.plain import measured
 from sarqc.quantization.methods import fitting_text
 from sarqc.study.ladder import LAMBDA, Ladder, Rung

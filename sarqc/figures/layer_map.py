@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sarqc.figures.changes import times_text
-from sarqc.figures.drawing import BOTH, PLAIN_AXIS, BoundValues, Figure, base_layout, bind, bind_fields, plain_numbers
+from sarqc.figures.drawing import BOTH, BoundValues, Figure, base_layout, bind, bind_fields, plain_numbers
 from sarqc.figures.findings import fewest_for_half
 from sarqc.figures.layer_quantities import Quantity
 from sarqc.figures.numbers import NBSP, lam_text, number
+from sarqc.figures.ranges import PLAIN_AXIS
 from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
+from sarqc.figures.traces import box_shape
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 
@@ -57,39 +59,21 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
 def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[dict[str, Any]]]]:
     """The figure without a chosen layer, and by layer the frames that mark it as chosen."""
     rows, columns, members = map_cells(facts, split=bool(quantity.stripe))
-    n_g, n_m = quantity.values.shape[1:]
-    z = np.full((n_g, n_m, len(rows), len(columns)), np.nan)
-    leads: list[list[list[Any]]] = [[[-1, ""] for _ in columns] for _ in rows]
-    texts: list[list[Any]] = [[[["not measured"] * len(columns) for _ in rows] for _ in range(n_m)] for _ in range(n_g)]
+    cells: list[Cell] = []
     for (r, c), layers in members.items():
         column = columns[c]
         worst, pick = quantity.extreme(layers)
-        z[:, :, r, c] = worst if column.worst else quantity.pooled(layers)
         kind = f"block {rows[r]} · {column.module}"
         if column.worst:
             kind = f"{layer_label(facts.study.layers[pick])}, the {quantity.stripe}"
         elif column.pooled:
             kind += f", {'mean of ' if quantity.stripe else ''}{len(layers)} experts"
-        leads[r][c] = [pick, kind]
-        for g, m in np.ndindex(n_g, n_m):
-            texts[g][m][r][c] = quantity.text(float(z[g, m, r, c]), layers)
+        cells.append(((r, c), worst if column.worst else quantity.pooled(layers), layers, [pick, kind]))
     pooled = any(column.pooled for column in columns)
     layout = base_layout(left=26, right=52, top=6, bottom=38 if pooled else 22)
     layout["xaxis"] = _name_axis(columns)
     gap = 2 if len(rows) <= 12 else 1 if len(rows) <= 40 else 0
-    trace = {
-        "type": "heatmap",
-        "x": [columns[0].left, *(column.right for column in columns)] if pooled else list(range(len(columns))),
-        "y": list(rows),
-        "z": [],
-        "text": [],
-        **quantity.scale(z, facts.line.lams),
-        "xgap": 2,
-        "ygap": gap,
-        "customdata": leads,
-        "hoverongaps": False,
-        "hovertemplate": "%{customdata[1]}: %{text}<extra></extra>",
-    }
+    across = [columns[0].left, *(column.right for column in columns)] if pooled else list(range(len(columns)))
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "tickvals": rows[:: 1 + len(rows) // 8]}
     layout["yaxis"] |= {"range": [rows[0] - 0.5, rows[-1] + 0.5]}
     frames: dict[int | None, list[dict[str, Any]]] = {}
@@ -98,9 +82,10 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
             mark = frame((columns[c].left, columns[c].right), rows[r])
             for layer in layers:
                 frames.setdefault(layer, []).append(mark)
-    figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
-    arias = [[_aria(facts, quantity, quantity.values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
-    show(figure, quantity, quantity.colours(z), texts, arias)
+    figure = cell_figure(
+        facts, quantity, cells, (len(rows), len(columns)), across, list(rows), layout, (2, gap),
+        lambda g, m, shown: _aria(facts, quantity, quantity.values[:, g, m], m),
+    )  # fmt: skip
     stripes = {"fewest": "; narrow: expert with fewest", "worst": "; narrow: worst expert"}
     figure["title"] = f"Every layer{stripes.get(quantity.stripe, '') if pooled else ''}"
     set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), "layers"))
@@ -151,14 +136,51 @@ def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {of}")
 
 
-def show(figure: Figure, quantity: Quantity, z: np.ndarray, texts: Any, arias: list[list[str]]) -> None:
-    """Puts colours (G M …), texts and sentences into a figure: bound to γ and λ where those change the quantity."""
+# The place of a cell (row, column), its numbers (G M), its layers, and where a click leads with the words for that.
+Cell = tuple[tuple[int, int], np.ndarray, Sequence[int], list[Any]]
+
+
+def cell_figure(
+    facts: LineFacts, quantity: Quantity, cells: Sequence[Cell], shape: tuple[int, int],
+    x: list[Any], y: list[Any], layout: dict[str, Any], gaps: tuple[int, int],
+    say: Callable[[int, int, np.ndarray], str],
+) -> Figure:  # fmt: skip
+    """A heatmap of a quantity over cells, bound to γ and λ where those change it.
+
+    Args:
+        facts: The line.
+        quantity: Gives colours and texts.
+        cells: Those that have layers.
+        shape: Numbers of rows and of columns.
+        x: Places of the columns.
+        y: Places of the rows.
+        layout: With both axes.
+        gaps: Pixels between columns, and between rows.
+        say: The figure in words, of the positions of γ and λ, and all numbers there.
+    """
+    n_g, n_m = quantity.values.shape[1:]
+    z = np.full((n_g, n_m, *shape), np.nan)
+    leads: list[list[list[Any]]] = [[[-1, ""] for _ in range(shape[1])] for _ in range(shape[0])]
+    texts = np.full(z.shape, "not measured", dtype=object)
+    for (r, c), values, layers, lead in cells:
+        z[:, :, r, c], leads[r][c] = values, lead
+        for g, m in np.ndindex(n_g, n_m):
+            texts[g, m, r, c] = quantity.text(float(z[g, m, r, c]), layers)
+    further = "%{customdata[2]}" if any(len(lead) > 2 for *_, lead in cells) else ""
+    trace: dict[str, Any] = {
+        "type": "heatmap", "x": x, "y": y, "z": [], "text": [], **quantity.scale(z, facts.line.lams),
+        "xgap": gaps[0], "ygap": gaps[1], "customdata": leads, "hoverongaps": False,
+        "hovertemplate": f"%{{customdata[1]}}: %{{text}}{further}<extra></extra>",
+    }  # fmt: skip
+    figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
+    colours, arias = quantity.colours(z), [[say(g, m, z[g, m]) for m in range(n_m)] for g in range(n_g)]
     if quantity.follows:
-        bind_fields(figure, "data.0", {"z": z, "text": texts})
+        bind_fields(figure, "data.0", {"z": colours, "text": texts})
         figure["bindings"].append(bind("aria", arias, *BOTH))
     else:
-        figure["data"][0] |= {"z": plain_numbers(z[0, 0]), "text": texts[0][0]}
+        trace |= {"z": plain_numbers(colours[0, 0]), "text": texts[0, 0].tolist()}
         figure["aria"] = arias[0][0]
+    return figure
 
 
 def map_cells(
@@ -171,18 +193,13 @@ def map_cells(
     pooled = {layer.module for layer in layers if layer.expert is not None}
     columns: list[_Column] = []
     for index, module in enumerate(modules):
-        edge = index + 0.5
-        if module in pooled:
-            middle = edge - WORST_WIDTH if split else edge
-            columns.append(_Column(module, index - 0.5, middle, pooled=True))
-            if split:
-                columns.append(_Column(module, middle, edge, worst=True, pooled=True))
-        else:
-            columns.append(_Column(module, index - 0.5, edge))
+        is_split, edge = split and module in pooled, index + 0.5
+        middle = edge - WORST_WIDTH if is_split else edge
+        columns.append(_Column(module, index - 0.5, middle, pooled=module in pooled))
+        if is_split:
+            columns.append(_Column(module, middle, edge, worst=True, pooled=True))
     row_of = {block: row for row, block in enumerate(sorted({layer.block for layer in layers}))}
-    places: dict[str, list[int]] = {}
-    for place, column in enumerate(columns):
-        places.setdefault(column.module, []).append(place)
+    places = {module: [at for at, column in enumerate(columns) if column.module == module] for module in modules}
     cells: dict[tuple[int, int], list[int]] = {}
     for index, layer in enumerate(layers):
         for place in places[layer.module]:
@@ -219,8 +236,7 @@ def framed(figure: Figure, frames: Sequence[dict[str, Any]]) -> Figure:
 
 def frame(across: tuple[float, float], row: float) -> dict[str, Any]:
     """The mark of the chosen layer's cell."""
-    edge = {"color": "var(--ink)", "width": 2}
-    return {"type": "rect", "x0": across[0], "x1": across[1], "y0": row - 0.5, "y1": row + 0.5, "line": edge}
+    return box_shape(across, (row - 0.5, row + 0.5), {"color": "var(--ink)", "width": 2})
 
 
 def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) -> str:

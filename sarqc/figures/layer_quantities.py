@@ -12,37 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import CIVIDIS, SHADES, SLIM_BAR
 from sarqc.figures.numbers import lam_text, number, point_names, significant
+from sarqc.figures.styles import CIVIDIS, SHADES, SLIM_BAR
 from sarqc.study.facts import LineFacts, Selection, once_a_line
 from sarqc.study.paired import mean_over_draws
 
-# name in an address → what a card is called, in a list; the first that a line has is shown without a wish
+# name in an address → what a card is called, in a list, on the bar of colours, in a sentence (empty: of choices); the
+# first that a line has is shown without a wish
 QUANTITIES = {
-    "held_out": ("reconstruction error, unseen text", "error, unseen text"),
-    "recon": ("reconstruction error, calibration text", "error, calibration text"),
-    "drift": ("weight drift", "drift"),
-    "sar": ("penalty, L_sar", "penalty"),
-    "lambda": ("chosen λ", "chosen λ"),
-    "gamma": ("chosen γ", "chosen γ"),
-    "tokens": ("calibration tokens", "tokens"),
-}
-SPOKEN = {
-    "held_out": "Relative reconstruction error on unseen text",
-    "recon": "Relative reconstruction error on calibration text",
-    "drift": "Relative weight drift",
-    "sar": "Relative penalty, L_sar,",
-    "tokens": "Calibration tokens",
-}
-BAR_TITLES = {
-    "held_out": "error",
-    "recon": "error",
-    "drift": "drift",
-    "sar": "penalty",
-    "lambda": "λ",
-    "gamma": "γ",
-    "tokens": "tokens",
-}
+    "held_out": ("reconstruction error, unseen text", "error, unseen text", "error",
+                 "Relative reconstruction error on unseen text"),
+    "recon": ("reconstruction error, calibration text", "error, calibration text", "error",
+              "Relative reconstruction error on calibration text"),
+    "drift": ("weight drift", "drift", "drift", "Relative weight drift"),
+    "sar": ("penalty, L_sar", "penalty", "penalty", "Relative penalty, L_sar,"),
+    "lambda": ("chosen λ", "chosen λ", "λ", ""),
+    "gamma": ("chosen γ", "chosen γ", "γ", ""),
+    "tokens": ("calibration tokens", "tokens", "tokens", "Calibration tokens"),
+}  # fmt: skip
 MOST_NAMED = 6  # candidates on a colour bar
 
 
@@ -124,7 +111,10 @@ class Quantity:
         if self.steps:
             return {"zmin": -0.5, "zmax": len(self.steps) - 0.5, "colorscale": _flat(len(self.steps)),
                     "colorbar": self._bar(*_named(self.steps))}  # fmt: skip
-        low, high = log_span(np.moveaxis(shown, 1, -1), lams if self.follows else (1.0,))
+        positive = [at for at, lam in enumerate(lams) if lam > 0] if self.follows else []
+        spread = shown[:, positive or [0]]  # of all λ > 0, where there are any
+        spread = spread[np.isfinite(spread) & (spread > 0)]
+        low, high = (float(spread.min()), float(spread.max())) if spread.size else (0.1, 1.0)
         values = [low, math.sqrt(low * high), high]
         names = [number(value, 0) if self.name == "tokens" else f"{value:.2g}" for value in values]
         known = shown[np.isfinite(shown)]
@@ -138,7 +128,9 @@ class Quantity:
         return {**ends, "colorscale": SHADES, "colorbar": self._bar([math.log10(one) for one in values], names)}
 
     def _bar(self, places: list[float], names: list[str]) -> dict[str, Any]:
-        return slim_bar(places, names) | {"title": {"text": BAR_TITLES[self.name], "side": "top", "font": {"size": 11}}}
+        return slim_bar(places, names) | {
+            "title": {"text": QUANTITIES[self.name][2], "side": "top", "font": {"size": 11}}
+        }
 
     def aria(self, facts: LineFacts, values: np.ndarray, lam: int, called: str, name: Any) -> str:
         """One sentence about numbers (…) at a point; ``called`` is what they are of, ``name`` names one by position."""
@@ -148,18 +140,16 @@ class Quantity:
         if self.steps:
             said = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
             return f"{self.sign} that “auto” chose most often in each of {called}: {', '.join(said)}."
-        parts = []
-        if self.name == "tokens":
-            at = int(np.nanargmin(values))
-            parts.append(f"least in {name(at)}, {self._plain(float(values.flat[at]))}")
-        at = int(np.nanargmax(values))
-        parts.append(f"largest in {name(at)}, {self._plain(float(values.flat[at]))}")
-        parts.append(f"median {self._plain(float(np.median(known)))}")
+        counts = self.name == "tokens"
+        ends = [("least", int(np.nanargmin(values)))] if counts else []
+        ends.append(("largest", int(np.nanargmax(values))))
+        numbers = [(f"{end} in {name(at)},", values.flat[at]) for end, at in ends]
+        numbers.append(("median", np.median(known)))
+        parts = [
+            f"{what} {number(float(value), 0) if counts else significant(float(value))}" for what, value in numbers
+        ]
         where = f"{called}, {point_names(facts.line)[lam]}" if self.follows else called
-        return f"{SPOKEN[self.name]} of {where}: {', '.join(parts)}."
-
-    def _plain(self, value: float) -> str:
-        return number(value, 0) if self.name == "tokens" else significant(value)
+        return f"{QUANTITIES[self.name][3]} of {where}: {', '.join(parts)}."
 
 
 @once_a_line
@@ -207,14 +197,6 @@ def _most_frequent(values: np.ndarray) -> float:
     """What occurs most often, the smallest of several; NaN where nothing is known."""
     kinds, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return float(kinds[counts.argmax()]) if kinds.size else math.nan
-
-
-def log_span(values: np.ndarray, lams: Sequence[float]) -> tuple[float, float]:
-    """The range of a logarithmic scale of numbers (…, M): that of all λ > 0, where there are any."""
-    positive = [i for i, lam in enumerate(lams) if lam > 0] or [0]
-    shown = values[..., positive]
-    shown = shown[np.isfinite(shown) & (shown > 0)]
-    return (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0)
 
 
 def slim_bar(places: list[float], names: list[str]) -> dict[str, Any]:

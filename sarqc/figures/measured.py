@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from sarqc.figures.flags import flags_of, not_flagged
-from sarqc.figures.numbers import baseline_name, lam_text, percent
-from sarqc.study.document import Line, ModelFacts
+from sarqc.figures.numbers import baseline_name, lam_text, number, percent
+from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
 from sarqc.study.stamp import shown
 
@@ -31,9 +31,12 @@ class Fact(TypedDict):
 
 def how_measured(facts: LineFacts) -> list[Fact]:
     """The protocol as pairs of a heading and a plain text."""
-    study, line = facts.study, facts.line
+    study, line, model = facts.study, facts.line, facts.study.model
     pairs = [
-        ("Model", _model_text(study.model)),
+        (
+            "Model",
+            f"{model.name}, {number(model.parameters, 0)} parameters, {percent(model.share_quantized, 1)} quantized",
+        ),
         ("Grid", f"{line.bits} bits, {grid_text(line.grid, line.group_size)}"),
         ("Method", f"{line.label} ({line.method})"),
     ]
@@ -69,9 +72,10 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
     found = study.experts
     if found is not None:
-        owned = _whole(sum(layer.expert is not None for layer in study.layers))
+        layers = [layer.expert is not None for layer in study.layers]
+        owned, every, experts = (number(count, 0) for count in (sum(layers), len(layers), found.count))
         text = (
-            f"{owned} of the {_whole(len(study.layers))} layers belong to {_whole(found.count)} experts and see the "
+            f"{owned} of the {every} layers belong to {experts} experts and see the "
             "tokens that were routed to them; a layer without tokens has no error and is left out of means"
         )
         pairs.append(("Experts", text))
@@ -86,7 +90,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         pairs.append(("Open marks", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
     if line.sizes and "recon_by_size" in line.arrays:
         again = (
-            f"every point solved again on {', '.join(_whole(size) for size in line.sizes)} sequences; in brackets "
+            f"every point solved again on {', '.join(number(size, 0) for size in line.sizes)} sequences; in brackets "
             "the 95 % interval over draws"
         )
         pairs.append(("Amount of text", again))
@@ -101,10 +105,6 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         text = f"{shown(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study"
         pairs.append(("Stamp", text))
     return [{"name": name, "text": text} for name, text in pairs]
-
-
-def _model_text(model: ModelFacts) -> str:
-    return f"{model.name}, {_whole(model.parameters)} parameters, {percent(model.share_quantized, 1)} quantized"
 
 
 def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:
@@ -151,9 +151,5 @@ def _plain_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return _whole(value)
+        return f"{value:,}"
     return str(value)
-
-
-def _whole(value: int) -> str:
-    return f"{value:,}"

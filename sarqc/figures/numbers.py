@@ -58,19 +58,9 @@ def draws_text(count: int) -> str:
     return f"{_WORDS[count] if count < len(_WORDS) else count} draw{'' if count == 1 else 's'}"
 
 
-def sets_text(count: int) -> str:
-    """Return “five calibration sets”, for those who have not heard of draws."""
-    return draws_text(count).replace("draw", "calibration set")
-
-
 def listed(names: Sequence[str]) -> str:
     """Return “a”, “a and b”, “a, b and c”; empty without any."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def joined(names: Sequence[str]) -> str:
-    """Return a list in words: “λ and γ”, “λ and γ and α”."""
-    return " and ".join(names)
 
 
 def percent(value: float, decimals: int = 0) -> str:

@@ -12,33 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    BOTH,
-    PAPER,
-    REFERENCE,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    apart,
-    bar_lengths,
-    base_layout,
-    bind,
-    bind_fields,
-    clamp,
-    edge_trace,
-    error_bars,
-    honest_range,
-    ink_of,
-    lam_axis,
-    line_trace,
-    ring_trace,
-    scatter,
-    step_decimals,
-    value_axis,
-    whiskers,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
+from sarqc.figures.ranges import apart, bar_lengths, clamp, honest_range, lam_axis, step_decimals, value_axis, whiskers
+from sarqc.figures.styles import REFERENCE, Role, ink_of
+from sarqc.figures.traces import box_shape, edge_trace, error_bars, line_trace, ring_trace, scatter
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
@@ -102,8 +80,8 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     room = 1.0 - gap * (len(panels) - 1)
     for index, panel in enumerate(panels):
         bottom = max(0.0, top - room * panel.weight / total)
-        axis = axis_name(index)
-        _add_panel(figure, panel, axis, (bottom, top), names, lams, ring)
+        axis = f"y{index + 1}" if index else "y"
+        _Drawn(figure, panel, axis, lams, names, ring, _panel_range(panel, lams)).add(top, bottom)
         top = bottom - gap
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
     if len(names) > 1:
@@ -114,58 +92,75 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
 
 def band_shape(first: float, last: float) -> dict[str, Any]:
     """The sweet spot behind all panels, from one place on the λ axis to another."""
-    return {
-        "type": "rect",
-        "name": BAND,
-        "xref": "x",
-        "yref": "paper",
-        "x0": first,
-        "x1": last,
-        "y0": 0,
-        "y1": 1,
-        "layer": "below",
-        "line": {"width": 0},
-        "fillcolor": "var(--band)",
-    }
+    place = {"name": BAND, "xref": "x", "yref": "paper", "layer": "below"}
+    return box_shape((first, last), (0, 1), {"width": 0}, **place, fillcolor="var(--band)")
 
 
-def axis_name(index: int) -> str:
-    """Return plotly's name of the value axis of a panel, counted from 0."""
-    return "y" if index == 0 else f"y{index + 1}"
+@dataclass(frozen=True)
+class _Drawn:
+    """A panel in its figure, over the λ that all panels share; with ``ring`` the shown λ is marked."""
 
+    figure: Figure
+    panel: Panel
+    axis: str  # plotly's name
+    lams: Sequence[float]
+    names: list[str]
+    ring: bool
+    span: tuple[float, float]  # of the values
 
-def _add_marker(figure: Figure, axis: str, names: list[str], span: Sequence[float]) -> None:
-    """The shown λ in one panel: a trace and not a shape, so that it lies above the grid and below the curves."""
-    line = {"color": "var(--ink)", "width": 1.5}
-    trace = scatter("marker", "lines", y=list(span), yaxis=axis, hoverinfo="skip", line=line)
-    add_trace(figure, trace, {"x": [[name, name] for name in names]}, "lambda")
+    @property
+    def room(self) -> float:
+        """From the lower end of the span to the upper one."""
+        return self.span[1] - self.span[0]
 
+    def add(self, top: float, bottom: float) -> None:
+        """Draw everything, from one height of the figure to another."""
+        panel, figure, names, ring = self.panel, self.figure, self.names, self.ring
+        values = value_axis((bottom, top), self.span, ticks=5 if panel.weight > 1.2 else 4)
+        figure["layout"]["yaxis" + self.axis[1:]] = values
+        if panel.ticks:
+            values["tickformat"] = panel.ticks
+        # The side on which the axis of a lone panel is broken, so that the float model has its line.
+        beyond: Literal[-1, 0, 1] = 0
+        if panel.alone and panel.reference is not None and not self.span[0] <= panel.reference <= self.span[1]:
+            beyond = -1 if panel.reference < self.span[0] else 1
+        if beyond:
+            _break_axis(values, self.span, beyond)
+        if ring:  # a trace and not a shape, so that it lies above the grid and below the curves
+            line = {"color": "var(--ink)", "width": 1.5}
+            marker = scatter("marker", "lines", y=list(values["range"]), yaxis=self.axis, hoverinfo="skip", line=line)
+            add_trace(figure, marker, {"x": [[name, name] for name in names]}, "lambda")
+        # Faint curves first, so that what is compared lies behind what is shown.
+        curves = sorted(panel.curves, key=lambda one: not one.faint)
+        for curve in curves:
+            self._add_curve(curve)
+        self._add_points()
+        for curve in panel.curves:
+            if ring and not curve.faint:
+                at_lam = {"x": [[name] for name in names]}
+                path = add_trace(figure, ring_trace(curve.style, self.axis), at_lam, "lambda")
+                bind_fields(figure, path, {"y": clamp(curve.values, self.span)[0][..., None]})
+        self._add_off_scale()
+        ends = [(curve, clamp(curve.values, self.span)[0]) for curve in curves if curve.label]
+        if beyond:
+            self._add_beyond_break(beyond)
+        elif panel.reference is not None:
+            at_end = bool(ends) and ring and len(names) > FEW_LAMS and self.span[0] <= panel.reference <= self.span[1]
+            if at_end:  # among the names at the lines' ends, which keep apart from each other
+                along, text = np.full((len(ends[0][1]), 1), panel.reference), f"float {panel.show(panel.reference)}"
+                ends.append((Curve("float model", panel.curves[0].style, along, label=text, faint=True), along))
+            self._add_reference(panel.reference, at_end=at_end)
+        if ring and panel.has_value_at_point:
+            self._add_value()
+        else:
+            self._add_title(top)
+        if ends:
+            self._add_end_labels(ends)
 
-def _add_panel(
-    figure: Figure,
-    panel: Panel,
-    axis: str,
-    domain: tuple[float, float],
-    names: list[str],
-    lams: Sequence[float],
-    ring: bool,
-) -> None:
-    span = _panel_range(panel, lams)
-    values = value_axis(domain, span, ticks=5 if panel.weight > 1.2 else 4)
-    figure["layout"]["yaxis" + axis[1:]] = values
-    if panel.ticks:
-        values["tickformat"] = panel.ticks
-    beyond = _break_side(panel, span)
-    if beyond:
-        _break_axis(values, span, beyond)
-    if ring:
-        _add_marker(figure, axis, names, values["range"])
-    off: list[tuple[np.ndarray, np.ndarray]] = []
-    ends: list[tuple[Curve, np.ndarray]] = []
-    # Faint curves first, so that what is compared lies behind what is shown.
-    for curve in sorted(panel.curves, key=lambda one: not one.faint):
-        drawn, side = clamp(curve.values, span)
-        trace = line_trace(curve.name, curve.style, names, axis, width=3 if panel.alone else 2)
+    def _add_curve(self, curve: Curve) -> None:
+        panel = self.panel
+        drawn, side = clamp(curve.values, self.span)
+        trace = line_trace(curve.name, curve.style, self.names, self.axis, width=3 if panel.alone else 2)
         if curve.faint:
             hollow = {**trace["marker"], "symbol": f"{curve.style['symbol']}-open", "size": 5}
             trace |= {"line": {**trace["line"], "width": 1.5}, "marker": hollow}
@@ -173,48 +168,148 @@ def _add_panel(
                 trace["hoverinfo"] = "skip"
         if curve.level:
             trace |= {"mode": "lines"}
-            if len(names) == 1:  # a line over one place has no length
+            if len(self.names) == 1:  # a line over one place has no length
                 dash = {"symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": curve.style["color"]}}
                 trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
         bound: dict[str, Any] = {}
         if curve.ends is not None and np.isfinite(curve.ends[0]).any():
             trace["error_y"] = error_bars([], [], curve.style["color"])
-            down, up = bar_lengths(curve.values, curve.ends, span[1] - span[0])
+            down, up = bar_lengths(curve.values, curve.ends, self.room)
             for part, lengths in (("arrayminus", down), ("array", up)):
                 bound[f"error_y.{part}"] = np.where(side == 0, lengths, 0.0)
-        texts = [[_hover(curve, panel.show, row, i) for i in range(len(names))] for row in range(len(drawn))]
-        add_trace(figure, trace, {**bound, "y": drawn, "text": texts}, "gamma")
-        if not curve.faint:
-            off.append((curve.values, side))
-        if curve.label:
-            ends.append((curve, drawn))
-    for label, lam, value in panel.points:
-        place = next((name for name, value_ in zip(names, lams, strict=True) if abs(value_ - lam) < 1e-9), None)
-        if place is not None:
+        texts = [[_hover(curve, panel.show, row, i) for i in range(len(self.names))] for row in range(len(drawn))]
+        add_trace(self.figure, trace, {**bound, "y": drawn, "text": texts}, "gamma")
+
+    def _add_points(self) -> None:
+        """Named single points. The first, the baseline, has its name beside it: it belongs to that λ alone, and not to
+        the λ of the shown curve."""
+        panel, span = self.panel, self.span
+        for place, (label, lam, value) in enumerate(panel.points):
+            at = next((at for at, one in enumerate(self.lams) if abs(one - lam) < 1e-9), None)
+            if at is None:
+                continue
             edge = {"width": 2, "color": "var(--ink-2)"}
             marker = {"symbol": "diamond-open", "size": 10, "color": "var(--ink-2)", "line": edge}
-            figure["data"].append(scatter(
-                label, "markers", x=[place], y=[float(clamp(np.array(value), span)[0])], yaxis=axis,
+            self.figure["data"].append(scatter(
+                label, "markers", x=[self.names[at]], y=[float(clamp(np.array(value), span)[0])], yaxis=self.axis,
                 text=[panel.show(value)], hovertemplate="%{text}", cliponaxis=False, marker=marker,
             ))  # fmt: skip
-    _name_first_point(figure, panel, lams, axis, span)
-    if ring:
-        _add_rings(figure, panel, axis, names, span)
-    _add_off_scale(figure, off, axis, names, span, panel.show)
-    if beyond:
-        _add_beyond_break(figure, panel, axis, span, beyond)
-    elif panel.reference is not None:
-        at_end = bool(ends) and ring and len(names) > FEW_LAMS and span[0] <= panel.reference <= span[1]
-        if at_end:  # among the names at the lines' ends, which keep apart from each other
-            along, text = np.full((len(ends[0][1]), 1), panel.reference), f"float {panel.show(panel.reference)}"
-            ends.append((Curve("float model", panel.curves[0].style, along, label=text, faint=True), along))
-        _add_reference(figure, panel, panel.reference, axis, span, len(names), at_end=at_end)
-    if ring and panel.has_value_at_point:
-        _add_value(figure, panel, axis, names, span)
-    else:
-        _add_title(figure, panel, domain[1], ring)
-    gap = LONE_LABEL_GAP if panel.alone else LABEL_GAP
-    _add_end_labels(figure, ends, axis, len(names), span, ring, gap)
+            if place == 0 and span[0] <= value <= span[1]:
+                # It reaches to the next λ, on the side that the curves leave free.
+                beside = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])
+                above = np.nanmax(beside, initial=value) - value <= value - np.nanmin(beside, initial=value)
+                side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
+                beside_it = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
+                add_note(self.figure, label, "var(--ink-2)", **beside_it)
+
+    def _add_beyond_break(self, side: Literal[-1, 1]) -> None:
+        """The float model as a line beyond the break of the axis."""
+        assert self.panel.reference is not None
+        edge, room = self.span[0] if side < 0 else self.span[1], BREAK_ROOM * self.room
+        height, place = edge + side * 0.75 * room, {"xref": "paper", "yref": self.axis, "xanchor": "right"}
+        across = {"xref": "paper", "yref": self.axis, "x0": 0, "x1": 1, "y0": height, "y1": height}
+        self.figure["layout"]["shapes"].append({"type": "line", "line": REFERENCE, **across})
+        text = f"float model {self.panel.show(self.panel.reference)}"
+        add_note(self.figure, text, "var(--ink-2)", **place, x=1, y=height)
+        middle = {"y": edge + side * 0.25 * room, "yanchor": "middle", "size": 16}
+        add_note(self.figure, "≈", "var(--ink-2)", **place, x=0, xshift=-12, **middle)
+
+    def _add_value(self) -> None:
+        """The shown value in large type beside its point, on the side that has more room, above the curves there."""
+        (curve,) = (each for each in self.panel.curves if not each.faint)
+        heights, is_left = _room_for_value(self.panel, self.span)
+        place = {"xref": "x", "yref": self.axis, "x": 0, "y": 0, "yshift": 8, "xshift": 12}
+        path = add_note(self.figure, "", ink_of(curve.style), size=VALUE_SIZE, **place)
+        texts = [
+            [f"<b>{self.panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row]
+            for row in curve.values
+        ]
+        bind_fields(self.figure, path, {"text": texts, "y": heights})
+        bind_fields(self.figure, path, {"x": list(range(len(self.names)))}, "lambda")
+        sides = {"xanchor": np.where(is_left, "right", "left").tolist(), "xshift": np.where(is_left, -12, 12).tolist()}
+        bind_fields(self.figure, path, sides)
+
+    def _add_off_scale(self) -> None:
+        """Marks at the edge, with their values, where a curve runs off the scale."""
+        span = self.span
+        off = [(curve.values, clamp(curve.values, span)[1]) for curve in self.panel.curves if not curve.faint]
+        if not any(side.any() for _, side in off):
+            return
+        rows: list[list[list[Any]]] = []
+        for row in range(len(off[0][0])):
+            marks: list[list[Any]] = []
+            seen: dict[tuple[int, float], list[Any]] = {}
+            for values, side in off:
+                for i in np.flatnonzero(side[row]).tolist():
+                    is_above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
+                    text, corner = self.panel.show(float(values[row, i])), "bottom right" if is_above else "top right"
+                    mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if is_above else "triangle-down"]
+                    # Two curves off the scale at one λ share the place at the edge, and one line of text.
+                    first = seen.setdefault((i, edge), mark)
+                    if first is not mark:
+                        first[2], mark[2] = f"{first[2]} and {text}", ""
+                    marks.append(mark)
+            rows.append(marks)
+        fields = ("x", "y", "text", "textposition", "marker.symbol")
+        columns = {name: [[mark[at] for mark in marks] for marks in rows] for at, name in enumerate(fields)}
+        add_trace(self.figure, edge_trace(self.axis), columns, "gamma")
+
+    def _add_reference(self, value: float, *, at_end: bool) -> None:
+        """The float model: a thin line, or where it is off the scale a word at that edge.
+
+        Its words keep clear of the names at the lines' ends, which reach far into an axis of few λ, and of the band's
+        words in the upper corners: below the scale they stand at the left, and beside a line there too where there are
+        few λ. With ``at_end`` they stand on a narrow screen alone, in a room of their own below the scale: beside the
+        line points would be under them.
+        """
+        text = f"float model {self.panel.show(value)}"
+        ink, right = "var(--ink-2)", {"xref": "paper", "yref": self.axis, "x": 1, "xanchor": "right"}
+        left = {"xref": "paper", "yref": self.axis, "x": 0, "xshift": 4}
+        if value < self.span[0]:
+            add_note(self.figure, f"↓ {text}, off the scale", ink, y=self.span[0], **left)
+            return
+        if value > self.span[1]:
+            add_note(self.figure, f"↑ {text}, off the scale", ink, y=self.span[1], yanchor="top", **right)
+            return
+        last = len(self.names) - 1
+        across = {"xref": "x", "x0": -0.45, "x1": last} if at_end else {"xref": "paper", "x0": 0, "x1": 1}
+        line = {"type": "line", "yref": self.axis, "y0": value, "y1": value, "line": REFERENCE}
+        self.figure["layout"]["shapes"].append(line | across)
+        if at_end:
+            lowest = self.span[0] - NARROW_ROOM * self.room
+            add_note(self.figure, f"dotted: {text}", ink, narrow={"visible": True}, y=lowest, visible=False, **left)
+            self.figure["narrow"][f"layout.yaxis{self.axis[1:]}.range"] = [lowest, self.span[1]]
+        elif len(self.names) > FEW_LAMS:
+            add_note(self.figure, text, ink, y=value, **right)
+        else:
+            add_note(self.figure, text, ink, y=value, yanchor="top" if value > sum(self.span) / 2 else "bottom", **left)
+
+    def _add_title(self, top: float) -> None:
+        """The panel's title; with a ring, the shown values stand in it, in the colours of their curves."""
+        path = add_note(self.figure, "" if self.panel.alone else self.panel.title, **PAPER, x=0, y=top, yshift=2)
+        if not self.ring:
+            return
+        rows, columns = self.panel.curves[0].values.shape
+        texts, named = (
+            [[title(self.panel, row, column) for column in range(columns)] for row in range(rows)]
+            for title in (_title_text, _short_title)
+        )
+        bind_fields(self.figure, path, {"text": texts})
+        bind_fields(self.figure, path, {"text": named}, narrow=True)
+
+    def _add_end_labels(self, ends: list[tuple[Curve, np.ndarray]]) -> None:
+        """Names of curves at the ends of their lines."""
+        span, room, last = self.span, self.room, len(self.names) - 1
+        gap = LONE_LABEL_GAP if self.panel.alone else LABEL_GAP
+        placed = []
+        for drawn in zip(*(drawn for _, drawn in ends), strict=True):
+            raw = [_last(row, sum(span) / 2) for row in drawn]
+            placed.append(apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
+        for (curve, _), heights in zip(ends, zip(*placed, strict=True), strict=True):
+            ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)
+            place = {"xref": "x", "yref": self.axis, "x": last, "y": 0, "yanchor": "middle", "xshift": 12}
+            path = add_note(self.figure, curve.label, ink, narrow={"visible": False} if self.ring else None, **place)
+            bind_fields(self.figure, path, {"y": heights}, "gamma")
 
 
 def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
@@ -241,13 +336,6 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
     return (low - room, high) if panel.reference < low else (low, high + room)
 
 
-def _break_side(panel: Panel, span: tuple[float, float]) -> Literal[-1, 0, 1]:
-    """On which side of a lone panel the axis is broken, so that the float model has its line: −1 below, 1 above."""
-    if not panel.alone or panel.reference is None or span[0] <= panel.reference <= span[1]:
-        return 0
-    return -1 if panel.reference < span[0] else 1
-
-
 def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-1, 1]) -> None:
     """Gives an axis room beyond a span, in which no value is named."""
     room, step = BREAK_ROOM * (span[1] - span[0]), axis["dtick"]
@@ -257,33 +345,6 @@ def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-
     unit, sign = (100, f"{NBSP}%") if "%" in axis["tickformat"] else (1, "")
     decimals = step_decimals(unit * step)
     axis |= {"tickvals": values, "ticktext": [f"{number(unit * value, decimals)}{sign}" for value in values]}
-
-
-def _add_beyond_break(figure: Figure, panel: Panel, axis: str, span: tuple[float, float], side: Literal[-1, 1]) -> None:
-    """The float model as a line beyond the break of the axis."""
-    assert panel.reference is not None
-    edge, room = span[0] if side < 0 else span[1], BREAK_ROOM * (span[1] - span[0])
-    height, place = edge + side * 0.75 * room, {"xref": "paper", "yref": axis, "xanchor": "right"}
-    across = {"xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": height, "y1": height}
-    figure["layout"]["shapes"].append({"type": "line", "line": REFERENCE, **across})
-    add_note(figure, f"float model {panel.show(panel.reference)}", "var(--ink-2)", **place, x=1, y=height)
-    middle = {"y": edge + side * 0.25 * room, "yanchor": "middle", "size": 16}
-    add_note(figure, "≈", "var(--ink-2)", **place, x=0, xshift=-12, **middle)
-
-
-def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:
-    """The shown value in large type beside its point, on the side that has more room, above the curves there."""
-    (curve,) = (each for each in panel.curves if not each.faint)
-    heights, is_left = _room_for_value(panel, span)
-    place = {"xref": "x", "yref": axis, "x": 0, "y": 0, "yshift": 8, "xshift": 12}
-    path = add_note(figure, "", ink_of(curve.style), size=VALUE_SIZE, **place)
-    texts = [
-        [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row] for row in curve.values
-    ]
-    bind_fields(figure, path, {"text": texts, "y": heights})
-    bind_fields(figure, path, {"x": list(range(len(names)))}, "lambda")
-    sides = {"xanchor": np.where(is_left, "right", "left").tolist(), "xshift": np.where(is_left, -12, 12).tolist()}
-    bind_fields(figure, path, sides)
 
 
 def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -329,106 +390,6 @@ def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
     return span_text(value, low, high, difference_decimals((high - low) / 2, value))
 
 
-def _name_first_point(
-    figure: Figure, panel: Panel, lams: Sequence[float], axis: str, span: tuple[float, float]
-) -> None:
-    """The name of the baseline at its point: it belongs to that alone, and not to the λ of the shown curve."""
-    for label, lam, value in panel.points[:1]:
-        at = next((index for index, one in enumerate(lams) if abs(one - lam) < 1e-9), None)
-        if at is not None and span[0] <= value <= span[1]:
-            # It reaches to the next λ, on the side that the curves leave free.
-            beside = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])
-            above = np.nanmax(beside, initial=value) - value <= value - np.nanmin(beside, initial=value)
-            side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
-            add_note(figure, label, "var(--ink-2)", xref="x", yref=axis, x=at, y=value, xshift=8, **side)
-
-
-def _add_rings(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:
-    for curve in panel.curves:
-        if not curve.faint:
-            path = add_trace(figure, ring_trace(curve.style, axis), {"x": [[name] for name in names]}, "lambda")
-            bind_fields(figure, path, {"y": clamp(curve.values, span)[0][..., None]})
-
-
-def _add_off_scale(
-    figure: Figure,
-    off: list[tuple[np.ndarray, np.ndarray]],
-    axis: str,
-    names: list[str],
-    span: tuple[float, float],
-    show: Format,
-) -> None:
-    if not any(side.any() for _, side in off):
-        return
-    fields = ("x", "y", "text", "textposition", "marker.symbol")
-    columns: dict[str, list[list[Any]]] = {name: [] for name in fields}
-    for row in range(len(off[0][0])):
-        found = [
-            (names[i], values[row, i], side[row, i]) for values, side in off for i in np.flatnonzero(side[row]).tolist()
-        ]
-        edge = [float(clamp(np.array(value), span)[0]) for _, value, _ in found]
-        # Two curves off the scale at one λ share the place at the edge: their values share one line of text.
-        seen: dict[tuple[str, float], int] = {}
-        texts = [show(float(value)) for _, value, _ in found]
-        for i, (name, _, _) in enumerate(found):
-            first = seen.setdefault((name, edge[i]), i)
-            if first != i:
-                texts[first] = f"{texts[first]} and {texts[i]}"
-                texts[i] = ""
-        columns["x"].append([name for name, _, _ in found])
-        columns["y"].append(edge)
-        columns["text"].append([f" {text}" if text else "" for text in texts])
-        columns["textposition"].append(["bottom right" if side > 0 else "top right" for _, _, side in found])
-        columns["marker.symbol"].append(["triangle-up" if side > 0 else "triangle-down" for _, _, side in found])
-    add_trace(figure, edge_trace(axis), columns, "gamma")
-
-
-def _add_reference(
-    figure: Figure, panel: Panel, value: float, axis: str, span: tuple[float, float], n_lams: int, *, at_end: bool
-) -> None:
-    """The float model: a thin line, or where it is off the scale a word at that edge.
-
-    Its words keep clear of the names at the lines' ends, which reach far into an axis of few λ, and of the band's words
-    in the upper corners: below the scale they stand at the left, and beside a line there too where there are few λ.
-    With ``at_end`` they stand on a narrow screen alone, in a room of their own below the scale: beside the line points
-    would be under them.
-    """
-    text = f"float model {panel.show(value)}"
-    ink, right = "var(--ink-2)", {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right"}
-    left = {"xref": "paper", "yref": axis, "x": 0, "xshift": 4}
-    if value < span[0]:
-        add_note(figure, f"↓ {text}, off the scale", ink, y=span[0], **left)
-        return
-    if value > span[1]:
-        add_note(figure, f"↑ {text}, off the scale", ink, y=span[1], yanchor="top", **right)
-        return
-    across = {"xref": "x", "x0": -0.45, "x1": n_lams - 1} if at_end else {"xref": "paper", "x0": 0, "x1": 1}
-    line = {"type": "line", "yref": axis, "y0": value, "y1": value, "line": REFERENCE}
-    figure["layout"]["shapes"].append(line | across)
-    if at_end:
-        lowest = span[0] - NARROW_ROOM * (span[1] - span[0])
-        add_note(figure, f"dotted: {text}", ink, narrow={"visible": True}, y=lowest, visible=False, **left)
-        figure["narrow"][f"layout.yaxis{axis[1:]}.range"] = [lowest, span[1]]
-    elif n_lams > FEW_LAMS:
-        add_note(figure, text, ink, y=value, **right)
-    else:
-        add_note(figure, text, ink, y=value, yanchor="top" if value > sum(span) / 2 else "bottom", **left)
-
-
-def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:
-    """The panel's title; with a ring, the shown values stand in it, in the colours of their curves."""
-    path = add_note(figure, "" if panel.alone else panel.title, **PAPER, x=0, y=top, yshift=2)
-    if not ring:
-        return
-    rows, columns = panel.curves[0].values.shape
-    texts, named = (
-        [[title(panel, row, column) for column in range(columns)] for row in range(rows)]
-        for title in (_title_text, _short_title)
-    )
-    bind_fields(figure, path, {"text": texts})
-    figure["narrow_bindings"].append(bind(f"{path}.text", named, *BOTH))
-
-
 def _title_text(panel: Panel, row: int, column: int) -> str:
     shown = []
     for curve in panel.curves:
@@ -453,29 +414,6 @@ def _short_title(panel: Panel, row: int, column: int) -> str:
         shown.append(f'<span style="color:{ink}">{name}<b>{panel.show(value)}</b></span>')
     values = " · ".join(shown)
     return values if panel.alone else f"{panel.short or panel.title}  {values}"
-
-
-def _add_end_labels(
-    figure: Figure,
-    ends: list[tuple[Curve, np.ndarray]],
-    axis: str,
-    n_lams: int,
-    span: tuple[float, float],
-    ring: bool,
-    gap: float,
-) -> None:
-    if not ends:
-        return
-    room = span[1] - span[0]
-    placed = []
-    for drawn in zip(*(drawn for _, drawn in ends), strict=True):
-        raw = [_last(row, sum(span) / 2) for row in drawn]
-        placed.append(apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
-    for (curve, _), heights in zip(ends, zip(*placed, strict=True), strict=True):
-        ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)
-        place = {"xref": "x", "yref": axis, "x": n_lams - 1, "y": 0, "yanchor": "middle", "xshift": 12}
-        path = add_note(figure, curve.label, ink, narrow={"visible": False} if ring else None, **place)
-        bind_fields(figure, path, {"y": heights}, "gamma")
 
 
 def _last(row: np.ndarray, otherwise: float) -> float:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.figures.drawing import HOVER, PAPER, PLAIN_AXIS, Figure, add_note, apart, base_layout, note, scatter
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
+from sarqc.figures.ranges import PLAIN_AXIS, apart
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.traces import HOVER, scatter
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -23,6 +25,8 @@ CORNER = {**PAPER, "x": 0, "y": 1, "xshift": -50}  # above the axis' numbers
 
 Size = Literal["bits", "mib"]
 Quality = Literal["log_ratio", "perplexity"]
+SIZES: dict[Size, str] = {"bits": "Bits per quantized weight, in full", "mib": "MiB of the whole model"}
+QUALITIES: dict[Quality, str] = {"log_ratio": "ln(perplexity / float model)", "perplexity": "Perplexity"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class ParetoRun:
     log_ratio: float | None  # ln(perplexity / that of the float model)
     error: float | None  # standard error of log_ratio
     grid: str = ""  # in words, with its groups
+
+    @property
+    def mib(self) -> float | None:
+        return None if self.bytes is None else self.bytes / 2**20
 
 
 class _Label(NamedTuple):
@@ -72,7 +80,7 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
 
     Raises ``Refused`` where no run has both numbers, and where there are more models and texts than colours.
     """
-    known = [run for run in runs if _size(run, size) is not None and _quality(run, quality) is not None]
+    known = [run for run in runs if None not in (getattr(run, size), getattr(run, quality))]
     if not known:
         raise Refused(
             f"none of the {len(runs)} runs has both a size and a perplexity",
@@ -89,8 +97,12 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
             "Filter by a model, a test text or a tag.",
         )
     named = len(groups) > 1
-    layout = _layout(size, quality, SERIES_ROOM * len(groups) if named else 0)
+    room = SERIES_ROOM * len(groups) if named else 0  # above the figure, for the names of its series
+    layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
+    layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": SIZES[size]}, "nticks": 8}
+    layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": "Size against quality"}
+    add_note(figure, f"{QUALITIES[quality]}, lower is better", **CORNER, yshift=6 + room)
     labels: list[_Label] = []
     for index, group in enumerate(groups.values()):
         labels += _draw(figure, group, index, size, quality, named=named)
@@ -100,7 +112,7 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     if size == "bits":
         words += " Bits in full are those of codes, scales, and zero points or biases."
     set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
-    figure["aria"] = f"{_title(size)} against {_words_of(quality)}, {len(known)} runs. {words}"
+    figure["aria"] = f"{SIZES[size]} against {QUALITIES[quality]}, {len(known)} runs. {words}"
     return {"figure": figure, "words": words}
 
 
@@ -115,38 +127,12 @@ def _on_frontier(best: str, known: str, groups: int) -> str:
     return f"{best} of {known} runs {'is' if best == '1' else 'are'} on {'the' if groups == 1 else 'a'} frontier"
 
 
-def _size(run: ParetoRun, size: Size) -> float | None:
-    return run.bits if size == "bits" else None if run.bytes is None else run.bytes / 2**20
-
-
-def _quality(run: ParetoRun, quality: Quality) -> float | None:
-    return run.log_ratio if quality == "log_ratio" else run.perplexity
-
-
-def _layout(size: Size, quality: Quality, room: int) -> dict[str, Any]:
-    """``room``: pixels above the figure for the names of its series."""
-    layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
-    layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": _title(size)}, "nticks": 8}
-    layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
-    above = f"{_words_of(quality)}, lower is better"
-    layout["annotations"].append(note(above, **CORNER, yshift=6 + room))
-    return layout
-
-
-def _words_of(quality: Quality) -> str:
-    return "ln(perplexity / float model)" if quality == "log_ratio" else "Perplexity"
-
-
-def _title(size: Size) -> str:
-    return "Bits per quantized weight, in full" if size == "bits" else "MiB of the whole model"
-
-
 def _draw(
     figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool
 ) -> list[_Label]:
     """The points and the frontier of one model and text; returns the names of the runs on it."""
-    xs = [float(_size(run, size) or 0.0) for run in group]
-    ys = [float(_quality(run, quality) or 0.0) for run in group]
+    xs = [float(getattr(run, size)) for run in group]
+    ys = [float(getattr(run, quality)) for run in group]
     on = frontier(list(zip(xs, ys, strict=True)))
     colour = f"var(--series-{index + 1})"
     style = {"color": colour, "width": 2, "shape": "hv"}
@@ -186,7 +172,7 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
 
 def _hover(run: ParetoRun) -> str:
     size = [] if run.bits is None else [f"{number(run.bits, 2)} bits per weight"]
-    size += [] if run.bytes is None else [f"{number(run.bytes / 2**20, 1)} MiB"]
+    size += [] if run.mib is None else [f"{number(run.mib, 1)} MiB"]
     said = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
     if run.perplexity is not None:
         said.append(f"perplexity {perplexity_text(run.perplexity)}")

@@ -13,27 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    HELD_OUT,
-    PAPER,
-    PLAIN_AXIS,
-    RECON,
-    RING,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    base_layout,
-    bind,
-    bind_fields,
-    clamp,
-    even_ticks,
-    honest_range,
-    line_of,
-    plain_numbers,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind, bind_fields, plain_numbers
 from sarqc.figures.numbers import lam_text, point_names, significant, two_digits
+from sarqc.figures.ranges import PLAIN_AXIS, clamp, even_ticks, honest_range
+from sarqc.figures.styles import HELD_OUT, RECON, Role
 from sarqc.figures.titles import set_finding, trade_off_finding
+from sarqc.figures.traces import RING, line_of
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
 
@@ -57,7 +42,11 @@ def plane(facts: LineFacts) -> Figure | None:
     """The points of a line joined in the order of λ; for a line of one point, those of the study's other methods."""
     if facts.drift is None or (facts.recon is None and facts.held_out is None):
         return None
-    points = _of_line(facts) if len(facts.line.lams) > 1 else _of_methods(facts)
+    if (count := len(facts.line.lams)) > 1:
+        inner = np.array([lam > 0 for lam in facts.line.lams])
+        points = _Points(point_names(facts.line), facts.drift, _errors([facts]), inner, [*range(count)])
+    else:
+        points = _of_methods(facts)
     every = [
         np.concatenate([v[:, mask].ravel() for _, _, v in points.errors]) for mask in (points.inner, ~points.inner)
     ]
@@ -98,13 +87,6 @@ def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Inte
     measured = [math.isfinite(square) and math.isfinite(value) for square, value in pairs]
     found = iter(weight_intervals([pair for pair, known in zip(pairs, measured, strict=True) if known]))
     return [next(found) if known else NOBODY for known in measured]
-
-
-def _of_line(facts: LineFacts) -> _Points:
-    lams = facts.line.lams
-    assert facts.drift is not None
-    inner = np.array([lam > 0 or len(lams) == 1 for lam in lams])
-    return _Points(point_names(facts.line), facts.drift, _errors([facts]), inner, list(range(len(lams))))
 
 
 def _of_methods(facts: LineFacts) -> _Points:

@@ -9,24 +9,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.figures.changes import is_unclear
-from sarqc.figures.drawing import (
-    HOVER,
-    PAPER,
-    PLAIN_AXIS,
-    QUALITY,
-    REFERENCE,
-    Figure,
-    add_note,
-    bar_lengths,
-    base_layout,
-    clamp,
-    error_bars,
-    honest_range,
-    ink_of,
-    line_shape,
-    scatter,
-    whiskers,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
 from sarqc.figures.numbers import (
     Format,
     accuracy_text,
@@ -40,10 +23,13 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
+from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, honest_range, whiskers
+from sarqc.figures.styles import QUALITY, REFERENCE, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.traces import HOVER, box_shape, error_bars, line_shape, scatter
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts, once_a_line
+from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
 from sarqc.study.paired import Difference, interval_of_draws, paired_items
 
 WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
@@ -74,12 +60,11 @@ class _Row:
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
     lower = quality_name == "perplexity"
-    bits, factor = facts.line.bits, 1.0 if lower else 100.0
-    every = f"{quality_name} of methods at {bits} bits"
-    rows = [*facts.study.once(None, every, lambda: _rows(facts.study, bits, quality_name, factor))]
+    rows = best_rows(facts.study, facts.line.bits, quality_name)
     if len(rows) < 2:
         return None
-    rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
+    # Drawn from below: the best comes last and stands highest.
+    rows = sorted(rows, key=lambda row: row.value, reverse=lower)
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
     fitted = any(row.against != row.baseline for row in rows)  # longer names on both sides
@@ -93,9 +78,8 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_below": WIDE}
     for at, row in enumerate(rows):
         if row.line == facts.line.name:  # over the whole width, margins too
-            across = {"type": "rect", "xref": "paper", "yref": "y", "x0": -1, "x1": 2, "y0": at - 0.5, "y1": at + 0.5}
-            stripe = {"line": {"width": 0}, "fillcolor": "var(--accent-soft)", "layer": "below"}
-            layout["shapes"].append(across | stripe)
+            stripe = {"xref": "paper", "yref": "y", "fillcolor": "var(--accent-soft)", "layer": "below"}
+            layout["shapes"].append(box_shape((-1, 2), (at - 0.5, at + 0.5), {"width": 0}, **stripe))
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     value, side = ("Perplexity", "lower") if lower else ("Accuracy", "higher")
@@ -122,7 +106,13 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     return figure
 
 
-def _rows(study: Study, bits: int, quality_name: str, unit: float) -> list[_Row]:
+def best_rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
+    """Return every method of a width at its own best point; a baseline that only another line's λ stands for is a
+    method too."""
+    return study.once(None, f"{quality_name} of methods at {bits} bits", lambda: _rows(study, bits, quality_name))
+
+
+def _rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
     lower = quality_name == "perplexity"
     lines = [line for line in study.lines if line.bits == bits]
     named = {line.name for line in lines}
@@ -135,10 +125,12 @@ def _rows(study: Study, bits: int, quality_name: str, unit: float) -> list[_Row]
             continue
         base, position = one.baseline, one.baseline_position
         itself = base is not None and (position == best[1] or line.name == base.method)
-        paired, against = quality.best_of(), ("", "") if base is None or itself else _against_names(base)
-        difference = _UNKNOWN if paired is None else paired.at(best).scaled(unit)
+        paired, name = quality.best_of(), "" if base is None or itself else baseline_title(base)
+        # As short as the room beside the differences is.
+        against = f"{name}, same grid" if name and base is not None and base.on_its_grid else name
+        difference = _UNKNOWN if paired is None else paired.at(best).scaled(1.0 if lower else 100.0)
         alone = _alone(one, quality, best, lower=lower)
-        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, *against))
+        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, against, name))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             alone = _alone(one, quality, (0, position), lower=lower)
@@ -171,24 +163,10 @@ def _short(line: Line) -> str:
         "distill_norms": "norms",
         "distill_lambda": f"at {fitting_.get('distill_lambda')}",
     }
-    return " ".join(
-        [_short_title(line.method), *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])]
-    )
-
-
-def _short_title(method: str) -> str:
-    """“GPTQ + saliency”: the title without the word penalty."""
-    if method not in METHODS:
-        return method
-    title = METHODS[method].title
+    title = METHODS[line.method].title if line.method in METHODS else line.method
     short = title.removesuffix(" penalty")
-    return short if short.endswith((" + identity", " + saliency")) else title
-
-
-def _against_names(base: BaselinePoint) -> tuple[str, str]:
-    """Of the baseline, on the line's own grid as short as the room beside the differences is, and without its grid."""
-    name = baseline_title(base)
-    return (f"{name}, same grid" if base.on_its_grid else name), name
+    lead = short if short.endswith((" + identity", " + saliency")) else title
+    return " ".join([lead, *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])])
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:

@@ -11,28 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    DRIFT,
-    HELD_OUT,
-    HOVER,
-    PERCENT,
-    PLAIN_AXIS,
-    RECON,
-    Figure,
-    Role,
-    add_note,
-    apart,
-    base_layout,
-    ink_of,
-    line_of,
-    line_shape,
-    marker_of,
-    plain_numbers,
-    scatter,
-    value_axis,
-)
+from sarqc.figures.drawing import Figure, add_note, base_layout, plain_numbers
 from sarqc.figures.numbers import number, percent
+from sarqc.figures.ranges import PERCENT, PLAIN_AXIS, apart, value_axis
+from sarqc.figures.styles import DRIFT, HELD_OUT, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.traces import HOVER, line_of, line_shape, marker_of, scatter
 from sarqc.study.facts import LineFacts
 from sarqc.study.rounding import RoundingCurves, blocks_of
 

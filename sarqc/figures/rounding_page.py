@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from sarqc.figures.drawing import Figure
 from sarqc.figures.rounding import rounding_figure, rounding_rows
 from sarqc.figures.tables import HEADINGS
-from sarqc.figures.view import Column, DataTable
+from sarqc.figures.view import DataTable, columns_of
 from sarqc.plain import plain
 from sarqc.study.rounding import BlockRounding, RoundingCurves
 
@@ -34,9 +34,8 @@ def rounding_view(said: Iterable[Mapping[str, Any]]) -> RoundingView | None:
     if curves is None:
         return None
     rows = [{key: plain(value) for key, value in row.items()} for row in rounding_rows(curves)]
-    columns = [Column(key=key, title=HEADINGS[key][0], kind=HEADINGS[key][1]) for key in _COLUMNS]
     return {
         "figure": rounding_figure(curves),
-        "table": {"columns": columns, "rows": rows},
+        "table": {"columns": columns_of(HEADINGS, _COLUMNS), "rows": rows},
         "words": [curves.words(), curves.kept_words()],
     }

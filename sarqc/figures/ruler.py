@@ -18,34 +18,14 @@ from typing import Any, TypedDict
 import numpy as np
 
 from sarqc.figures.changes import Ratio, is_unclear, ratio_of
-from sarqc.figures.dampings import TOOLS, Tool
-from sarqc.figures.drawing import (
-    HOVER,
-    PAPER,
-    PLAIN_AXIS,
-    QUALITY,
-    RING,
-    Figure,
-    add_note,
-    bar_lengths,
-    base_layout,
-    bind,
-    bind_fields,
-    clamp,
-    edge_trace,
-    error_bars,
-    even_ticks,
-    honest_range,
-    line_shape,
-    marker_of,
-    plain_numbers,
-    position,
-    scatter,
-    whiskers,
-)
+from sarqc.figures.dampings import BY_DEFAULT, Tool
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout, bind, bind_fields, plain_numbers
 from sarqc.figures.flags import GPTQ
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number, span_of, unsigned
+from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, even_ticks, honest_range, position, whiskers
+from sarqc.figures.styles import QUALITY
 from sarqc.figures.titles import at_each, fitting, set_finding, shown_layer
+from sarqc.figures.traces import HOVER, RING, edge_trace, error_bars, line_shape, marker_of, scatter
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts, once
@@ -223,8 +203,7 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
 
 def tool_rows(lams: Sequence[float]) -> list[tuple[float, list[Tool]]]:
     """Return the place of each default on an axis of λ, and the tools with it; without those beyond the axis."""
-    defaults = list(dict.fromkeys(tool.default for tool in TOOLS))
-    placed = [(position(one, lams), [tool for tool in TOOLS if tool.default == one]) for one in defaults]
+    placed = [(position(default, lams), tools) for default, tools in BY_DEFAULT.items()]
     return [(place, tools) for place, tools in placed if place is not None]
 
 
@@ -249,7 +228,7 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
     arias = [f"{line} {step_words(steps, m)} {tools}" for m in targets]
     figure["bindings"].append(bind("aria", arias, "lambda"))
     figure["narrow"]["layout.margin.t"] = layout["margin"]["t"] + 16
-    figure["narrow_bindings"].append(bind(f"{path}.text", narrow, "lambda"))
+    bind_fields(figure, path, {"text": narrow}, "lambda", narrow=True)
 
 
 def step_words(steps: Steps, m: int) -> str:
@@ -343,10 +322,9 @@ def ruler_rows(facts: LineFacts) -> list[dict[str, Any]]:
     steps = read_steps(facts)
     if steps is None:
         return []
-    named = {tool.default: [one for one in TOOLS if one.default == tool.default] for tool in TOOLS}
 
     def of_tools(lam: float) -> dict[str, Any]:
-        tools = next((tools for default, tools in named.items() if math.isclose(default, lam)), [])
+        tools = next((tools for default, tools in BY_DEFAULT.items() if math.isclose(default, lam)), [])
         words, sources = ", ".join(tool.words for tool in tools), " ".join(tool.source for tool in tools)
         return {"tools": words or None, "sources": sources or None}
 
@@ -361,6 +339,6 @@ def ruler_rows(facts: LineFacts) -> list[dict[str, Any]]:
         for key, ratio in (("drift_change", steps.drift), ("error_change", steps.error)):
             row[key] = None if ratio is None else ratio.mean[0, m] - 1
         rows.append(row)
-    between = [default for default in named if lam_index(steps.facts.line, default) is None]
+    between = [default for default in BY_DEFAULT if lam_index(steps.facts.line, default) is None]
     rows += [{"lambda": default, **of_tools(default)} for default in between]
     return rows

@@ -19,7 +19,7 @@ from typing import Literal, TypedDict, cast
 
 import numpy as np
 
-from sarqc.figures.changes import SAME, is_unclear
+from sarqc.figures.changes import is_unclear, less_or_more
 from sarqc.figures.flags import GPTQ, flags_of
 from sarqc.figures.numbers import (
     NBSP,
@@ -28,12 +28,9 @@ from sarqc.figures.numbers import (
     computed_lam_text,
     difference_decimals,
     draws_text,
-    joined,
     lam_text,
     number,
-    percent,
     perplexity_text,
-    sets_text,
     small_percent,
     unsigned,
 )
@@ -141,7 +138,7 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         text = f"{other.name.capitalize()} {other.show(float(measured.mean[at]))}"
         if reference is not None:
             text += f" (float {other.show(reference)})"
-        if facts.baseline is not None and measured.to_baseline is not None and not _is_baseline(facts, lam):
+        if facts.baseline is not None and measured.to_baseline is not None and facts.baseline_position != lam:
             text += f", {_beside_baseline(measured, at, baseline_name(facts.baseline), other)}"
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
@@ -178,17 +175,9 @@ def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
     return found
 
 
-def _verdict(text: str, role: str) -> Piece:
-    return piece(text, role, verdict=True)
-
-
 def _lam(text: str) -> Piece:
     """Words on λ, which are never broken into two lines."""
     return piece(text.replace(" ", NBSP), "lambda")
-
-
-def _is_baseline(facts: LineFacts, lam: int) -> bool:
-    return facts.baseline_position == lam
 
 
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
@@ -214,7 +203,7 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
         open_["α"] = found is not None and found.strength is not None
-        signs = joined([sign for sign, is_open in open_.items() if is_open] or ["λ"])
+        signs = " and ".join([sign for sign, is_open in open_.items() if is_open] or ["λ"])
         return pieces(["With ", piece(signs, "lambda"), " chosen layer by layer on held-out calibration text"])
     if found is None or not np.isfinite(found.lam).any():
         return pieces(["With ", piece("λ", "lambda"), f" chosen {model}"])
@@ -271,7 +260,7 @@ def _quality_part(facts: LineFacts, gamma: int, lam: int, wording: _Wording) -> 
         return pieces([*subject, f" has no measured {wording.name}."])
     value = piece(f"{wording.name} {wording.show(float(quality.mean[at]))}", "quality")
     clause = pieces([*subject, " has ", value, wording.where])
-    if base is not None and _is_baseline(facts, lam):
+    if base is not None and facts.baseline_position == lam:
         if base.method != facts.line.method:  # a point of another method's curve
             clause = pieces([*subject, f" is {baseline_name(base)}: ", value, wording.where])
         rest = _best_of_curve(facts, quality, gamma, wording)
@@ -290,7 +279,7 @@ def _beside_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> l
 
 def _sample_text(draws: int, quality: Quality) -> str:
     """How much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
-    sets = sets_text(draws)
+    sets = draws_text(draws).replace("draw", "calibration set")  # for those who have not heard of draws
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
@@ -306,7 +295,7 @@ def _against(quality: Quality, at: tuple[int, int], name: str, wording: _Wording
         end = f" than {baseline} on the only draw measured, which gives no interval."
         return [": ", _judged(here, reference, wording), end]
     if here.verdict(()) == 0:
-        size = _verdict(wording.apart(here, reference), "quality")
+        size = piece(wording.apart(here, reference), "quality", verdict=True)
         # Where a sentence on the band follows, it has the sample.
         is_followed = quality.band.shape[1] > 1 and quality.band[at[0]].any()
         sample = "" if is_followed else f" with {_sample_text(draws, quality)}"
@@ -319,7 +308,7 @@ def _against(quality: Quality, at: tuple[int, int], name: str, wording: _Wording
 def _judged(difference: Difference, reference: float, wording: _Wording) -> Piece:
     """“3.2 better”."""
     size = wording.apart(unsigned(difference), reference)
-    return _verdict(f"{size} {'better' if difference.mean * wording.better > 0 else 'worse'}", "quality")
+    return piece(f"{size} {'better' if difference.mean * wording.better > 0 else 'worse'}", "quality", verdict=True)
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
@@ -344,11 +333,6 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
     return [piece(f"None of the λ tried is measurably better over {sample}.")]
 
 
-def _less_or_more(change: float, same: str = "", less: str = "less", more: str = "more") -> str:
-    """“31 % less”; ``same`` for a change below half a percent."""
-    return same if abs(change) < SAME else f"{percent(abs(change))} {less if change < 0 else more}"
-
-
 def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     """How far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text: relative
     to the baseline, or absolute at it."""
@@ -356,11 +340,11 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
-        far = _verdict(_less_or_more(change, "just as far"), "drift")
+        far = piece(less_or_more(change, "just as far"), "drift", verdict=True)
         clause = pieces([weights, pieces(["drift ", far], "drift")])
-        if cost is None or not (words := _less_or_more(cost)):
+        if cost is None or not (words := less_or_more(cost)):
             return [*clause, piece(".")]
-        error = pieces([_verdict(words, "recon"), " error"], "recon")
+        error = pieces([piece(words, "recon", verdict=True), " error"], "recon")
         # Less drift is paid for; what both have less of is not a price.
         joint = ", at the price of " if change < 0 < cost else ", with "
         return pieces([clause, joint, error, " on calibration text."])
@@ -374,24 +358,24 @@ def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
     at, where = (gamma, lam), "Over all layers" if facts.layer is None else "In this layer"
     texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
     changes = [
-        f"{_less_or_more(change, 'just as well', 'better', 'worse')} on {text}"
+        f"{less_or_more(change, 'just as well', 'better', 'worse')} on {text}"
         for name, _, text in texts
         if (change := _change(facts, name, at)) is not None
     ]
     if changes:
-        return f"{where} outputs are reproduced {joined(changes)}."
+        return f"{where} outputs are reproduced {' and '.join(changes)}."
     shares = [
         f"{small_percent(values[at])} on {text}"
         for _, values, text in texts
         if values is not None and math.isfinite(values[at])
     ]
-    return f"{where} the output error is {joined(shares)}." if shares else ""
+    return f"{where} the output error is {' and '.join(shares)}." if shares else ""
 
 
 def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
     """Relative change of a quantity to the baseline; None at the baseline and where it was not measured."""
     change = facts.change.get(name)
-    if change is None or _is_baseline(facts, at[1]) or not math.isfinite(change[at]):
+    if change is None or facts.baseline_position == at[1] or not math.isfinite(change[at]):
         return None
     return float(change[at])
 
@@ -419,7 +403,7 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     elif low == high:
         shown, lead, end = _lam(f"λ = {lam_text(lams[best])}"), "Of those tried, ", " is best"
     else:
-        shown, lead, end = _lam(joined([low, high])), "The best λ lies between ", ""
+        shown, lead, end = _lam(" and ".join([low, high])), "The best λ lies between ", ""
     end += " for the whole model" if of_model else ""
     return [*pieces([lead, shown, f"{end} (95{NBSP}% confidence, {sample})."]), *help_text]
 

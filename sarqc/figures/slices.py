@@ -84,21 +84,16 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
         }
         for number, line in enumerate(study.lines)
     ]
+    lines = {"every": "every line", "none": "no line", "opening": f"“{opening.label}” at {opening.bits} bits"}
     return {
         "lines": _asked_as(study),
         "choices": choices,
         "is_one_layer": single,
         "files": ["study.json", *array_files(study)],
-        "remedy": _remedy(detail, opening),
+        "remedy": "These files hold every line with its layers and draws taken together, and of "
+        f"{lines[detail]} each layer and each draw on its own. The app shows all from the study, which can be "
+        "downloaded here.",
     }
-
-
-def _remedy(detail: Detail, opening: Line) -> str:
-    lines = {"every": "every line", "none": "no line", "opening": f"“{opening.label}” at {opening.bits} bits"}
-    return (
-        f"These files hold every line with its layers and draws taken together, and of {lines[detail]} each layer and "
-        "each draw on its own. The app shows all from the study, which can be downloaded here."
-    )
 
 
 def _asked_as(study: Study) -> dict[str, int]:

@@ -8,21 +8,9 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    PAPER,
-    SHADES,
-    SLIM_BAR,
-    Binding,
-    BoundArray,
-    Figure,
-    Means,
-    add_note,
-    base_layout,
-    bind,
-    bind_fields,
-    note,
-)
+from sarqc.figures.drawing import PAPER, BoundArray, Figure, Means, add_note, base_layout, bind, bind_fields
 from sarqc.figures.numbers import number, point_names, significant
+from sarqc.figures.styles import SHADES, SLIM_BAR
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -194,8 +182,12 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             {**one, "path": f"means.of.{side}", "array": mean_of(pooling)}
             for side, one in enumerate(binding for binding in figure["bindings"] if "array" in binding)
         ]
-    info = facts.study.layers[layer]
-    words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
+    first, *_ = points = point_names(facts.line)
+    words = [
+        f"Size of the weight changes in {facts.study.layers[layer].name}, {pooling.words}, "
+        f"{f'at {first} and at {point}, on one scale' if len(points) > 1 else f'({first}),'} up to {number(scale, 3)}."
+        for point in points
+    ]
     figure["bindings"].append(bind("aria", words, "lambda"))
     return figure
 
@@ -233,15 +225,11 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
     highest = max(float(means.mean(axis=axis).max()) for axis in (-1, -2))
     if not highest > 0:
         return None
-    times = _round_below(arrays[pooling.array]["scale"] / highest)
+    most = arrays[pooling.array]["scale"] / highest
+    power = 10.0 ** math.floor(math.log10(most))
+    times = float(f"{max(step for step in (1, 2, 5) if step * power <= most * (1 + 1e-9)) * power:g}")
     words = "mean" if times == 1 else f"mean × {times:g}"
     return {"times": times, "words": words, "of": []}
-
-
-def _round_below(value: float) -> float:
-    """Return the largest of 1, 2 and 5 times a power of ten that is not above a positive value."""
-    power = 10.0 ** math.floor(math.log10(value))
-    return float(f"{max(step for step in (1, 2, 5) if step * power <= value * (1 + 1e-9)) * power:g}")
 
 
 def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -> dict[str, list[Any]]:
@@ -330,12 +318,6 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: st
     }
 
 
-def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float, words: str) -> str:
-    points = point_names(facts.line)
-    where = f"at {points[0]} and at {points[lam]}, on one scale" if len(points) > 1 else f"({points[0]}),"
-    return f"Size of the weight changes in {name}, {words}, {where} up to {number(scale, 3)}."
-
-
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
     """How much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to more.
 
@@ -347,26 +329,20 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     layout = base_layout(left=8, right=60, top=24, bottom=6)
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {"visible": False, "fixedrange": True}
-    trace = _both_signs(0.6 * scale) | _places(facts, layer, array, pooling)
-    layout["annotations"].append(note("", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2))
+    reach = 0.6 * scale
+    bar = {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{number(reach, 2)}"]}
+    trace = {
+        "type": "heatmap", "z": [], "zmin": -reach, "zmax": reach,
+        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]], "colorbar": bar,
+        "hovertemplate": "%{z:+.3r}<extra></extra>", **_places(facts, layer, array, pooling),
+    }  # fmt: skip
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
     words = [f"{name} minus {names[0]}: {meaning}" for name in names]
     name, cells_text = facts.study.layers[layer].name, pooling.words
     arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {cells_text}." for one in names]
     cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
-    bindings: list[Binding] = [cells, bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
-    return {"data": [trace], "layout": layout, "bindings": bindings}
-
-
-def _both_signs(reach: float) -> dict[str, Any]:
-    """A map whose colours go from less through nothing to more, with its scale at the right."""
-    most = number(reach, 2)
-    return {
-        "type": "heatmap",
-        "z": [],
-        "zmin": -reach,
-        "zmax": reach,
-        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
-        "colorbar": {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{most}"]},
-        "hovertemplate": "%{z:+.3r}<extra></extra>",
-    }
+    figure: Figure = {"data": [trace], "layout": layout, "bindings": [cells]}
+    path = add_note(figure, "", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2)
+    bind_fields(figure, path, {"text": words}, "lambda")
+    figure["bindings"].append(bind("aria", arias, "lambda"))
+    return figure

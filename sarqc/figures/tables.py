@@ -19,7 +19,7 @@ from sarqc.figures.rounding import curves_of, rounding_rows
 from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
-from sarqc.figures.view import Column, DataTable, point_rows
+from sarqc.figures.view import Column, DataTable, Headings, columns_of, point_rows, with_ends
 from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, lam_index, line_facts
@@ -28,61 +28,51 @@ from sarqc.study.paired import interval_of_draws, mean_over_draws
 
 Row = dict[str, Any]
 COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise
-# key, heading, kind of number; a table has those of its rows, in this order
-HEADINGS: dict[str, tuple[str, str]] = {
-    "step": ("Step", "text"),
-    "block": ("Block", "plain"),
-    "steps": ("Steps of learned rounding", "plain"),
-    "layer": ("Layer", "text"),
-    "method": ("Method", "text"),
-    "draw": ("Draw", "plain"),
-    "lambda": ("λ", "plain"),
-    "gamma": ("γ", "plain"),
-    "sequences": ("Calibration sequences", "plain"),
-    "channel": ("Input channel", "plain"),
-    "decile": ("Decile of saliency", "plain"),
-    "perplexity": ("Perplexity, unseen text", "perplexity"),
-    "perplexity_low": ("over draws, 95 % from", "perplexity"),
-    "perplexity_high": ("to", "perplexity"),
-    "perplexity_difference": ("Paired difference of this step", "difference"),
-    "perplexity_difference_low": ("95 % from", "difference"),
-    "perplexity_difference_high": ("to", "difference"),
-    "perplexity_change": ("Paired change of perplexity from the default of GPTQ", "difference"),
-    "perplexity_change_low": ("95 % from", "difference"),
-    "perplexity_change_high": ("to", "difference"),
-    "kl": ("KL to the float model, nats a token", "significant"),
-    "kl_difference": ("Paired difference of this step", "significant"),
-    "kl_difference_low": ("95 % from", "significant"),
-    "kl_difference_high": ("to", "significant"),
-    "accuracy": ("Accuracy", "share"),
-    "recon": ("Reconstruction error, calibration text", "significant"),
-    "held_out": ("Reconstruction error, unseen text", "significant"),
-    "drift": ("Weight drift", "significant"),
-    "sar": ("Penalty, L_sar", "significant"),
-    "gap": ("Gap, unseen minus calibration text", "significant"),
-    "gap_low": ("95 % from", "significant"),
-    "gap_high": ("to", "significant"),
-    "bound": ("Bound of Theorem 1", "significant"),
-    "limit": ("Largest possible, R²·M²", "significant"),
-    "radius": ("Drift R over ‖W‖", "significant"),
-    "chosen_lambda": ("Chosen λ, most often", "plain"),
-    "chosen_gamma": ("Chosen γ, most often", "plain"),
-    "tokens": ("Calibration tokens", "significant"),
-    "rms_drift": ("Root-mean-square drift", "significant"),
-    "weight": ("Float weight", "significant"),
-    "quantized": ("Level it takes", "significant"),
-    "nearest": ("The nearest level", "flag"),
-    "identity_rms_drift": ("Root-mean-square drift, identity", "significant"),
-    "against_identity": ("Drift against identity", "share"),
-    "drift_change": ("Change of drift", "share"),
-    "error_change": ("Change of the error, calibration text if measured", "share"),
-    "block_error": ("Mean squared error of the block’s outputs, calibration text", "significant"),
-    "block_held_out": ("Mean squared error of the block’s outputs, held-out text", "significant"),
-    "block_drift": ("Weight drift of the block", "significant"),
-    "kept": ("Kept", "flag"),
-    "tools": ("Tools with this default", "text"),
-    "sources": ("Sources", "text"),
-}
+# A table has those of its rows, in this order.
+HEADINGS: Headings = (
+    ("step", "Step", "text"),
+    ("block", "Block", "plain"),
+    ("steps", "Steps of learned rounding", "plain"),
+    ("layer", "Layer", "text"),
+    ("method", "Method", "text"),
+    ("draw", "Draw", "plain"),
+    ("lambda", "λ", "plain"),
+    ("gamma", "γ", "plain"),
+    ("sequences", "Calibration sequences", "plain"),
+    ("channel", "Input channel", "plain"),
+    ("decile", "Decile of saliency", "plain"),
+    *with_ends("perplexity", "Perplexity, unseen text", "perplexity", "over draws, 95 % from"),
+    *with_ends("perplexity_difference", "Paired difference of this step", "difference"),
+    *with_ends("perplexity_change", "Paired change of perplexity from the default of GPTQ", "difference"),
+    ("kl", "KL to the float model, nats a token", "significant"),
+    *with_ends("kl_difference", "Paired difference of this step", "significant"),
+    ("accuracy", "Accuracy", "share"),
+    ("recon", "Reconstruction error, calibration text", "significant"),
+    ("held_out", "Reconstruction error, unseen text", "significant"),
+    ("drift", "Weight drift", "significant"),
+    ("sar", "Penalty, L_sar", "significant"),
+    *with_ends("gap", "Gap, unseen minus calibration text", "significant"),
+    ("bound", "Bound of Theorem 1", "significant"),
+    ("limit", "Largest possible, R²·M²", "significant"),
+    ("radius", "Drift R over ‖W‖", "significant"),
+    ("chosen_lambda", "Chosen λ, most often", "plain"),
+    ("chosen_gamma", "Chosen γ, most often", "plain"),
+    ("tokens", "Calibration tokens", "significant"),
+    ("rms_drift", "Root-mean-square drift", "significant"),
+    ("weight", "Float weight", "significant"),
+    ("quantized", "Level it takes", "significant"),
+    ("nearest", "The nearest level", "flag"),
+    ("identity_rms_drift", "Root-mean-square drift, identity", "significant"),
+    ("against_identity", "Drift against identity", "share"),
+    ("drift_change", "Change of drift", "share"),
+    ("error_change", "Change of the error, calibration text if measured", "share"),
+    ("block_error", "Mean squared error of the block’s outputs, calibration text", "significant"),
+    ("block_held_out", "Mean squared error of the block’s outputs, held-out text", "significant"),
+    ("block_drift", "Weight drift of the block", "significant"),
+    ("kept", "Kept", "flag"),
+    ("tools", "Tools with this default", "text"),
+    ("sources", "Sources", "text"),
+)
 
 
 def figure_table(
@@ -127,12 +117,7 @@ def table_of(
         rows = [_plain(row) for row in (_ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts))]
         total, part = len(rows), rows[shown]
         present = {key for row in rows for key, value in row.items() if value is not None}
-    columns: list[Column] = [
-        {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
-        for key, (title, kind) in HEADINGS.items()
-        if key in present
-    ]
-    return {"columns": columns, "rows": part, "total": total}
+    return {"columns": columns_of(HEADINGS, present, facts.line.sign), "rows": part, "total": total}
 
 
 def _plain(row: Row) -> Row:
@@ -282,8 +267,7 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
 
 def _rounding(facts: LineFacts) -> Iterator[Row]:
     curves = curves_of(facts)
-    if curves is not None:
-        yield from rounding_rows(curves)
+    return iter(()) if curves is None else rounding_rows(curves)
 
 
 TABLES = {

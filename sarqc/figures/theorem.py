@@ -16,26 +16,12 @@ from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
-from sarqc.figures.drawing import (
-    BOTH,
-    DRIFT,
-    HELD_OUT,
-    LAM_CORNER,
-    PLAIN_AXIS,
-    Figure,
-    Role,
-    add_note,
-    add_trace,
-    base_layout,
-    bind,
-    bind_fields,
-    ink_of,
-    lam_axis,
-    line_trace,
-    ring_trace,
-)
+from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, add_trace, base_layout, bind_fields
 from sarqc.figures.numbers import NBSP, draws_text, lam_names, number, percent, point_names
-from sarqc.figures.titles import at_each, each_point, fitting, set_finding, shown_layer
+from sarqc.figures.ranges import PLAIN_AXIS, lam_axis
+from sarqc.figures.styles import DRIFT, HELD_OUT, Role, ink_of
+from sarqc.figures.titles import at_each, bind_aria, each_point, fitting, set_finding, shown_layer
+from sarqc.figures.traces import line_trace, ring_trace
 from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
@@ -151,7 +137,7 @@ def theorem(facts: LineFacts) -> Figure | None:
         _add_curve(figure, label, style, np.where(values > 0, values, np.nan), names)
     if len(names) > 1:
         add_note(figure, "λ", **LAM_CORNER)
-    figure["bindings"].append(bind("aria", each_point(facts, lambda g, m: _aria(known, g, m, facts)), *BOTH))
+    bind_aria(figure, facts, lambda g, m: _aria(known, g, m, facts))
     set_finding(figure, at_each(facts, lambda g, m: _finding(known, (g, m))))
     return figure
 

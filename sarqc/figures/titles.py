@@ -24,7 +24,6 @@ from sarqc.study.paired import spans, sweet_spots
 LONGEST = 60  # characters of a finding
 ERRORS = ("held_out", "recon")  # in the order in which an error is looked for
 TEXTS = {"held_out": "unseen text", "recon": "calibration text"}
-DRIFT, ERROR = "drift", "error"
 
 
 class Best(NamedTuple):
@@ -71,6 +70,11 @@ def each_point(facts: LineFacts, say: Callable[[int, int], Told]) -> list[list[T
 def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
     """Return the name of the facts' layer, or what all together are called."""
     return every if facts.layer is None else facts.study.layers[facts.layer].name
+
+
+def bind_aria(figure: Figure, facts: LineFacts, say: Callable[[int, int], str]) -> None:
+    """Bind the words for those who don't see a figure, at every γ and λ of a line."""
+    figure["bindings"].append(bind("aria", each_point(facts, say), "gamma", "lambda"))
 
 
 def at_each(facts: LineFacts, say: Callable[[int, int], str]) -> BoundValues | None:
@@ -159,29 +163,20 @@ class TradeOff:
             for values in (facts.selected("drift"), None if error is None else facts.selected(error))
         )
 
-    def along(self, g: int) -> str:
-        """What drift and error do from the reference to the largest λ."""
-        return self._rise(self._changes((g, self.last)))
-
-    def drift_along(self, g: int) -> str:
-        """What drift does from the reference to the largest λ."""
-        return self._rise(_change(self.drift, (g, self.last), DRIFT))
-
-    def _changes(self, at: tuple[int, int]) -> list[str]:
-        return _change(self.drift, at, DRIFT) + _change(self.error, at, ERROR)
-
-    def _rise(self, changes: list[str]) -> str:
-        return self._with(changes, f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}")
-
-    def _with(self, changes: list[str], lead: str) -> str:
-        return fitting(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
-
     def at(self, g: int, m: int) -> str:
         """What a λ does to drift and error, against the reference; at the reference what all λ do."""
         if m == self.reference:
             return self.along(g)
-        lead = f"{lam_point(self.lams[m])} against {lam_text(self.lams[self.reference])}"
-        return self._with(self._changes((g, m)), lead)
+        return self._words(f"{lam_point(self.lams[m])} against {lam_text(self.lams[self.reference])}", (g, m))
+
+    def along(self, g: int, *, error: bool = True) -> str:
+        """What drift, and error, do from the reference to the largest λ."""
+        lead = f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
+        return self._words(lead, (g, self.last), error=error)
+
+    def _words(self, lead: str, at: tuple[int, int], *, error: bool = True) -> str:
+        changes = _change(self.drift, at, "drift") + (_change(self.error, at, "error") if error else [])
+        return fitting(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
 
 
 trade_off = once(TradeOff)
@@ -200,11 +195,14 @@ def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> list[str]:
     return [ratio.change_in(noun, at)]
 
 
-def trade_off_finding(facts: LineFacts) -> BoundValues | None:
-    """Return what each λ does to drift and error; of a line without λ, its drift and error."""
+@once
+def trade_off_finding(facts: LineFacts, *, along: bool = False) -> BoundValues | None:
+    """Return what each λ does to drift and error, with ``along`` what λ does over its whole range; of a line without λ,
+    its drift and error."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
-    return at_each(facts, trade_off(facts).at)
+    over = trade_off(facts)
+    return at_each(facts, (lambda g, m: over.along(g)) if along else over.at)
 
 
 @once
@@ -213,16 +211,7 @@ def drift_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
     over = trade_off(facts)
-    return at_each(facts, lambda g, m: over.drift_along(g))
-
-
-@once
-def along_finding(facts: LineFacts) -> BoundValues | None:
-    """Return what λ does to drift and error over its whole range; of a line without λ, its drift and error."""
-    if not has_lam(facts.line) or len(facts.line.lams) < 2:
-        return absolute_finding(facts)
-    over = trade_off(facts)
-    return at_each(facts, lambda g, m: over.along(g))
+    return at_each(facts, lambda g, m: over.along(g, error=False))
 
 
 def absolute_finding(facts: LineFacts) -> BoundValues | None:

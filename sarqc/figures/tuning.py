@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sarqc.documents import Standing, Tuning, TuningRow
-from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, line_shape
+from sarqc.figures.drawing import LAM_CORNER, Figure, add_note
 from sarqc.figures.numbers import NBSP, lam_text, listed, percent
-from sarqc.figures.view import DataTable, Headings, data_table
+from sarqc.figures.traces import line_shape
+from sarqc.figures.view import DataTable, Headings, data_table, with_ends
 from sarqc.quantization.methods import METHODS
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
@@ -23,19 +24,13 @@ HEADINGS: Headings = (
     ("draws", "Draws", "plain"),
     ("perplexity", "Perplexity", "perplexity"),
     ("log_ratio", "ln(perplexity / float model’s)", "significant"),
-    ("worse", "Above the best, paired", "significant"),
-    ("worse_low", "95 % from", "significant"),
-    ("worse_high", "95 % to", "significant"),
-    ("better", "Below GPTQ 1 %, paired", "significant"),
-    ("better_low", "95 % from", "significant"),
-    ("better_high", "95 % to", "significant"),
+    *with_ends("worse", "Above the best, paired", "significant", high="95 % to"),
+    *with_ends("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
     ("accuracy", "Accuracy on tasks", "share"),
     ("accuracy_error", "± standard error", "share"),
-    ("more_accurate", "Above GPTQ 1 %, paired", "share"),
-    ("more_accurate_low", "95 % from", "share"),
-    ("more_accurate_high", "95 % to", "share"),
+    *with_ends("more_accurate", "Above GPTQ 1 %, paired", "share", high="95 % to"),
     ("layer_error", "ln error of layers, unseen text", "significant"),
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.

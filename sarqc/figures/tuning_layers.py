@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
-from sarqc.figures.drawing import HELD_OUT, HOVER, PAPER, Figure, add_note, base_layout, lam_axis, scatter, value_axis
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
 from sarqc.figures.numbers import lam_text, percent
 from sarqc.figures.panels import band_shape
+from sarqc.figures.ranges import lam_axis, value_axis
+from sarqc.figures.styles import HELD_OUT
+from sarqc.figures.traces import HOVER, scatter
 from sarqc.figures.tuning import candidates, lam_of, name_axis
 
 _FEWEST_SHOWN = 0.15  # relative error up to which the axis reaches at least
@@ -25,7 +28,7 @@ def layers_figure(tuning: Tuning) -> Figure:
     names = [lam_text(lam_of(row)) for row in rows]
     known, layers = tuning["screened"]
     layout = base_layout(left=50, right=20, top=26, bottom=30)
-    layout |= {"xaxis": {**lam_axis(names), "anchor": "y"}, "hovermode": "closest"}
+    layout |= {"xaxis": {**lam_axis(names), "anchor": "y"}}
     of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
     figure: Figure = {
         "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 14}, "narrow_bindings": [],

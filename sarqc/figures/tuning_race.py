@@ -19,22 +19,11 @@ from typing import Any, Literal
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
-from sarqc.figures.drawing import (
-    HOVER,
-    PAPER,
-    Figure,
-    add_note,
-    base_layout,
-    error_bars,
-    even_ticks,
-    honest_range,
-    lam_axis,
-    scatter,
-    step_decimals,
-    value_axis,
-)
+from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
 from sarqc.figures.numbers import draws_text, lam_text, percent
 from sarqc.figures.panels import band_shape
+from sarqc.figures.ranges import even_ticks, honest_range, lam_axis, step_decimals, value_axis
+from sarqc.figures.traces import HOVER, error_bars, scatter
 from sarqc.figures.tuning import (
     STANDINGS,
     candidates,
@@ -81,7 +70,10 @@ def race_figure(tuning: Tuning) -> Figure:
     names = [lam_text(lam_of(row)) for row in rows]
     values = _axis(tuning, rows)
     layout = base_layout(left=50, right=20, top=26, bottom=30)
-    layout |= {"xaxis": _lam_axis(names), "yaxis": values, "hovermode": "closest"}
+    # λ at the places 0, 1, 2, …, so that a draw can stand beside its λ.
+    axis = {key: value for key, value in lam_axis(names).items() if not key.startswith("category")}
+    axis |= {"type": "linear", "tickvals": [*range(len(names))], "showgrid": False, "anchor": "y"}
+    layout |= {"xaxis": axis, "yaxis": values}
     title, subtitle = finding(tuning)
     figure: Figure = {
         "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 14}, "narrow_bindings": [],
@@ -167,12 +159,6 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
         "tickvals": ticks,
         "ticktext": [percent(tick, decimals) if tick == 0 or measured else "" for tick in ticks],
     }  # fmt: skip
-
-
-def _lam_axis(names: Sequence[str]) -> dict[str, Any]:
-    """λ at the places 0, 1, 2, …, so that a draw can stand beside its λ."""
-    axis = {key: value for key, value in lam_axis(names).items() if not key.startswith("category")}
-    return {**axis, "type": "linear", "tickvals": [*range(len(names))], "showgrid": False, "anchor": "y"}
 
 
 def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:

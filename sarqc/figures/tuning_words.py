@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.documents import End, Tuning, TuningRow, TuningTasks
-from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, listed, number, percent, plus_minus
+from sarqc.figures.numbers import NBSP, counted, draws_text, lam_text, listed, number, percent, plus_minus
 from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
 from sarqc.figures.tuning import candidates, of_standing, saved, savings_text, savings_words, spans_text
 from sarqc.study.elimination import DELTA
@@ -71,7 +71,7 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
 
 
 def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
-    names, value, error = joined(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
+    names, value, error = " and ".join(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
     if not tasks["draws"]:
         return f"{names}: not asked, the budget was spent before." if has_ended else f"{names}: asked at the end."
     asked = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
@@ -88,7 +88,9 @@ def _too_little(tuning: Tuning) -> list[Piece]:
     if any(first != last for first, last in tuning["suggested"]):
         lams = f"λ from {spans_text(tuning['suggested'])}"
     else:
-        lams = f"λ = {spans_text(tuning['suggested']) or lam_text(_promising(tuning))}"
+        rows = [row for row in candidates(tuning) if row["layer_error"] is not None]
+        promising = min(rows, key=lambda row: row["layer_error"] or 0.0)["lambda"] or 0.0
+        lams = f"λ = {spans_text(tuning['suggested']) or lam_text(promising)}"
     if tuning["end"]:
         return [piece(f"Not enough time to compare: the errors of layers suggest {lams}.")]
     if known < layers and not tuning["suggested"]:
@@ -97,13 +99,6 @@ def _too_little(tuning: Tuning) -> list[Piece]:
         return [piece(f"The errors of layers suggest {lams}. No whole model has been measured yet.")]
     measured = f"{counted(tuning['measured'], 'model')} {'has' if tuning['measured'] == 1 else 'have'} been measured"
     return [piece(f"The errors of layers suggest {lams}. So far {measured}: too few to compare.")]
-
-
-def _promising(tuning: Tuning) -> float:
-    """The λ with the smallest errors of layers."""
-    known = [row for row in candidates(tuning) if row["layer_error"] is not None]
-    least = min(known, key=lambda row: row["layer_error"] or 0.0)
-    return least["lambda"] or 0.0
 
 
 def _one_draw(tuning: Tuning) -> list[Piece]:
@@ -192,7 +187,7 @@ def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
         points += f" ({first} to {last})"
     if not best["more_accurate_verdict"]:
         points = f"no measurable difference: {points}"
-    return pieces([piece(f"{percent(value, 1)} right", "quality"), f" on {joined(tasks['names'])}, {points}."])
+    return pieces([piece(f"{percent(value, 1)} right", "quality"), f" on {' and '.join(tasks['names'])}, {points}."])
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:

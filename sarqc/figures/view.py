@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
@@ -43,6 +43,13 @@ from sarqc.study.kept_codes import KeptCodes, kept_codes
 from sarqc.study.ladder import ladder
 
 Headings = Sequence[tuple[str, str, str]]  # key, heading, kind of number: how the browser writes it
+
+
+def with_ends(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
+    """Return the headings of a quantity and of the ends of its interval."""
+    return (key, title, kind), (f"{key}_low", low, kind), (f"{key}_high", high, kind)
+
+
 COLUMNS: Headings = (
     ("lambda", "λ", "plain"),
     ("gamma", "γ", "plain"),
@@ -554,12 +561,17 @@ def point_rows(facts: LineFacts) -> DataTable:
 
 def data_table(headings: Headings, rows: Sequence[Mapping[str, Any]], sign: str = "γ") -> DataTable:
     """Return rows as a table, without the columns that hold nothing; ``sign``: of the column gamma."""
-    columns: list[Column] = [
+    columns = columns_of(headings, {key for row in rows for key, value in row.items() if value is not None}, sign)
+    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
+
+
+def columns_of(headings: Headings, present: Container[str], sign: str = "γ") -> list[Column]:
+    """Return the columns of a table that are present, in the order of the headings."""
+    return [
         {"key": key, "title": sign if key == "gamma" else title, "kind": kind}
         for key, title, kind in headings
-        if any(row.get(key) is not None for row in rows)
+        if key in present
     ]
-    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
 
 
 def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:

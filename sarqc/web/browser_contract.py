@@ -23,11 +23,11 @@ from sarqc.documents import FORMAT_WORDS, SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
 from sarqc.figures.compare import StudyComparison
-from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.ladder_words import LadderView
 from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.rounding_page import RoundingView
 from sarqc.figures.scales import SCALES
+from sarqc.figures.styles import CIVIDIS, ROLES, Role
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tuning_page import TuningView
 from sarqc.figures.view import View
@@ -339,7 +339,7 @@ Constant = tuple[str, str, str, Any]  # of a script: its name, its type, the sen
 
 def names() -> list[Constant]:
     """The constants of contract.js, in their order."""
-    quantities = {name: short for name, (_, short) in QUANTITIES.items()}
+    quantities = {name: short for name, (_, short, *_) in QUANTITIES.items()}
     poolings = {one.name: one.title for one in POOLINGS}
     at_rest = [state for state in State if state in AT_REST]
     ends = [kind for kind in EVENT_TYPES if kind in at_rest]

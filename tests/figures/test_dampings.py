@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Damaged
-from sarqc.figures.dampings import TABLE, TOOLS, UNDAMPED_TOOLS, read_dampings
+from sarqc.figures.dampings import TABLE, TOOLS, read_dampings
 from sarqc.figures.flags import DAMPINGS, GPTQ
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE
@@ -14,14 +14,13 @@ from sarqc.study.facts import BASELINE_POINTS
 
 
 def test_every_tool_has_a_source_and_a_share_of_the_diagonal() -> None:
-    assert len({tool.name for tool in (*TOOLS, *UNDAMPED_TOOLS)}) == len(TOOLS) + len(UNDAMPED_TOOLS)
-    for tool in (*TOOLS, *UNDAMPED_TOOLS):
+    assert len({tool.name for tool in TOOLS}) == len(TOOLS)
+    for tool in TOOLS:
         assert tool.source.startswith("https://"), tool.name
         assert tool.version, tool.name
         if tool.version.startswith("commit "):  # the version that was read is the one that the address leads to
             assert f"/blob/{tool.version.removeprefix('commit ')}" in tool.source
     assert all(0 < tool.default < 1 for tool in TOOLS)
-    assert all(tool.reason for tool in UNDAMPED_TOOLS)
     assert [tool.default for tool in TOOLS] == sorted(tool.default for tool in TOOLS)
 
 

@@ -13,7 +13,7 @@ from sarqc.figures import tuning_view
 from sarqc.figures.sentence import plain
 from sarqc.figures.tuning import STANDINGS, tuning_table
 from sarqc.figures.tuning_layers import layers_figure
-from sarqc.figures.tuning_log import tuning_legend, tuning_log
+from sarqc.figures.tuning_page import tuning_legend, tuning_log
 from sarqc.figures.tuning_race import MEASURED, mark_of, race_figure
 from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
 
