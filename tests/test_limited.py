@@ -41,6 +41,16 @@ def test_a_refusal_keeps_its_kind(request_: bytes, kind: type[SarqcError]) -> No
     assert caught.value.remedy
 
 
+def test_a_long_request_arrives_at_a_process_that_starts_slowly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_start.py").write_text(
+        "import time\ntime.sleep(1.2)\ndef size(request):\n    return b'%d' % len(request)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert answer_of("slow_to_start:size", bytes(1 << 23), cpu_seconds=2) == b"%d" % (1 << 23)
+
+
 def noted(path: Path) -> int:
     until(lambda: path.exists() and path.read_text())
     return int(path.read_text())

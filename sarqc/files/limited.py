@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 
 from sarqc import errors
@@ -62,31 +61,42 @@ def answer_of(
         [sys.executable, "-P", "-m", "sarqc.files.limited", function, str(cpu_seconds), str(most)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, process_group=0,
     )  # fmt: skip
-    sent: bytes | None = request
-    deadline = time.monotonic() + WAITS * cpu_seconds
+    ended = threading.Event()
+    if unwanted is not None:
+        threading.Thread(target=_end_unwanted, args=(process, unwanted, ended), daemon=True).start()
     try:
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                answer, words = process.communicate(sent, timeout=POLL_SECONDS)
-                break
-            sent = None
-            if unwanted is not None and unwanted.is_set():
-                raise Exhausted("nobody waits for it")
-            if time.monotonic() > deadline:
-                raise Exhausted(f"it took more than {WAITS * cpu_seconds} s")
+        # In one call: a second one after a timeout would not write the rest of the request.
+        answer, words = process.communicate(request, timeout=WAITS * cpu_seconds)
+    except subprocess.TimeoutExpired:
+        raise Exhausted(f"it took more than {WAITS * cpu_seconds} s") from None
     finally:
-        with suppress(ProcessLookupError):  # with whatever it started
-            os.killpg(process.pid, signal.SIGKILL)
+        ended.set()
+        _kill(process)
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+    if unwanted is not None and unwanted.is_set():
+        raise Exhausted("nobody waits for it")
     if process.returncode == REFUSED:
         kind, *parts = json.loads(answer)
         raise getattr(errors, kind)(*parts)
     if process.returncode:
         raise Exhausted((words.decode(errors="replace").strip().splitlines() or ["it was ended at a limit"])[-1])
     return answer
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process with whatever it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end_unwanted(process: subprocess.Popen[bytes], unwanted: threading.Event, ended: threading.Event) -> None:
+    while not ended.is_set():
+        if unwanted.wait(POLL_SECONDS) and not ended.is_set():
+            _kill(process)
+            return
 
 
 def main(function: str, cpu_seconds: str, memory: str) -> None:

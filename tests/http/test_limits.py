@@ -27,7 +27,6 @@ from sarqc.web.process import OnceAMinute, raise_file_limit
 from sarqc.web.responses import OneShape
 from tests.event_loops import run_apart
 from tests.http.conftest import App, assert_error, finished, submit, write_study
-from tests.http.test_streams import run_apart
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 
