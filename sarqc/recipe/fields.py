@@ -392,9 +392,8 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     calibration: _Name = _field(
         ..., "text", "Calibration text",
-        "Text on which layers are solved. Choose one like the text that the model will be used on. In a file of rows, "
-        "a column may be named: rows.jsonl#content.",
-        in_a_shell=_PATH, min_length=1,
+        "Text on which layers are solved. Choose one like the text that the model will be used on.",
+        in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.", min_length=1,
     )  # fmt: skip
     samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1, le=MOST_SEQUENCES)
     length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2, le=MOST_TOKENS)
