@@ -423,7 +423,7 @@ def _perplexity(loaded: PreTrainedModel, model: Folder) -> float:
     width, losses = WINDOW - len(begin), []
     for start in range(0, len(ids) // width * width, width):
         window = torch.tensor([[*begin, *ids[start : start + width]]])
-        logits = loaded(window).logits[0, :-1]
+        logits = loaded(window, use_cache=False).logits[0, :-1]
         of_window = torch.nn.functional.cross_entropy(logits, window[0, 1:], reduction="none")
         losses.append(of_window[max(0, len(begin) - 1) :])
     return float(torch.cat(losses).mean().exp())
