@@ -25,6 +25,7 @@ GROWTH = "MiB that the app grew by"
 ODD, DEAF, LATE = "other answers than 200 and 422", "neighbour's plans not answered", "neighbour's plans late"
 LEFT, LARGE = "processes left", "grew too much"
 MOST_MIB, _MOST_TIMES = 300, 2
+LIMITED = "sarqc.files.limited"  # the processes that read foreign files
 NEIGHBOUR = {"model": "tiny-llama", "calibration": "tiny-llama-calibration", "samples": 4, "length": 64}
 
 TENFOLD = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
@@ -182,7 +183,7 @@ def play(folder: Path, figures: Figures, *, times: int = 3) -> None:
         figures.count(GROWTH, grown)
         if grown > MOST_MIB:
             figures.complain(LARGE, f"{grown} MiB")
-        if left := process.children(recursive=True):
+        if left := [child for child in process.children(recursive=True) if LIMITED in child.cmdline()]:
             figures.complain(LEFT, str(left))
     finally:
         done.set()
