@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from sarqc.errors import NoRoom, SarqcError, TooLarge, Unwritable
+from sarqc.errors import NoRoom, Refused, SarqcError, TooLarge, Unwritable
 from sarqc.files.limited import Exhausted, answer_of
+from sarqc.files.once import once
 from tests.jobs.conftest import is_alive, until
 
 HERE = "tests.test_limited"
@@ -79,3 +81,24 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     until(lambda: not is_alive(child))
+
+
+def test_a_remembered_refusal_holds_nothing_else() -> None:
+    calls = []
+
+    @once(8)
+    def refuse_with(number: int) -> None:
+        content = bytes(10 << 20)
+        calls.append(len(content))
+        raise Refused("it is damaged", "there", "Mend it.").about("model")
+
+    tracemalloc.start()
+    for number in range(8):
+        for _ in range(3):
+            with pytest.raises(Refused, match="it is damaged") as caught:
+                refuse_with(number)
+            assert caught.value.field == "model"
+    del caught
+    assert tracemalloc.get_traced_memory()[0] < 10 << 20
+    tracemalloc.stop()
+    assert len(calls) == 8

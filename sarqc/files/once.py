@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from copy import copy
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
@@ -49,6 +50,11 @@ class Once(Generic[P, T]):
                 self._results.popitem(last=False)
         if is_new:
             self._settle(key, result, partial(self._function, *args, **kwargs))
+        error = result.exception()
+        if isinstance(error, Refused):
+            raise copy(
+                error
+            ) from None  # each raising would add its frames, with all that they hold, to a remembered one
         return result.result()
 
     def _settle(self, key: Hashable, result: Future[T], work: Callable[[], T]) -> None:
@@ -57,6 +63,7 @@ class Once(Generic[P, T]):
         except BaseException as error:  # for all who wait
             with self._lock:
                 if isinstance(error, Refused):
+                    error.__traceback__ = error.__cause__ = error.__context__ = None
                     self._results[key] = result, time.monotonic() + REFUSAL_SECONDS
                 else:
                     self._results.pop(key, None)
