@@ -218,7 +218,7 @@ def _facts_of(statistics: Path | None) -> dict[str, Any]:
 
 
 def _value(field: str, text: Any) -> Any:
-    """Return a number as such, for a field that is no text; everything else as it was written: pydantic judges both."""
+    """Return a number for a field that is not text, and anything else as written; pydantic checks both."""
     annotation = Recipe.model_fields[field].annotation
     kinds = [getattr(kind, "__origin__", kind) for kind in get_args(annotation) or (annotation,)]
     if not isinstance(text, str) or str in kinds:

@@ -188,11 +188,13 @@ def _column(rows: list[Row], where: str) -> str:
 def _chat(messages: list[Any], tools: Any, where: str) -> Row:
     """A chat as chat templates take it."""
     if not messages or not all(isinstance(message, dict) for message in messages):
-        raise Refused("the chat is no list of messages", where, "Give each message as an object of role and content.")
+        raise Refused(
+            "the chat is not a list of messages", where, "Give each message as an object of role and content."
+        )
     chat: Row = {"messages": [_message(message, where) for message in messages]}
     if tools:
         if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-            raise Refused("“tools” is no list of objects", where, "Give each tool as its JSON schema.")
+            raise Refused("“tools” is not a list of objects", where, "Give each tool as its JSON schema.")
         chat["tools"] = tools
     return chat
 
@@ -210,7 +212,7 @@ def _message(given: Row, where: str) -> Row:
         content = message["content"] = "".join(str(part.get("text", "")) for part in content)
     if not isinstance(message.get("role"), str) or not (isinstance(content, str) or "tool_calls" in message):
         remedy = "Give each message a role and a content of text alone."
-        raise Refused("a message has no role, or a content that is no text", where, remedy)
+        raise Refused("a message has no role, or its content is not text", where, remedy)
     return message
 
 

@@ -84,7 +84,7 @@ from sarqc.quantization.methods import FITTING, entry_of, public_method, title_o
 from sarqc.recipe import recorded, renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
-from sarqc.study.stamp import Part, Stamp, first_wrong
+from sarqc.study.stamp import Stamp, StudyPart, first_wrong
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
@@ -138,7 +138,7 @@ def eight_bits(values: np.ndarray, scale: np.ndarray, zero: int) -> np.ndarray:
     return cells
 
 
-class ArrayRef(Part):
+class ArrayRef(StudyPart):
     """Type, shape and axes of an array of a study: little-endian numbers in C order."""
 
     dtype: Literal["float32", "uint8"]
@@ -167,7 +167,7 @@ class ArrayBytes(NamedTuple):
     version: str
 
 
-class ModelFacts(Part):
+class ModelFacts(StudyPart):
     """Facts about the float model that everything is compared with."""
 
     name: str
@@ -178,7 +178,7 @@ class ModelFacts(Part):
     accuracy_standard_error: float | None = None
 
 
-class LaterBlocks(Part):
+class LaterBlocks(StudyPart):
     """λ and γ of a line from a block on, where they are not those before it; None: as before."""
 
     from_block: int
@@ -198,7 +198,7 @@ class LaterBlocks(Part):
 _NAMED_MARKS = ("refine", "refit", "distill", "distill_codes", "distill_norms", "distill_lambda")
 
 
-class Line(Part):
+class Line(StudyPart):
     """One method at one bit width over its own axes."""
 
     method: str
@@ -268,7 +268,7 @@ class Line(Part):
         return SECOND_SIGNS[self.second]
 
 
-class Study(Part):
+class Study(StudyPart):
     """Content of a ``study.json``, with access to the arrays.
 
     A study that was opened or written reads its arrays from its folder: ``read`` for calculations, ``array`` as stored.

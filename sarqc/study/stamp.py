@@ -39,13 +39,13 @@ class LayerHashes(NamedTuple):
     weight: Hash  # that the quantized model has, in the dtype of the checkpoint
 
 
-class Part(BaseModel):
+class StudyPart(BaseModel):
     """A part of a document that may come from anybody."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class StampedText(Part):
+class StampedText(StudyPart):
     """Token sequences of the calibration."""
 
     name: str  # of the text as protocols say it; of a file without its folder
@@ -53,14 +53,14 @@ class StampedText(Part):
     tokens: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # SHA-256 of the ids (samples, length), int64
 
 
-class StampedWeights(Part):
+class StampedWeights(StudyPart):
     """Tensors of the float checkpoint, as they are stored: XXH3 over names, dtypes, shapes and bits."""
 
     outside: Hash  # of the blocks
     blocks: tuple[Hash, ...]
 
 
-class Computing(Part):
+class Computing(StudyPart):
     """Conditions beside the inputs that affect the last bits of a result."""
 
     torch: str
@@ -69,7 +69,7 @@ class Computing(Part):
     threads: int | None  # where a method learns through whole blocks on a processor; no other's codes depend on it
 
 
-class Stamp(Part):
+class Stamp(StudyPart):
     """Content of a stamp; ``digest`` covers everything but itself and what no code depends on."""
 
     version: Literal[1] = 1
