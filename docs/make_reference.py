@@ -62,36 +62,43 @@ def page() -> str:
         for name, info in Settings.model_fields.items()
     ]
     events = [
-        [f"`{name}`", ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)) or "–",
-         (kind.__doc__ or "").split("\n")[0]]
-        for name, kind in EVENT_TYPES.items()
-    ]  # fmt: skip
-    return "\n\n".join(
         [
-            "# Reference",
-            "Written by `python docs/make_reference.py`; `make check` compares it with the code.",
-            "## Recipe",
-            "The fields of a recipe file, which are also the flags of `python -m sarqc quantize` and the body of "
-            "`POST /api/runs`.",
-            table(["field", "flag", "default", "meaning"], fields),
-            "## Methods",
-            "A method has the paper’s name and, where that does not say what it is, a telling one; both are accepted.",
-            table(
-                ["name", "also", "", "chooses", "“auto” tries", "options", "compared with", "works on a", "needs"],
-                methods,
-            ),
-            "## Settings",
-            "Read from the environment when the app or the command line starts.",
-            table(["variable", "default", "meaning"], settings),
-            "## Events",
-            "What a run says, in `GET /api/runs/{id}/events` and in the log of a run.",
-            table(["type", "fields", "meaning"], events),
-            "## REST",
-            "Routes under `/api`; `GET /api/openapi.json` has their parameters. Errors are "
-            "`{\"error\": {\"kind\", \"what\", \"where\", \"remedy\"}}`.",
-            routes(),
+            f"`{name}`",
+            ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)) or "–",
+            (kind.__doc__ or "").split("\n")[0],
         ]
-    ) + "\n"  # fmt: skip
+        for name, kind in EVENT_TYPES.items()
+    ]
+    return (
+        "\n\n".join(
+            [
+                "# Reference",
+                "Written by `python docs/make_reference.py`; `make check` compares it with the code.",
+                "## Recipe",
+                "The fields of a recipe file, which are also the flags of `python -m sarqc quantize` and the body of "
+                "`POST /api/runs`.",
+                table(["field", "flag", "default", "meaning"], fields),
+                "## Methods",
+                "A method has the paper’s name and, where that does not say what it is, a telling one; both are "
+                "accepted.",
+                table(
+                    ["name", "also", "", "chooses", "“auto” tries", "options", "compared with", "works on a", "needs"],
+                    methods,
+                ),
+                "## Settings",
+                "Read from the environment when the app or the command line starts.",
+                table(["variable", "default", "meaning"], settings),
+                "## Events",
+                "What a run says, in `GET /api/runs/{id}/events` and in the log of a run.",
+                table(["type", "fields", "meaning"], events),
+                "## REST",
+                "Routes under `/api`; `GET /api/openapi.json` has their parameters. Errors are "
+                '`{"error": {"kind", "what", "where", "remedy"}}`.',
+                routes(),
+            ]
+        )
+        + "\n"
+    )
 
 
 def routes() -> str:

@@ -126,11 +126,14 @@ def shared_windows(study: Study) -> str:
     text = text_of(calibration["corpus"], checkpoint, settings)
     samples, length = calibration["samples"], calibration["length"]
     drawn = [
-        {window.tobytes() for window in draw_sequences(
-            text, samples=samples, length=length, held_out_samples=0, sampling=calibration["sampling"], seed=seed
-        ).calibration}
+        {
+            window.tobytes()
+            for window in draw_sequences(
+                text, samples=samples, length=length, held_out_samples=0, sampling=calibration["sampling"], seed=seed
+            ).calibration
+        }
         for seed in study.lines[0].draws
-    ]  # fmt: skip
+    ]
     shared = [len(one & other) for one, other in itertools.combinations(drawn, 2)]
     return (
         f"The draws come from one text of {len(text.ids) // length} windows; two of them share {min(shared)} to "
@@ -149,9 +152,16 @@ def methods_table(study: Study, lines: list[Line], points: pd.DataFrame, layers:
         perplexity = f"{means.loc[at, 'perplexity']:.2f} ({spread[at]:.2f})"
         accuracy = f"{means.loc[at, 'accuracy']:.1%}"
         rows.append(
-            [line.label, chosen_text(line, layers), perplexity, difference, verdict, accuracy,
-             compared_accuracy(study, line)]
-        )  # fmt: skip
+            [
+                line.label,
+                chosen_text(line, layers),
+                perplexity,
+                difference,
+                verdict,
+                accuracy,
+                compared_accuracy(study, line),
+            ]
+        )
     return table(
         ["method", "chosen", "perplexity (over draws)", "paired difference", "", "accuracy", "difference in points"],
         rows,

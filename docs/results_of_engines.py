@@ -121,7 +121,9 @@ def _paired_rows(models: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) ->
     pairs = list(pairs)
     rows = [
         [
-            model.split(":")[0], bits, f"{of_model['protocol']['predicted_tokens']:,}",
+            model.split(":")[0],
+            bits,
+            f"{of_model['protocol']['predicted_tokens']:,}",
             *(CONTENDERS[name].title.removeprefix("sarqc: effort ") for name in pair),
             *_difference(*(contenders[name] for name in pair)),
         ]
@@ -129,7 +131,7 @@ def _paired_rows(models: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) ->
         for bits, contenders in of_model["widths"].items()
         for pair in pairs
         if all("failed" not in contenders.get(name, {"failed": ""}) for name in pair)
-    ]  # fmt: skip
+    ]
     return sorted(rows, key=lambda row: (row[0], row[1]))  # of one model and width side by side
 
 
@@ -186,9 +188,16 @@ def _same_codes(rows: list[Mapping[str, Any]]) -> Iterator[str]:
         f"same damping ({rows[0]['lam']:.0%}) and grid, weights and scales in float32."
     )
     head = [
-        "", "grid", "inputs of a layer from", "equal codes", "in the worst layer", "layers equal throughout",
-        "rows with another code", "from float64: ours", "from float64: theirs",
-    ]  # fmt: skip
+        "",
+        "grid",
+        "inputs of a layer from",
+        "equal codes",
+        "in the worst layer",
+        "layers equal throughout",
+        "rows with another code",
+        "from float64: ours",
+        "from float64: theirs",
+    ]
     yield table(head, [_row_of_codes(row) for row in rows])
     yield (
         "On the same inputs codes differ in a few rows alone: float32 puts a weight to the other side of a tie, and "
@@ -203,10 +212,15 @@ def _same_codes(rows: list[Mapping[str, Any]]) -> Iterator[str]:
 def _row_of_codes(row: Mapping[str, Any]) -> list[str]:
     from_float64 = [str(row.get(f"{who}_to_float64", "–")) for who in ("ours", "theirs")]
     return [
-        f"W{row['bits']}", row["grid"].replace("_", " "), f"the {row['inputs']} model", f"{row['share']:.3%}",
-        f"{row['share_of_worst']:.2%}", f"{row['whole_layers']} of {row['layers']}",
-        f"{row['rows_apart']:,} of {row['rows']:,}", *from_float64,
-    ]  # fmt: skip
+        f"W{row['bits']}",
+        row["grid"].replace("_", " "),
+        f"the {row['inputs']} model",
+        f"{row['share']:.3%}",
+        f"{row['share_of_worst']:.2%}",
+        f"{row['whole_layers']} of {row['layers']}",
+        f"{row['rows_apart']:,} of {row['rows']:,}",
+        *from_float64,
+    ]
 
 
 def _blocks(rows: list[Mapping[str, Any]]) -> str:

@@ -57,9 +57,14 @@ def _rows(one: Mapping[str, Any]) -> Iterator[list[str]]:
         parts = (-repair["kl_difference"], repair["kl_difference_standard_error"], one["windows"], one["windows"] - 1)
         gain = signed(Difference(*map(np.asarray, parts)), 5)
         yield [
-            "", _called(repaired), _kl(repaired), gain, VERDICTS[repair["verdict"]], f"{repaired['perplexity']:.3f}",
+            "",
+            _called(repaired),
+            _kl(repaired),
+            gain,
+            VERDICTS[repair["verdict"]],
+            f"{repaired['perplexity']:.3f}",
             f"{repair['kept']} of {layers}",
-        ]  # fmt: skip
+        ]
     if one["own"] is not None:
         yield [
             "",

@@ -71,9 +71,13 @@ def _methods(study: Study) -> Iterator[str]:
         lam = f", λ = {line.lams[0]:g}" if line.lams[0] else ""
         spread = f" ({_perplexity(values.min())} to {_perplexity(values.max())})" if len(values) > 1 else ""
         rows.append(
-            [f"{line.label}{lam}", str(len(values)), _perplexity(float(quality.mean[0, 0])) + spread,
-             _to_baseline(quality, (0, 0)) or "–"]
-        )  # fmt: skip
+            [
+                f"{line.label}{lam}",
+                str(len(values)),
+                _perplexity(float(quality.mean[0, 0])) + spread,
+                _to_baseline(quality, (0, 0)) or "–",
+            ]
+        )
     yield table(["method", "draws", "perplexity", "paired difference"], rows)
     yield from _accuracies(study, "Zero-shot accuracy, six tasks, quantized prefix")
 
@@ -162,9 +166,13 @@ def _accuracies(study: Study, heading: str) -> Iterator[str]:
             difference = quality.to_baseline
             known = difference is not None and np.isfinite(difference.doubt[g, m]) and difference.mean[g, m] != 0
             rows.append(
-                [f"{line.bits} bits, {line.label}{lam}", *(f"{share:.0%}" for share in answers.mean(axis=1)),
-                 f"{answers.mean():.1%}", signed(difference.at((g, m)).scaled(100), 1) if known else "–"]
-            )  # fmt: skip
+                [
+                    f"{line.bits} bits, {line.label}{lam}",
+                    *(f"{share:.0%}" for share in answers.mean(axis=1)),
+                    f"{answers.mean():.1%}",
+                    signed(difference.at((g, m)).scaled(100), 1) if known else "–",
+                ]
+            )
     yield f"### {heading}"
     yield (
         f"The first {limit} items of each task, answered by lm-eval, on the first draw; the standard error of a share "
@@ -231,10 +239,13 @@ def _runs(document: dict[str, Any]) -> Iterator[str]:
             f"{run['model']}, {run['bits']} bits{', streamed' * (run['weights'] == 'streamed')}",
             f"{run['minutes']:.1f} ({run['planned_minutes']:.1f})",
             f"{run['peak_bytes'] / 2**30:.1f} ({run['planned_bytes'] / 2**30:.1f})",
-            _perplexity(run["perplexity_float"]), _perplexity(run["perplexity"]), f"{run['kl']:.3f}",
-            f"{run['file_bytes'] / 2**20:,.0f}", f"{run['format']}, {run['exported_bytes'] / 2**20:,.0f}",
+            _perplexity(run["perplexity_float"]),
+            _perplexity(run["perplexity"]),
+            f"{run['kl']:.3f}",
+            f"{run['file_bytes'] / 2**20:,.0f}",
+            f"{run['format']}, {run['exported_bytes'] / 2**20:,.0f}",
         ]
         for run in document["runs"]
-    ]  # fmt: skip
+    ]
     heads = ["", "minutes (planned)", "GiB (planned)", "float", "quantized", "KL", "file, MiB", "checkpoint, MiB"]
     yield table(heads, rows)

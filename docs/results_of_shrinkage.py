@@ -66,9 +66,13 @@ def _rows() -> Iterator[list[str]]:
         line = facts.line
         fitting = line.title.partition(", ")[2] or "min–max range"
         yield [
-            facts.study.model.name, f"{line.bits}", fitting, *spans, lam_text(_best(facts)),
+            facts.study.model.name,
+            f"{line.bits}",
+            fitting,
+            *spans,
+            lam_text(_best(facts)),
             *("beyond the curve" if cost is None else signed(cost, 2) for cost in costs),
-        ]  # fmt: skip
+        ]
 
 
 def _cost(facts: LineFacts) -> Difference | None:

@@ -55,10 +55,14 @@ def _rows(name: str, one: dict[str, Any]) -> Iterator[list[str]]:
         measured = float(np.mean([run["measured"] for run in found]))
         regrets = [everything.regret(run) for run in found]
         yield [
-            f"{label}{words}", ", ".join(f"{run['lambda']:g}" for run in found), f"{inside} of {len(found)}",
-            f"{measured:.0f}", f"{measured / everything.points:.2f}",
-            f"{measured / everything.points / one['gammas']:.2f}", everything.said(regrets),
-        ]  # fmt: skip
+            f"{label}{words}",
+            ", ".join(f"{run['lambda']:g}" for run in found),
+            f"{inside} of {len(found)}",
+            f"{measured:.0f}",
+            f"{measured / everything.points:.2f}",
+            f"{measured / everything.points / one['gammas']:.2f}",
+            everything.said(regrets),
+        ]
 
 
 class Exhaustive:
@@ -135,10 +139,13 @@ def _simulated(document: dict[str, Any]) -> Iterator[str]:
         ["errors", "budget", "λ named", "outside", "nothing said", "late", "claims", "false", "regret", "models"],
         [
             [
-                kind, f"{one['budget']:.0f}", *(f"{one[name]:.1%}" for name in (
-                    "named", "outside", "silent", "late", "claims", "false"
-                )), f"{one['regret']:.4f}", f"{one['measured']:.0f}",
+                kind,
+                f"{one['budget']:.0f}",
+                *(f"{one[name]:.1%}" for name in ("named", "outside", "silent", "late", "claims", "false")),
+                f"{one['regret']:.4f}",
+                f"{one['measured']:.0f}",
             ]
-            for kind, rows in document["searches"].items() for one in rows
+            for kind, rows in document["searches"].items()
+            for one in rows
         ],
-    )  # fmt: skip
+    )

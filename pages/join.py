@@ -67,10 +67,15 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
             text = _script(assets, content_version(assets))
             content, script, status = _PARTS, _SCRIPT.format(nonce=nonce, text=text, entry=ENTRY), 200
         page = _PAGE.format(
-            styles=joined_styles(assets, ("base", "join")), nonce=nonce, theme=THEME_SCRIPT, content=content,
-            script=script, stops=escape(_stops(settings)), title="Guess along",
+            styles=joined_styles(assets, ("base", "join")),
+            nonce=nonce,
+            theme=THEME_SCRIPT,
+            content=content,
+            script=script,
+            stops=escape(_stops(settings)),
+            title="Guess along",
             address=escape(f"{settings.root()}/api/join/{code}"),
-        )  # fmt: skip
+        )
         answer = body_response(request, CachedBody(page.encode()), "text/html; charset=utf-8", cache="no-store")
         answer.headers["Referrer-Policy"] = "no-referrer"
         answer.status_code = status

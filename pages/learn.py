@@ -131,8 +131,13 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 
 
 PAGE = Page(
-    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
-    heading="Quantization, step by step", heading_of=_step_title,
+    "Learn",
+    "/learn",
+    build,
+    scripts=("learn/learn_page.js",),
+    styles=("learn", "try", "lecture"),
+    heading="Quantization, step by step",
+    heading_of=_step_title,
     about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. "
-        "Each step asks before it shows.",
-)  # fmt: skip
+    "Each step asks before it shows.",
+)

@@ -47,8 +47,12 @@ def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Setting
     )
     nothing = f"Nothing is at <code>{escape(path[:200])}</code>."
     text = _TEXT.format(
-        told=head_of(Introduction(title), own, "/"), head=head(settings, nonce_of(scope)),
-        bar=top_bar(None, pages, settings, nonce_of(scope)), nothing=nothing, remedy=words, ways=ways,
+        told=head_of(Introduction(title), own, "/"),
+        head=head(settings, nonce_of(scope)),
+        bar=top_bar(None, pages, settings, nonce_of(scope)),
+        nothing=nothing,
+        remedy=words,
+        ways=ways,
         title=title,
-    )  # fmt: skip
+    )
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

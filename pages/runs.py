@@ -100,7 +100,11 @@ def build(settings: Settings) -> None:
 
 
 PAGE = Page(
-    "Runs", "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",),
+    "Runs",
+    "/runs",
+    build,
+    scripts=("runs/runs_page.js", "runs/studies_list.js"),
+    styles=("runs",),
     heading="Quantized models, side by side",
     about="Every quantized model of this host: its size against its quality, what it lost, and any of them compared.",
-)  # fmt: skip
+)

@@ -88,9 +88,12 @@ def documents(settings: Settings, studies: Collection[str]) -> Documents:
     site = _SiteDocuments(settings, has_tour)
     layer = SingleLayer(shown["identity"], shown["bits"], shown["layer"])
     return Documents(
-        site.study, site.listing, site.resources(), site.tour if has_tour else None,
+        site.study,
+        site.listing,
+        site.resources(),
+        site.tour if has_tour else None,
         {shown["id"]: [layer]} if has_tour else {},
-    )  # fmt: skip
+    )
 
 
 def write_own_archive(request: bytes) -> bytes:
@@ -176,10 +179,19 @@ for (const element of document.querySelectorAll("[data-mount]")) mounts[element.
         site = urljoin(address, root).rstrip("/")  # relative where no address is known
         introduced = head_of(told, site, address.removeprefix(site))
         return _DOCUMENT.format(
-            policy=_POLICY.format(scripts=hashes), told=introduced, ground=ground, at_once=at_once,
-            imports=imports, module=module, own=own, styles=styles, root=root, links=links, content=content,
+            policy=_POLICY.format(scripts=hashes),
+            told=introduced,
+            ground=ground,
+            at_once=at_once,
+            imports=imports,
+            module=module,
+            own=own,
+            styles=styles,
+            root=root,
+            links=links,
+            content=content,
             script=script,
-        )  # fmt: skip
+        )
 
 
 def _data(site: Site) -> str:

@@ -352,9 +352,15 @@ def _events(
     from sarqc.engine.execute import execute
 
     begin = partial(
-        execute, recipe, settings, prepared=prepared, study_dir=folder.parent, study_id=folder.name,
-        checkpoint_dir=model, checkpoint_format=checkpoint_format,
-    )  # fmt: skip
+        execute,
+        recipe,
+        settings,
+        prepared=prepared,
+        study_dir=folder.parent,
+        study_id=folder.name,
+        checkpoint_dir=model,
+        checkpoint_format=checkpoint_format,
+    )
     if model is None:
         yield from waiting_for_room(begin, settings.resolved_state_dir())
     else:  # whose files may be what fills the disk
@@ -779,9 +785,15 @@ def publish(
     from pages.static_site import documents
 
     write = partial(
-        write_site, named, settings=settings, documents=partial(documents, settings), detail=chosen,
-        address=address, processes=processes or min(4, len(os.sched_getaffinity(0))), space=space,
-    )  # fmt: skip
+        write_site,
+        named,
+        settings=settings,
+        documents=partial(documents, settings),
+        detail=chosen,
+        address=address,
+        processes=processes or min(4, len(os.sched_getaffinity(0))),
+        space=space,
+    )
     size = write_archive(output, write) if is_archive else write(output)
     typer.echo(f"saved {output}: {mib(size)}", err=True)
 

@@ -182,13 +182,17 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     heads += ["accuracy"] * bool(tuning.get("tasks"))
     rows = [heads] + [
         [
-            row["method"], "–" if row["lambda"] is None else f"{row['lambda']:g}", STANDINGS[row["standing"]],
-            str(row["draws"]), "–" if row["perplexity"] is None else f"{row['perplexity']:.4g}",
-            _with_error(row["kl"], row["kl_error"]), _with_interval(row),
+            row["method"],
+            "–" if row["lambda"] is None else f"{row['lambda']:g}",
+            STANDINGS[row["standing"]],
+            str(row["draws"]),
+            "–" if row["perplexity"] is None else f"{row['perplexity']:.4g}",
+            _with_error(row["kl"], row["kl_error"]),
+            _with_interval(row),
             *[_with_error(row["accuracy"], row["accuracy_error"])] * bool(tuning.get("tasks")),
         ]
         for row in tuning["rows"]
-    ]  # fmt: skip
+    ]
     print_table(rows)
     _print_words(tuning_view(tuning, recipe))
 
@@ -277,9 +281,12 @@ def print_summary(summary: PrintedRun) -> None:
         line(name, value)
     said = cast(dict[str, Any], summary)
     for head, name in (
-        ("opened", "opened"), ("repair", "repair"), ("rotation", "rotation"), ("scales", "distillation"),
+        ("opened", "opened"),
+        ("repair", "repair"),
+        ("rotation", "rotation"),
+        ("scales", "distillation"),
         ("beside GPTQ", "baseline"),
-    ):  # fmt: skip
+    ):
         if outcome := said.get(name):
             line(head, " ".join(filter(None, (outcome["words"], outcome.get("layers_words")))))
     if size := summary.get("bytes_after"):

@@ -113,9 +113,15 @@ def layer_batches(
             for path in together
         )
         yield LayerBatch(
-            tuple(linears), job.grids[layers[together[0]].name], job.method, job.curve_lams(), job.own_point(),
-            job.candidates, job.channel_fraction, job.curves.tells_points,
-        )  # fmt: skip
+            tuple(linears),
+            job.grids[layers[together[0]].name],
+            job.method,
+            job.curve_lams(),
+            job.own_point(),
+            job.candidates,
+            job.channel_fraction,
+            job.curves.tells_points,
+        )
 
 
 def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -> list[list[str]]:
@@ -163,13 +169,11 @@ def solve_points(
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         solving = [
             LayerJob(
-                CheckedLayer(
-                    weights[path], own[path], grids[layers[path].name], unseen[path], name=layers[path].name
-                ),
+                CheckedLayer(weights[path], own[path], grids[layers[path].name], unseen[path], name=layers[path].name),
                 [method_for(layers[path], point) for point in points],
             )
             for path in together
-        ]  # fmt: skip
+        ]
         found = (step.layer for step in only_solved(quantize(solving, context)))
         for path in together:
             yield path, [next(found) for _ in points]

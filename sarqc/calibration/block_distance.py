@@ -120,10 +120,12 @@ class BesideFloatWalk:
 
     def distance(self, block: nn.Module) -> BesideFloatBlock:
         """Return the error of the outputs of the block that the float states have just passed."""
-        return BesideFloatBlock(*(
-            Passage(walk.forward(block), inputs, walk.hidden)
-            for walk, inputs in zip(self._floats, self._inputs, strict=True)
-        ))  # fmt: skip
+        return BesideFloatBlock(
+            *(
+                Passage(walk.forward(block), inputs, walk.hidden)
+                for walk, inputs in zip(self._floats, self._inputs, strict=True)
+            )
+        )
 
     def advance(self, block: nn.Module) -> None:
         """Move the quantized states past the block."""

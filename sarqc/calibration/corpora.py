@@ -113,9 +113,9 @@ def offered(settings: Settings) -> list[CorpusEntry]:
     for name, hub in _HUB.items():
         path = _file_of(hub, settings)
         title = f"{hub.title} (partial)" if path is not None and _is_partial(path, hub) else hub.title
-        entries.append(CorpusEntry(
-            name=name, title=title, role=hub.role, where="hub", source=hub.dataset, here=path is not None
-        ))  # fmt: skip
+        entries.append(
+            CorpusEntry(name=name, title=title, role=hub.role, where="hub", source=hub.dataset, here=path is not None)
+        )
     return entries
 
 
@@ -191,8 +191,9 @@ def _own_tokens(length: int, begin: Beginning, field: str) -> int:
     if own < 1:
         raise Refused(
             f"sequences of {length} tokens have no room behind {begin.text}",
-            in_recipe(field), f"Use {len(begin) + 1} or more.",
-        ).about(field, Fix("Leave out what they begin with", {"begin": "none"}))  # fmt: skip
+            in_recipe(field),
+            f"Use {len(begin) + 1} or more.",
+        ).about(field, Fix("Leave out what they begin with", {"begin": "none"}))
     return own
 
 
@@ -270,9 +271,13 @@ def text_of(
     """
     source = _source(name, settings, download=download)
     text = _tokenised(
-        source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
-        checkpoint.architecture.vocab_size, settings.artefacts_root(),
-    )  # fmt: skip
+        source,
+        checkpoint.folder,
+        tokenizer_identity(checkpoint.folder),
+        checkpoint.name,
+        checkpoint.architecture.vocab_size,
+        settings.artefacts_root(),
+    )
     writers = {folder: name for name, (folder, _) in embedded_models(settings).items() if folder != checkpoint.folder}
     text = replace(text, written_by=writers.get(source.path.parent, ""))
     if begin == "none":
@@ -371,10 +376,10 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
     most = int(settings.text_mib * 2**20)
     if path_here.stat().st_size > most:
         raise TooLarge(
-            f"the text has {path_here.stat().st_size / 2 ** 20:,.1f} MiB, and {settings.text_mib:g} are the most",
+            f"the text has {path_here.stat().st_size / 2**20:,.1f} MiB, and {settings.text_mib:g} are the most",
             _place(name),
             "Give a part of it, or raise SARQC_TEXT_MIB.",
-        )  # fmt: skip
+        )
     return _Source(name, path_here, file_identity(path_here), None, column, most)
 
 
@@ -458,9 +463,12 @@ def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None
     corpus = _HUB[name]
     if not is_offline_mode():  # datasets may have it, and says so itself
         ask(
-            ("dataset", corpus.dataset), lambda: HfApi().dataset_info(corpus.dataset, timeout=settings.hub_timeout),
-            name, settings, remedy=_REMEDY,
-        )  # fmt: skip
+            ("dataset", corpus.dataset),
+            lambda: HfApi().dataset_info(corpus.dataset, timeout=settings.hub_timeout),
+            name,
+            settings,
+            remedy=_REMEDY,
+        )
     if download:
         _save(name, path)
         return

@@ -149,7 +149,8 @@ def _linear(
     drawn = replace(data, parts=parts, held_out=None if data.held_out is None else statistics)
     together = layer_batches(job, layers, weights, drawn)
     steps = (
-        spread.solved(together) if spread is not None
+        spread.solved(together)
+        if spread is not None
         else chain.from_iterable(batch.solved(context) for batch in together)
-    )  # fmt: skip
+    )
     yield from (step.quantized for step in steps if isinstance(step, SolvedLayer))

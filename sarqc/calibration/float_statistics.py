@@ -99,9 +99,10 @@ def unpacked(payload: bytes, device: torch.device) -> Statistics:
     statistics: Statistics = {}
     for number, entry in enumerate(json.loads(bytes(tensors.pop("document").numpy()))):
         parts = {
-            name: tensors[f"{number}.{name}"].to(device) for name in ("gram", "abs_sum", *_OPTIONAL)
+            name: tensors[f"{number}.{name}"].to(device)
+            for name in ("gram", "abs_sum", *_OPTIONAL)
             if f"{number}.{name}" in tensors
-        }  # fmt: skip
+        }
         width = len(parts["abs_sum"])
         if parts["gram"].shape != (width * (width + 1) // 2,) or parts["abs_sum"].shape != (width,):
             raise ValueError(f"{entry['paths']}: half of a Gram of width {width} has another number of entries")

@@ -140,11 +140,17 @@ def calibration_job(
         candidates = candidates or (recipe.to_method(),)
     later = recipe.later_method()
     return CalibrationJob(
-        grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,
-        recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
-        Curves(recipe.sweep, tells_points=recipe.layer is not None and not candidates), found,
+        grids,
+        recipe.to_method(),
+        recipe.inputs_from,
+        sequences,
+        candidates,
+        recipe.validation_samples() if candidates else 0,
+        recipe.channel_fraction,
+        Curves(recipe.sweep, tells_points=recipe.layer is not None and not candidates),
+        found,
         None if later is None or recipe.from_block is None else LaterMethod(recipe.from_block, later),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,11 @@ def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
     quantized, curve = solved.quantized, solved.curve
     codes, packing = packed(quantized.codes)
     document = {
-        "report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds, "codes": asdict(packing),
-    }  # fmt: skip
+        "report": quantized.report.to_json(),
+        "lams": curve.lams,
+        "seconds": solved.seconds,
+        "codes": asdict(packing),
+    }
     tensors = {"document": torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)}
     tensors |= {"codes": codes} | {name: part for name in _TENSORS if (part := getattr(quantized, name)) is not None}
     if torch.equal(quantized.stored(), quantized.dequantized):

@@ -25,9 +25,14 @@ _CPU_SECONDS, _MEMORY = 60, 4 * GIB
 LINES = "lines"
 _CHATS = ("messages", "conversations")
 _ROLES = {
-    "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system",
-    "tool": "tool", "observation": "tool",
-}  # fmt: skip  # of ShareGPT
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "observation": "tool",
+}  # of ShareGPT
 
 Row = dict[str, Any]
 
@@ -145,8 +150,9 @@ def answer(request: bytes) -> bytes:
     if len(content) > asked["limit"]:
         raise Refused(
             f"its rows have {len(content) / 2**20:,.1f} MiB of text, and {asked['limit'] / 2**20:g} are the most",
-            where, "Give fewer rows, or raise SARQC_TEXT_MIB.",
-        )  # fmt: skip
+            where,
+            "Give fewer rows, or raise SARQC_TEXT_MIB.",
+        )
     return json.dumps({"rows": len(documents), "are_chats": are_chats}).encode() + b"\n" + content
 
 
@@ -295,11 +301,18 @@ def _parquet(path: Path) -> Iterator[Row]:
 
 
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
-    ".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _separated(","), ".tsv": _separated("\t"),
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json,
+    ".csv": _separated(","),
+    ".tsv": _separated("\t"),
     ".parquet": _parquet,
-}  # fmt: skip
+}
 _SHAPES = {
-    ".jsonl": "one JSON object or string on each line", ".ndjson": "one JSON object or string on each line",
+    ".jsonl": "one JSON object or string on each line",
+    ".ndjson": "one JSON object or string on each line",
     ".json": "an array of objects or strings, or rename a file of one object a line to .jsonl",
-    LINES: "UTF-8 text", ".csv": "a header and rows of as many fields", ".tsv": "a header and rows of as many fields",
-}  # fmt: skip
+    LINES: "UTF-8 text",
+    ".csv": "a header and rows of as many fields",
+    ".tsv": "a header and rows of as many fields",
+}

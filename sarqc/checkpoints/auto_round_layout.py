@@ -47,9 +47,10 @@ def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str]
     """
     extra = said.get("extra_config")
     own: dict[str, Mapping[str, Any]] = {
-        name: settings for name, settings in (extra.items() if isinstance(extra, dict) else ())
+        name: settings
+        for name, settings in (extra.items() if isinstance(extra, dict) else ())
         if isinstance(settings, dict) and settings
-    }  # fmt: skip
+    }
     others = ((name, settings) for name, settings in own.items() if not _is_linear(headers, name))
     # AutoRound passes over invalid patterns too.
     by_name = by_pattern(others, headers.modules, headers.refused, anywhere=True, skips_invalid=True)

@@ -102,9 +102,14 @@ class CompressedTensors:
             raise headers.refused(f"its scales are one for each {strategy}", remedy, module)
         codes, scales, zeros, sides, order = (
             f"{module}.{part}"
-            for part in ("weight_packed" if layout == "packed" else "weight", "weight_scale", "weight_zero_point",
-                         "weight_shape", "weight_g_idx")
-        )  # fmt: skip
+            for part in (
+                "weight_packed" if layout == "packed" else "weight",
+                "weight_scale",
+                "weight_zero_point",
+                "weight_shape",
+                "weight_g_idx",
+            )
+        )
         scheme = Scheme(bits, weights.group_size if strategy == "group" else None, weights.symmetric)
         entry = headers.tensors.get(scales)
         groups = entry.shape[1] if entry is not None and len(entry.shape) == 2 else 1
@@ -118,9 +123,16 @@ class CompressedTensors:
             raise headers.refused(f"{sides} is not the {out} × {width} of the original", TOGETHER)
         size, run = groups_of(headers, module, width, scheme, groups, order)
         return StoredLinear(
-            layout, module, shape, bits, size, "full_range" if weights.symmetric else "asymmetric",
-            tuple(name for name in (codes, scales, zeros, sides, order) if name in headers), expert, run,
-        )  # fmt: skip
+            layout,
+            module,
+            shape,
+            bits,
+            size,
+            "full_range" if weights.symmetric else "asymmetric",
+            tuple(name for name in (codes, scales, zeros, sides, order) if name in headers),
+            expert,
+            run,
+        )
 
     def _weights_of(self, module: str) -> _Weights | None:
         of_class = "Embedding" if module.endswith("embed_tokens") else "Linear"

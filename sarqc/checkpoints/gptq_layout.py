@@ -68,9 +68,17 @@ class Words:
         headers.check(zeros, (groups, _words(out, bits)), ("I32",))
         size, run = groups_of(headers, module, width, scheme, groups, order)
         return StoredLinear(
-            self.layout, module, shape, bits, size, "full_range" if settings.sym else "asymmetric",
-            tuple(name for name in (weight, zeros, scales, order) if name in headers), expert, run, self.less_one,
-        )  # fmt: skip
+            self.layout,
+            module,
+            shape,
+            bits,
+            size,
+            "full_range" if settings.sym else "asymmetric",
+            tuple(name for name in (weight, zeros, scales, order) if name in headers),
+            expert,
+            run,
+            self.less_one,
+        )
 
 
 def _words(numbers: int, bits: int) -> int:

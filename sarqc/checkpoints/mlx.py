@@ -98,9 +98,10 @@ def _check_stacks(loaded: LoadedModel) -> None:
         count = stacks.get(loaded.family.in_mlx(info))
         if count is not None and count != loaded.checkpoint.experts(info.block):
             raise Refused(
-                "the experts of a block are one stack there, and only some are quantized", info.name,
+                "the experts of a block are one stack there, and only some are quantized",
+                info.name,
                 "Quantize all experts of a block, or use another format.",
-            )  # fmt: skip
+            )
 
 
 def _config(bits: int, sizes: Mapping[str, int]) -> dict[str, Any]:

@@ -59,9 +59,12 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         _table(
             ("format", "readers", ""),
             [
-                (f"{row.format} ({FORMAT_WORDS[row.format]})"
-                 + (", this folder" if row.format == checkpoint_format else ""),
-                 in_words(row.readers) if row.possible else "none", row.note)
+                (
+                    f"{row.format} ({FORMAT_WORDS[row.format]})"
+                    + (", this folder" if row.format == checkpoint_format else ""),
+                    in_words(row.readers) if row.possible else "none",
+                    row.note,
+                )
                 for row in who_can_load(
                     recipe,
                     is_mixture=None if summary.get("derived") else summary.get("experts") is not None,
@@ -69,7 +72,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
                 )
             ],
         ),
-    ]  # fmt: skip
+    ]
     text = "\n\n".join(part for part in parts if part) + "\n"
     for given in (recipe.model, recipe.calibration, recipe.test):
         if given and Path(given).expanduser().exists():
@@ -135,8 +138,9 @@ def _measurements(summary: Summary) -> str:
     protocols: list[tuple[str, Mapping[str, object]]] = []
     protocol = summary["protocol"]["test"]
     if protocol is not None:
-        rows.append(("perplexity, " + protocol["corpus"], _number(summary["perplexity"]),
-                     _number(summary["perplexity_float"])))  # fmt: skip
+        rows.append(
+            ("perplexity, " + protocol["corpus"], _number(summary["perplexity"]), _number(summary["perplexity_float"]))
+        )
         protocols.append(("Perplexity", protocol))
     if summary.get("log_ratio") is not None:
         rows += [

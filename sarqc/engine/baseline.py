@@ -74,20 +74,30 @@ def compare(
 
 def _unmeasured(reason: str) -> Baseline:
     return {
-        "method": BASELINE, "reason": reason, "perplexity": None, "difference": None, "difference_standard_error": None,
-        "verdict": None, "words": f"Not compared with {_TITLE}: {reason}.", **divergences(None),
-    }  # fmt: skip
+        "method": BASELINE,
+        "reason": reason,
+        "perplexity": None,
+        "difference": None,
+        "difference_standard_error": None,
+        "verdict": None,
+        "words": f"Not compared with {_TITLE}: {reason}.",
+        **divergences(None),
+    }
 
 
 def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
     """Windows are paired: what both methods find easy or hard in a window is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
     return {
-        "method": BASELINE, "reason": "", "perplexity": perplexity, "difference": float(difference.mean),
-        "difference_standard_error": or_none(float(difference.error)), "verdict": difference.verdict(()),
+        "method": BASELINE,
+        "reason": "",
+        "perplexity": perplexity,
+        "difference": float(difference.mean),
+        "difference_standard_error": or_none(float(difference.error)),
+        "verdict": difference.verdict(()),
         "words": difference_words(difference),
         **divergences(baseline),
-    }  # fmt: skip
+    }
 
 
 def difference_words(difference: Difference) -> str:

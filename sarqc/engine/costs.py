@@ -148,10 +148,20 @@ def work_of(
         held_out=recipe.unseen_samples(),
     )
     return Work(
-        recipe, checkpoint, method, task, candidates, tuple(map(checkpoint.parameters_of, blocks)), groups,
-        max(map(checkpoint.gram_numbers, blocks)), sum(map(checkpoint.gram_numbers, by_block)), test_tokens,
-        prompt_tokens, tasks, span,
-    )  # fmt: skip
+        recipe,
+        checkpoint,
+        method,
+        task,
+        candidates,
+        tuple(map(checkpoint.parameters_of, blocks)),
+        groups,
+        max(map(checkpoint.gram_numbers, blocks)),
+        sum(map(checkpoint.gram_numbers, by_block)),
+        test_tokens,
+        prompt_tokens,
+        tasks,
+        span,
+    )
 
 
 def _solved_together(checkpoint: Checkpoint) -> int:
@@ -198,9 +208,15 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
         process += work.span * (_PROCESS + working) if on_processor else _CONTEXT
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
     most = round(
-        computed * (weights + states) + solved + 4 * _sets(work) * work.gram_numbers + working
-        + _passing_bytes(work, computed, on_processor=on_processor, streamed=streamed) + copies + process + texts
-    )  # fmt: skip
+        computed * (weights + states)
+        + solved
+        + 4 * _sets(work) * work.gram_numbers
+        + working
+        + _passing_bytes(work, computed, on_processor=on_processor, streamed=streamed)
+        + copies
+        + process
+        + texts
+    )
     if not recipe.distills:
         return most
     if recipe.distill_by == "block":

@@ -31,9 +31,16 @@ MODEL = "tiny-llama"
 CODES, OBJECTIVE = 0.98, 0.01  # least share of equal codes, and largest relative difference of a layer's objective
 LEARNED_OBJECTIVE = 0.1  # a learned one goes through the block in the device's own precision
 RECIPE = {
-    "model": MODEL, "bits": 3, "group_size": 128, "calibration": f"{MODEL}-calibration", "samples": 8, "length": 128,
-    "epochs": 2, "steps": 8, "inputs_from": "quantized",
-}  # fmt: skip
+    "model": MODEL,
+    "bits": 3,
+    "group_size": 128,
+    "calibration": f"{MODEL}-calibration",
+    "samples": 8,
+    "length": 128,
+    "epochs": 2,
+    "steps": 8,
+    "inputs_from": "quantized",
+}
 
 
 def require_sound_device(device: torch.device, settings: Settings) -> Iterator[Event]:

@@ -265,9 +265,11 @@ def before_it(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
 
 def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
     return {
-        "epoch": epoch.epoch, "calibration_kl": or_none(epoch.calibration),
-        "held_out_kl": or_none(epoch.held_out), "drift": or_none(epoch.drift),
-    }  # fmt: skip
+        "epoch": epoch.epoch,
+        "calibration_kl": or_none(epoch.calibration),
+        "held_out_kl": or_none(epoch.held_out),
+        "drift": or_none(epoch.drift),
+    }
 
 
 def _on(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
@@ -276,4 +278,4 @@ def _on(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
     codes, scales, zero_points = (part.to(device) for part in (layer.codes, layer.scales, layer.zero_points))
     return replace(
         layer, codes=codes, scales=scales, zero_points=zero_points, biases=biases, dequantized=torch.empty(0)
-    )  # fmt: skip
+    )

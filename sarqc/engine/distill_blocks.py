@@ -54,9 +54,7 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
             continue
         with loaded.at(block, changes=bool(layers)):
             if walk is not None and is_walked and layers:
-                loaded.files.fill(
-                    loaded.model, f"{loaded.family.blocks}.{index}", loaded.device, loaded.compute_dtype
-                )  # fmt: skip
+                loaded.files.fill(loaded.model, f"{loaded.family.blocks}.{index}", loaded.device, loaded.compute_dtype)
             outcome = found.get(index)
             if walk is not None and is_walked:
                 if layers and outcome is None:
@@ -120,10 +118,12 @@ def _tuned(
             epochs.append(step)
         else:
             yield step
-    tuning.keep_parts(Distilled(
-        {paths[path].name: layer for path, layer in steps.value.layers.items()},
-        {f"{prefix}{path}": weight for path, weight in steps.value.norms.items()},
-    ))  # fmt: skip
+    tuning.keep_parts(
+        Distilled(
+            {paths[path].name: layer for path, layer in steps.value.layers.items()},
+            {f"{prefix}{path}": weight for path, weight in steps.value.norms.items()},
+        )
+    )
     outcome = _outcome(index, epochs)
     tuning.bench.store.write(_key(tuning, index), ".json", json.dumps(outcome).encode())
     return outcome
@@ -132,9 +132,14 @@ def _tuned(
 def _outcome(index: int, epochs: Sequence[DistillationEpoch]) -> DistilledBlock:
     first, best = epochs[0], best_of(epochs)
     return {
-        "block": index, "epochs": len(epochs) - 1, "kept": best.epoch, "held_out_before": or_none(first.held_out),
-        "held_out": or_none(best.held_out), "drift_before": or_none(first.drift), "drift": or_none(best.drift),
-    }  # fmt: skip
+        "block": index,
+        "epochs": len(epochs) - 1,
+        "kept": best.epoch,
+        "held_out_before": or_none(first.held_out),
+        "held_out": or_none(best.held_out),
+        "drift_before": or_none(first.drift),
+        "drift": or_none(best.drift),
+    }
 
 
 def _kept(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:

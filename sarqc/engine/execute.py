@@ -125,9 +125,12 @@ def _executed(
         for line in imported.words():
             yield Warned(line, "quantized checkpoint")
     loaded = load(
-        prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype],
+        prepared.checkpoint,
+        device,
+        scratch=scratch,
+        holding=[] if imported is None else [imported.dtype],
         begins_with_bos=recipe.begin == "bos",
-    )  # fmt: skip
+    )
     if prepared.checkpoint.decoder is not None:
         admit(loaded, learns=prepared.recipe.to_method().unit == "block")
     with spread_over(settings, device) as spread:

@@ -34,9 +34,14 @@ _PARTS: dict[Format, tuple[str, ...]] = {  # tensors of a quantized linear
 }
 _FORMATS: dict[str | None, Format] = {None: "plain", "compressed-tensors": "packed", "gptq": "gptq"}  # by quant_method
 _OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than the original
-    "auto_map", "tie_word_embeddings", "quantization_config", "quantization", "num_experts", "rope_theta",
+    "auto_map",
+    "tie_word_embeddings",
+    "quantization_config",
+    "quantization",
+    "num_experts",
+    "rope_theta",
     "rope_scaling",
-}  # fmt: skip
+}
 # What reading damaged tensors, or with a damaged description of the format, may raise.
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError, SarqcError)
 PART_WORDS = ("codes", "scales", "zero points", "weight")  # of ``LayerHashes``
@@ -120,8 +125,11 @@ class Exported:
 
     def fill(self, loaded: LoadedModel, index: int) -> None:
         """Gives a block of the float model the weights of the files."""
-        infos = {f"{self.family.in_file(info.name)}.weight": info for info in loaded.checkpoint.linears
-                 if info.block == index}  # fmt: skip
+        infos = {
+            f"{self.family.in_file(info.name)}.weight": info
+            for info in loaded.checkpoint.linears
+            if info.block == index
+        }
         with torch.no_grad():
             for name, value in loaded.stored_tensors(index):
                 info = infos.get(name)

@@ -39,9 +39,10 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
         if download:
             return hub.download(name, None)
     raise NotFound(
-        f"no checkpoint “{shortened(name)}” on this host", in_recipe("quantized_checkpoint"),
+        f"no checkpoint “{shortened(name)}” on this host",
+        in_recipe("quantized_checkpoint"),
         "Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before.",
-    ).about("quantized_checkpoint")  # fmt: skip
+    ).about("quantized_checkpoint")
 
 
 def described(
@@ -60,7 +61,7 @@ def described(
             f"it has linears of {widest} bits, and recipes are of 2 to 4",
             f"quantized checkpoint {found.folder.name}",
             "Open one whose linears have 2, 3 or 4 bits.",
-        ).about("quantized_checkpoint")  # fmt: skip
+        ).about("quantized_checkpoint")
     return found
 
 
@@ -81,8 +82,9 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout
             raise refused_for(
                 name,
                 f"{str(Recipe.model_fields[name].title).lower()} is {asked}, and the quantized checkpoint has {said}",
-                f"Leave {name} out, or give {said}.", Fix(f"Use {said}", {name: said}),
-            )  # fmt: skip
+                f"Leave {name} out, or give {said}.",
+                Fix(f"Use {said}", {name: said}),
+            )
     return recipe.model_copy(update=own)
 
 

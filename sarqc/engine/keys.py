@@ -76,9 +76,7 @@ class ModelDescription:
     @cached_property
     def key(self) -> str:
         """Key of what is measured of the model on tokens."""
-        return chain_key(
-            *self.libraries, self.device, self.dtype, self.configuration, _fingerprint_of(self.weights)
-        )  # fmt: skip
+        return chain_key(*self.libraries, self.device, self.dtype, self.configuration, _fingerprint_of(self.weights))
 
     @cached_property
     def text_key(self) -> str:
@@ -130,10 +128,17 @@ def weights_of(loaded: LoadedModel) -> Weights:
 def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
     """Return the key of every layer, in the order of solving, from the float model and the job alone."""
     chain = chain_key(
-        LAYER_FORMAT, *model.libraries, model.device, model.dtype, model.storage, model.configuration,
-        job.sequences.protocol, job.inputs_from, model.embedding,
+        LAYER_FORMAT,
+        *model.libraries,
+        model.device,
+        model.dtype,
+        model.storage,
+        model.configuration,
+        job.sequences.protocol,
+        job.inputs_from,
+        model.embedding,
         *([] if job.found is None else [job.found.fingerprint]),
-    )  # fmt: skip
+    )
     # Every step of learning builds on the last bits of the one before. No code of another solver was seen to depend on
     # the number of threads.
     threads = model.threads if job.method.unit == "block" else []
@@ -154,9 +159,16 @@ def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
 def statistics_keys(model: ModelDescription, sequences: np.ndarray) -> list[str]:
     """Return a key for each block, of the float model's statistics on sequences (samples, length)."""
     chain = chain_key(
-        "statistics", STATISTICS_FORMAT, *model.libraries, model.device, model.dtype, model.configuration,
-        sequences.shape, np.ascontiguousarray(sequences).tobytes(), model.embedding,
-    )  # fmt: skip
+        "statistics",
+        STATISTICS_FORMAT,
+        *model.libraries,
+        model.device,
+        model.dtype,
+        model.configuration,
+        sequences.shape,
+        np.ascontiguousarray(sequences).tobytes(),
+        model.embedding,
+    )
     keys = []
     for of_block in model.weights.blocks:
         chain = chain_key(chain, of_block)
@@ -209,9 +221,16 @@ def distillation_key(
     shapes = [job.sequences.calibration.shape, job.sequences.held_out.shape]
     further = {name: value for name, value in choices.items() if name != "distill"}
     return chain_key(
-        "distillation", DISTILLATION_FORMAT, model.key, [*keys.values()], shapes, *tokens, choices["distill"],
-        *model.threads, *([further] if further else []),
-    )  # fmt: skip
+        "distillation",
+        DISTILLATION_FORMAT,
+        model.key,
+        [*keys.values()],
+        shapes,
+        *tokens,
+        choices["distill"],
+        *model.threads,
+        *([further] if further else []),
+    )
 
 
 def distilled_layer_key(key: str, name: str) -> str:

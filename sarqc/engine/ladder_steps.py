@@ -17,9 +17,20 @@ LAST = ("refit", "affine", "joint")
 _THROUGHOUT = ("static_groups", "expert_damping")
 # Fields that the run after a ladder leaves at their defaults, unless its method says otherwise.
 _OF_THE_LADDER = (
-    "kind", "minutes", "draws", "band", "sweep", "gamma", "blocks", "block_fraction", "range", "order", "refine",
-    "refit", *_THROUGHOUT,
-)  # fmt: skip
+    "kind",
+    "minutes",
+    "draws",
+    "band",
+    "sweep",
+    "gamma",
+    "blocks",
+    "block_fraction",
+    "range",
+    "order",
+    "refine",
+    "refit",
+    *_THROUGHOUT,
+)
 
 
 @dataclass(frozen=True)

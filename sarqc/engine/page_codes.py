@@ -80,9 +80,13 @@ def keep_codes(
         return
     gamma, lam = line.gammas[0], line.lams[job.own_point()] if has_lam(line) else None
     about = {
-        "bits": recipe.bits, "group_size": recipe.group_size, "grid": recipe.grid, "method": recipe.method,
-        "gamma": gamma, "lambda": lam,
-    }  # fmt: skip
+        "bits": recipe.bits,
+        "group_size": recipe.group_size,
+        "grid": recipe.grid,
+        "method": recipe.method,
+        "gamma": gamma,
+        "lambda": lam,
+    }
     packed = packed_point(loaded, layers, job.grids, about)
     # Runs that are gathered into one study have names of their own.
     path = study.folder / FOLDER / f"codes-{hashlib.sha256(packed).hexdigest()[:16]}.safetensors"

@@ -245,9 +245,11 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     recipe, checkpoint, opened = _with_codes(recipe, _as_asked(checkpoint, recipe), settings, download=download)
     if recipe.length > checkpoint.max_positions:
         raise refused_for(
-            "length", f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
-            f"Use {checkpoint.max_positions} or less.", _tokens_fix("length", checkpoint.max_positions),
-        )  # fmt: skip
+            "length",
+            f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
+            f"Use {checkpoint.max_positions} or less.",
+            _tokens_fix("length", checkpoint.max_positions),
+        )
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
@@ -260,18 +262,26 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     if whole_test is not None:
         calibration, whole_test = apart(calibration, whole_test)
     sequences = draw_sequences(
-        calibration, samples=recipe.samples, length=recipe.length, held_out_samples=recipe.unseen_samples(),
-        seed=recipe.seed, sampling="random" if recipe.compares_models else recipe.sampling,
-    )  # fmt: skip
+        calibration,
+        samples=recipe.samples,
+        length=recipe.length,
+        held_out_samples=recipe.unseen_samples(),
+        seed=recipe.seed,
+        sampling="random" if recipe.compares_models else recipe.sampling,
+    )
     if calibration.written_by:
         sequences = replace(sequences, protocol={**sequences.protocol, "written_by": calibration.written_by})
     beginning = _test_text(recipe, whole_test)
     test = None if beginning is None else beginning.in_windows(window)
     work = costs.work_of(
-        recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
+        recipe,
+        checkpoint,
+        per_channel,
+        test_tokens=0 if test is None else len(test.ids),
         prompt_tokens=sum(map(len, prompts)),
-        tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks}, span=settings.span,
-    )  # fmt: skip
+        tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks},
+        span=settings.span,
+    )
     shown = _shown(work, settings, per_channel, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
     warnings = (
@@ -281,14 +291,26 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         *_of_beginning(recipe, calibration, checkpoint),
     )
     update = {
-        "warnings": (*warnings, *shown.warnings), "begin": calibration.begin.text,
-        "calibration_text": _size_of(calibration), "test_text": "" if whole_test is None else _size_of(whole_test),
-    }  # fmt: skip
+        "warnings": (*warnings, *shown.warnings),
+        "begin": calibration.begin.text,
+        "calibration_text": _size_of(calibration),
+        "test_text": "" if whole_test is None else _size_of(whole_test),
+    }
     shown = shown.model_copy(update=update)
     return Prepared(
-        recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown,
+        recipe,
+        checkpoint,
+        calibration,
+        sequences,
+        per_channel,
+        test,
+        window,
+        prompts,
+        shown.streamed,
+        phases,
+        shown,
         opened,
-    )  # fmt: skip
+    )
 
 
 def _with_codes(
@@ -313,8 +335,9 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
             "distill",
             "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
             "routing has no gradient",
-            "Set distill_by to block.", *_without_predictions(),
-        )  # fmt: skip
+            "Set distill_by to block.",
+            *_without_predictions(),
+        )
     return asked
 
 
@@ -426,9 +449,10 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
         return
     if len(_without_source(checkpoint)) == len(checkpoint.layers):
         raise Refused(
-            f"no operation of {checkpoint.family.title} can take up channel scales", "mode",
+            f"no operation of {checkpoint.family.title} can take up channel scales",
+            "mode",
             "Use mode per_linear.",
-        ).about("mode", Fix(f"Use {choice_words('per_linear')}", {"mode": "per_linear"}))  # fmt: skip
+        ).about("mode", Fix(f"Use {choice_words('per_linear')}", {"mode": "per_linear"}))
     first: dict[int, tuple[str, str]] = {}  # by block
     for layer in checkpoint.layers:
         name, own = f"{checkpoint.family.in_file(layer.name)}.weight", checkpoint.dtype_of(f"{layer.name}.weight")
@@ -436,8 +460,9 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
         if own != dtype:
             raise Refused(
                 f"{other} is stored as {dtype} and {name} as {own}",
-                checkpoint.name, "Use mode per_linear, or a checkpoint whose linears are of one type.",
-            )  # fmt: skip
+                checkpoint.name,
+                "Use mode per_linear, or a checkpoint whose linears are of one type.",
+            )
 
 
 def _without_source(checkpoint: Checkpoint) -> list[LayerInfo]:
@@ -482,7 +507,7 @@ def window_for(max_positions: int, window: int | None) -> int:
             f"a window of {window:,} tokens is longer than the model's {max_positions:,}",
             "window",
             f"Use {max_positions:,} or less.",
-        ).about("window", _tokens_fix("window", max_positions))  # fmt: skip
+        ).about("window", _tokens_fix("window", max_positions))
     return window or min(costs.DEFAULT_WINDOW, max_positions)
 
 
@@ -511,9 +536,7 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
             f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
             f"group size, {len(odd)} of {len(layers)} layers",
             remedy,
-        ).about(
-            "group_size", *fixes, Fix("Use one scale per channel there", {"indivisible": "per_channel"})
-        )  # fmt: skip
+        ).about("group_size", *fixes, Fix("Use one scale per channel there", {"indivisible": "per_channel"}))
     return tuple(layer.name for layer in odd)
 
 
@@ -613,13 +636,13 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
                 f"distillation of scales block by block needs {gib(needed)}, and {gib(free)} are free",
                 device,
                 "Set distill to 0, use fewer or shorter calibration sequences, or another host.",
-            ).about("distill", _without_distillation())  # fmt: skip
+            ).about("distill", _without_distillation())
         if streamed:
             raise Refused(
                 f"the run needs {gib(needed)} even block by block, and {gib(free)} are free",
                 device,
                 "Use fewer or shorter calibration sequences, fewer test tokens, or another host.",
-            )  # fmt: skip
+            )
         raise Refused(
             f"the run needs {gib(needed)}, and {gib(free)} are free",
             device,
@@ -677,7 +700,7 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     if "expert_damping" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
         warnings.append(
             f"expert_damping = {recipe.expert_damping} has no effect on {checkpoint.name}, which has no experts"
-        )  # fmt: skip
+        )
     if per_channel:
         warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
     if recipe.inputs_from == "float":
@@ -701,7 +724,7 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
     if floats:
         all_parameters = sum(checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks))
         share, named = floats.total() / all_parameters, ", ".join(floats)
-        words = f"{words}; {percent(share)} of their parameters stay float: {named}"  # fmt: skip
+        words = f"{words}; {percent(share)} of their parameters stay float: {named}"
     yield words
 
 

@@ -68,12 +68,20 @@ def gain(found: AsItWasFound | None, repaired: Measurements, reports: Mapping[st
     flags = [report.flags for report in reports.values()]
     layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
     nothing: Repair = {
-        "layers": layers, "kept": kept, "worse": worse, "perplexity_found": None, "kl_found": None,
-        "kl_found_standard_error": None, "kl_difference": None, "kl_difference_standard_error": None,
-        "log_ratio_difference": None, "log_ratio_difference_standard_error": None, "verdict": None,
+        "layers": layers,
+        "kept": kept,
+        "worse": worse,
+        "perplexity_found": None,
+        "kl_found": None,
+        "kl_found_standard_error": None,
+        "kl_difference": None,
+        "kl_difference_standard_error": None,
+        "log_ratio_difference": None,
+        "log_ratio_difference_standard_error": None,
+        "verdict": None,
         "words": "",
         "layers_words": _of_layers(layers, kept, worse),
-    }  # fmt: skip
+    }
     if found is None:
         return {**nothing, "words": "What the repair is worth was not measured, since there is no test text."}
     if found.divergence is None or repaired.divergence is None:

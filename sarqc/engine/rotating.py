@@ -116,12 +116,15 @@ def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str,
             f"{everything['original_drift']:.3g}"
         )
     return {
-        "kind": checkpoint.rotation.kind, "seed": checkpoint.rotation.seed, "matrix": checkpoint.rotation.matrix,
-        "added_bytes": checkpoint.added_bytes, "logit_difference": check.difference,
+        "kind": checkpoint.rotation.kind,
+        "seed": checkpoint.rotation.seed,
+        "matrix": checkpoint.rotation.matrix,
+        "added_bytes": checkpoint.added_bytes,
+        "logit_difference": check.difference,
         "rounded_logit_difference": or_none(rounded),
         "modules": [*(_means(name, of_module) for name, of_module in by_module.items()), everything],
         "words": f"{words}.",
-    }  # fmt: skip
+    }
 
 
 def _means(module: str, layers: list[RotatedLayer]) -> RotatedModule:
@@ -130,10 +133,15 @@ def _means(module: str, layers: list[RotatedLayer]) -> RotatedModule:
         return sum(values) / len(values) if values else None
 
     return {
-        "module": module, "layers": len(layers), "range_before": mean("range_before"),
-        "range_after": mean("range_after"), "rounding_before": mean("rounding_before"),
-        "rounding_after": mean("rounding_after"), "drift": mean("drift"), "original_drift": mean("original_drift"),
-    }  # fmt: skip
+        "module": module,
+        "layers": len(layers),
+        "range_before": mean("range_before"),
+        "range_after": mean("range_after"),
+        "rounding_before": mean("rounding_before"),
+        "rounding_after": mean("rounding_after"),
+        "drift": mean("drift"),
+        "original_drift": mean("original_drift"),
+    }
 
 
 def _compared(

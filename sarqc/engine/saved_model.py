@@ -72,9 +72,11 @@ def save_repaired(
     """
     opened = found.opened
     written = yield from _written(
-        bench, prepared, lambda: opened.write_with(_Codes(layers), folder),
+        bench,
+        prepared,
+        lambda: opened.write_with(_Codes(layers), folder),
         lambda: _read_repaired(bench, QuantizedCheckpoint.open(folder, prepared.checkpoint), opened),
-    )  # fmt: skip
+    )
     yield Saved("checkpoint", str(folder))
     return {**summary, "written": written}
 

@@ -167,11 +167,13 @@ class Screening:
         chosen = [self.gammas[gamma] for gamma in gammas]
         return [
             tuning_key(
-                "screened", statistics, {name: grids[name] for name in names},
+                "screened",
+                statistics,
+                {name: grids[name] for name in names},
                 self.base.points((self.lams[lam],), chosen),
             )
             for lam in lams
-        ]  # fmt: skip
+        ]
 
     def _note(self, wanted: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes, budget: Budget) -> None:
         document = json.loads(payload)

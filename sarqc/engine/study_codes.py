@@ -46,9 +46,10 @@ def keep_points(
     ]
     if not lines:
         raise Refused(
-            "no such line has codes with which pages run the model", f"study {study.id}",
+            "no such line has codes with which pages run the model",
+            f"study {study.id}",
             "Name a line on the asymmetric grid.",
-        )  # fmt: skip
+        )
     for line in lines:
         for g, second in enumerate(line.gammas):
             for m in range(len(line.lams)):
@@ -118,6 +119,7 @@ def _compare(study: Study, line: Line, at: tuple[int, int], run: Study, where: s
     made, stored = float(np.mean(ours[0, :, 0, 0])), float(np.mean(theirs[0, :, at[0], at[1]]))
     if not np.isclose(made, stored, rtol=_TOLERANCE):
         raise Refused(
-            f"the mean error of its layers is {made:.6g}, and the study has {stored:.6g}", where,
+            f"the mean error of its layers is {made:.6g}, and the study has {stored:.6g}",
+            where,
             "Use the versions of libraries that the study names.",
-        )  # fmt: skip
+        )

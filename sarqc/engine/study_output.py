@@ -119,10 +119,13 @@ def auto_axes(recipe: Recipe) -> dict[str, Any]:
     """The fields of a line whose λ and γ “auto” chooses."""
     candidates = recipe.candidates()
     return {
-        "lams": (0.0,), "gammas": (None,), "chosen": (0, 0), "selected": recipe.auto_by(),
+        "lams": (0.0,),
+        "gammas": (None,),
+        "chosen": (0, 0),
+        "selected": recipe.auto_by(),
         "candidate_lams": tuple(dict.fromkeys(point.lam for point in candidates)),
         "candidate_gammas": tuple(dict.fromkeys(point.gamma for point in candidates)),
-    }  # fmt: skip
+    }
 
 
 def auto_arrays(
@@ -179,9 +182,13 @@ def model_facts(
     """The float model of a study; ``accuracy`` with its standard error."""
     value, error = accuracy or (None, None)
     return ModelFacts(
-        name=name, parameters=checkpoint.parameters, share_quantized=checkpoint.share_quantized,
-        perplexity=perplexity, accuracy=value, accuracy_standard_error=error,
-    )  # fmt: skip
+        name=name,
+        parameters=checkpoint.parameters,
+        share_quantized=checkpoint.share_quantized,
+        perplexity=perplexity,
+        accuracy=value,
+        accuracy_standard_error=error,
+    )
 
 
 def study_of(
@@ -233,10 +240,18 @@ def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
         title = f"{name}, {recipe.bits} bits, {line.label if line.later is not None else line.title}"
         return writer.finish(
             study_of(
-                study_id, title, recipe.inputs_from, facts, checkpoint, protocol, (line,), recipe, outcome.reports,
+                study_id,
+                title,
+                recipe.inputs_from,
+                facts,
+                checkpoint,
+                protocol,
+                (line,),
+                recipe,
+                outcome.reports,
                 outcome.stamp,
             )
-        )  # fmt: skip
+        )
 
 
 def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
@@ -271,7 +286,14 @@ def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
         fields = auto_axes(recipe)
         arrays |= auto_arrays(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
     return study_line(
-        recipe.method, fitting, bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
-        draws=(recipe.seed,), arrays=arrays, texts=tuple(event.comparison() for event in outcome.texts),
-        speed=None if outcome.speed is None else outcome.speed.speed(), **fields,
-    )  # fmt: skip
+        recipe.method,
+        fitting,
+        bits=recipe.bits,
+        grid=recipe.grid,
+        group_size=recipe.group_size,
+        draws=(recipe.seed,),
+        arrays=arrays,
+        texts=tuple(event.comparison() for event in outcome.texts),
+        speed=None if outcome.speed is None else outcome.speed.speed(),
+        **fields,
+    )

@@ -275,22 +275,26 @@ def _check_second(line: SurveyLine, where: str) -> None:
     beside = [
         name
         for name, is_given in (
-            ("gamma", line.gammas != (None,)), ("first_order", line.strengths and line.betas), ("sizes", line.sizes),
+            ("gamma", line.gammas != (None,)),
+            ("first_order", line.strengths and line.betas),
+            ("sizes", line.sizes),
             ("lambda: auto", line.lams == "auto"),
         )
         if is_given
-    ]  # fmt: skip
+    ]
     if beside:
         raise Refused(
-            f"a line over {sign} has nothing else beside λ, and {beside[0]} is given", where,
+            f"a line over {sign} has nothing else beside λ, and {beside[0]} is given",
+            where,
             f"Leave {beside[0]} out, or make two lines.",
-        )  # fmt: skip
+        )
     values = line.seconds()
     if values[0] != 0 or len({*values}) < len(values):
         raise Refused(
             f"the values of {sign} are compared with {sign} = 0, which is not the first of them, or one is there twice",
-            where, f"Begin {line.second} with 0, and give each value once.",
-        )  # fmt: skip
+            where,
+            f"Begin {line.second} with 0, and give each value once.",
+        )
     for value in values:
         line.to_method(value)  # which refuses a method without it
 
@@ -358,14 +362,22 @@ def recipe_for(
     read = {public_name(name) for name in (*tunes, *METHODS[line.method].options)}
     return Recipe.parse(
         {
-            "model": survey.model, "bits": line.bits, "grid": survey.grid,
-            "group_size": "per_channel" if survey.group_size is None else survey.group_size, "method": line.method,
-            "calibration": survey.calibration, "samples": survey.samples, "length": survey.length,
-            "sampling": "random", "seed": seed, "inputs_from": survey.inputs_from, "begin": survey.begin,
+            "model": survey.model,
+            "bits": line.bits,
+            "grid": survey.grid,
+            "group_size": "per_channel" if survey.group_size is None else survey.group_size,
+            "method": line.method,
+            "calibration": survey.calibration,
+            "samples": survey.samples,
+            "length": survey.length,
+            "sampling": "random",
+            "seed": seed,
+            "inputs_from": survey.inputs_from,
+            "begin": survey.begin,
         }
         | line.fitting()
         | {name: value for name, value in values.items() if name in read and value is not None}
-    )  # fmt: skip
+    )
 
 
 def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
@@ -450,9 +462,18 @@ def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: floa
 
 
 _axes = attrgetter(
-    "name", "bits", "grid", "group_size", "lams", "gammas", "second", "draws", "sizes", "candidate_lams",
+    "name",
+    "bits",
+    "grid",
+    "group_size",
+    "lams",
+    "gammas",
+    "second",
+    "draws",
+    "sizes",
+    "candidate_lams",
     "candidate_gammas",
-)  # fmt: skip
+)
 
 
 def _planned(survey: Survey, line: SurveyLine) -> Line:
@@ -460,9 +481,15 @@ def _planned(survey: Survey, line: SurveyLine) -> Line:
     if line.lams == "auto":
         fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
     return study_line(
-        line.method, line.fitting(), bits=line.bits, grid=survey.grid, group_size=survey.group_size,
-        draws=survey.draws_of(line), arrays={}, **fields,
-    )  # fmt: skip
+        line.method,
+        line.fitting(),
+        bits=line.bits,
+        grid=survey.grid,
+        group_size=survey.group_size,
+        draws=survey.draws_of(line),
+        arrays={},
+        **fields,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -502,9 +529,13 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
     calibration, held_out_text, test = _texts(survey, checkpoint, settings)
     held_out = draw_sequences(
-        held_out_text, samples=survey.held_out_samples, length=survey.length, held_out_samples=0,
-        sampling="sequential", seed=0,
-    )  # fmt: skip
+        held_out_text,
+        samples=survey.held_out_samples,
+        length=survey.length,
+        held_out_samples=0,
+        sampling="sequential",
+        seed=0,
+    )
     original = FloatStates.of(loaded, test.in_windows(survey.window), survey.window)
     return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, loaded.weights())
 
@@ -582,9 +613,13 @@ class _Draw:
 
 def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
     return draw_sequences(
-        shared.calibration, samples=samples, length=shared.survey.length, held_out_samples=0, sampling="random",
+        shared.calibration,
+        samples=samples,
+        length=shared.survey.length,
+        held_out_samples=0,
+        sampling="random",
         seed=seed,
-    )  # fmt: skip
+    )
 
 
 def _shares(survey: Survey, line: SurveyLine) -> bool:
@@ -603,9 +638,14 @@ def _from_statistics(
     grid = Grid(line.bits, survey.group_size, survey.grid)
     methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
-        bench.model, grid, methods, line.points(), of_draw.sequences(survey.samples),
-        shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
-    )  # fmt: skip
+        bench.model,
+        grid,
+        methods,
+        line.points(),
+        of_draw.sequences(survey.samples),
+        shared.held_out.calibration,
+        [of_draw.sequences(size) for size in line.sizes],
+    )
     kept = read_line(bench.store, key)
     if kept is None or not all(
         is_measured(bench, model, shared.original, _tasks(survey, line, draw, point), survey.task_limit)
@@ -667,14 +707,20 @@ def _errors_by_size(
     sweeps = [
         [
             sweep_layer(
-                weights[layer.name], of_size[layer.name], grid, method_for(layer, line.to_method()),
-                lams=line.points(), gammas=line.gammas, held_out=shared.unseen[layer.name], budget_bytes=budget,
+                weights[layer.name],
+                of_size[layer.name],
+                grid,
+                method_for(layer, line.to_method()),
+                lams=line.points(),
+                gammas=line.gammas,
+                held_out=shared.unseen[layer.name],
+                budget_bytes=budget,
             )
             for size, of_size in of_draw.by_size
             if size in line.sizes
         ]
         for layer in shared.bench.loaded.checkpoint.layers
-    ]  # fmt: skip
+    ]
     return {
         f"{name}_by_size": np.array([[getattr(sweep, f"relative_{name}").numpy() for sweep in row] for row in sweeps])
         for name in ("recon", "held_out")
@@ -731,20 +777,28 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
         "calibration": {
             **asked(survey.calibration, shared.calibration.corpus),
             **({"part": shared.calibration.part} if shared.calibration.part else {}),
-            "samples": survey.samples, "length": survey.length,
-            "tokens": survey.samples * survey.length, "sampling": "random", **begin,
+            "samples": survey.samples,
+            "length": survey.length,
+            "tokens": survey.samples * survey.length,
+            "sampling": "random",
+            **begin,
             **({"begin_rule": "bos"} if survey.begin == "bos" else {}),
         },
         "held_out": {
             **asked(survey.held_out, shared.held_out.protocol["corpus"]),
             **({"part": shared.held_out_part} if shared.held_out_part else {}),
-            "samples": survey.held_out_samples, "length": survey.length,
-            "tokens": survey.held_out_samples * survey.length, **begin,
+            "samples": survey.held_out_samples,
+            "length": survey.length,
+            "tokens": survey.held_out_samples * survey.length,
+            **begin,
         },
         "test": {
-            **asked(survey.test, test.corpus), **({"part": test.part} if test.part else {}),
-            "window": survey.window, "windows": windows,
-            "predicted_tokens": windows * (survey.window - given), **begin,
+            **asked(survey.test, test.corpus),
+            **({"part": test.part} if test.part else {}),
+            "window": survey.window,
+            "windows": windows,
+            "predicted_tokens": windows * (survey.window - given),
+            **begin,
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
             **({} if test.first is None else {"only_the_first_tokens": test.first}),
         },
@@ -754,4 +808,4 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
         "device": str(loaded.device),
         "versions": versions(),
         **of_weights(loaded.checkpoint),
-    }  # fmt: skip
+    }

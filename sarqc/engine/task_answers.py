@@ -40,11 +40,18 @@ def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Ite
     items = [items_key(task, bench.settings) for task in recipe.tasks]
     keys = [
         tuning_key(
-            "answers", draw.keys(), grids_as_values(ground), [point], recipe.tasks, recipe.task_limit, items,
-            bench.model.key, bench.model.text_key,
+            "answers",
+            draw.keys(),
+            grids_as_values(ground),
+            [point],
+            recipe.tasks,
+            recipe.task_limit,
+            items,
+            bench.model.key,
+            bench.model.text_key,
         )
         for point in points
-    ]  # fmt: skip
+    ]
 
     def judge(solution: Solution) -> bytes:
         began = time.perf_counter()

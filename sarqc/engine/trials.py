@@ -165,9 +165,15 @@ def is_kept(draw: Draw, point: Method, *, pictures: bool) -> bool:
 
 
 def judged(
-    draw: Draw, points: Sequence[Method], keys: Sequence[str], suffix: str, judge: Callable[[Solution], bytes], *,
-    pictures: bool = False, check: Check = bool,
-) -> Iterator[tuple[int, bytes]]:  # fmt: skip
+    draw: Draw,
+    points: Sequence[Method],
+    keys: Sequence[str],
+    suffix: str,
+    judge: Callable[[Solution], bytes],
+    *,
+    pictures: bool = False,
+    check: Check = bool,
+) -> Iterator[tuple[int, bytes]]:
     """Positions of the points with what is kept of each, first that which is kept already; the others are solved and
     judged.
     """
@@ -205,9 +211,14 @@ def kept_or_made(
 def _key(draw: Draw, point: Method, *which: bool) -> str:
     ground, test = draw.ground, measured_text(draw.ground.prepared)
     return tuning_key(
-        "found", draw.keys(), grids_as_values(ground), [point], which, *text_parts(test, ground.prepared.window),
+        "found",
+        draw.keys(),
+        grids_as_values(ground),
+        [point],
+        which,
+        *text_parts(test, ground.prepared.window),
         ground.bench.model.key,
-    )  # fmt: skip
+    )
 
 
 def grids_as_values(ground: TuningContext) -> dict[str, object]:
@@ -265,9 +276,10 @@ def _solved(
             for at, (point, one) in enumerate(zip(points, solved, strict=True)):
                 lams = (point.lam or 0.0,)
                 numbers[at].append(
-                    curve_of(lams, [one], *texts, ground.grids[name]) if pictures
+                    curve_of(lams, [one], *texts, ground.grids[name])
+                    if pictures
                     else numbers_of(lams, [one.report], *texts)
-                )  # fmt: skip
+                )
                 quantized[at][name] = one.dequantized.cpu()
     return numbers, quantized
 
@@ -281,9 +293,10 @@ def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[
             perplexity, divergence = drained(steps, check)
     except StatesGone:
         raise SarqcError(
-            "the cached predictions of the float model are gone", f"test text {test.corpus}",
+            "the cached predictions of the float model are gone",
+            f"test text {test.corpus}",
             "Continue the run: they are made again. Raise SARQC_CACHE_GIB.",
-        ) from None  # fmt: skip
+        ) from None
     assert divergence is not None
     return perplexity.value, divergence
 
@@ -317,9 +330,12 @@ def _written(found: TrialResult) -> bytes:
     layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in found.layers]
     divergence = None if found.divergence is None else asdict(found.divergence)
     document = {
-        "perplexity": found.perplexity, "divergence": divergence, "seconds": found.seconds,
-        "lams": found.layers[0].lams, "tokens": [layer.tokens for layer in found.layers],
-    }  # fmt: skip
+        "perplexity": found.perplexity,
+        "divergence": divergence,
+        "seconds": found.seconds,
+        "lams": found.layers[0].lams,
+        "tokens": [layer.tokens for layer in found.layers],
+    }
     tensors = {f"{index}.{name}": array for index, layer in enumerate(layers) for name, array in layer.items()}
     tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
     return safetensors.torch.save(tensors)

@@ -179,9 +179,13 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
 def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
     """Return the draw of a number, on statistics of its own sequences; the seed is the recipe's plus the number."""
     sequences = draw_sequences(
-        ground.prepared.calibration, samples=recipe.samples, length=recipe.length,
-        held_out_samples=recipe.unseen_samples(), sampling="random", seed=recipe.seed + number,
-    )  # fmt: skip
+        ground.prepared.calibration,
+        samples=recipe.samples,
+        length=recipe.length,
+        held_out_samples=recipe.unseen_samples(),
+        sampling="random",
+        seed=recipe.seed + number,
+    )
     return Draw.of(ground, sequences)
 
 

@@ -72,10 +72,17 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
     arrays |= _answers(state, indices, shape, writer)
     chosen = (0, indices.index(best)) if (best := search.best) in indices else None
     return study_line(
-        name, points[0].fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
-        lams=tuple(point.lam or 0.0 for point in points), gammas=(points[0].gamma,), chosen=chosen,
-        draws=tuple(recipe.seed + draw for draw in range(len(trials))), arrays=arrays,
-    )  # fmt: skip
+        name,
+        points[0].fitting(),
+        bits=recipe.bits,
+        grid=recipe.grid,
+        group_size=recipe.group_size,
+        lams=tuple(point.lam or 0.0 for point in points),
+        gammas=(points[0].gamma,),
+        chosen=chosen,
+        draws=tuple(recipe.seed + draw for draw in range(len(trials))),
+        arrays=arrays,
+    )
 
 
 def _answers(
@@ -130,16 +137,17 @@ def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[s
     if "begin" in drawn:
         common["begin"] = drawn["begin"]
     return {
-        "calibration": common | {
-            "samples": recipe.samples, "tokens": recipe.samples * recipe.length, "sampling": "random"
-        },
-        "held_out": common | {
-            "samples": recipe.unseen_samples(), "tokens": recipe.unseen_samples() * recipe.length
-        },
+        "calibration": common
+        | {"samples": recipe.samples, "tokens": recipe.samples * recipe.length, "sampling": "random"},
+        "held_out": common | {"samples": recipe.unseen_samples(), "tokens": recipe.unseen_samples() * recipe.length},
         "test": None if original.perplexity is None else original.perplexity.protocol,
-        "tasks": [*recipe.tasks], "items": len(original.correct), "device": device, "versions": versions(),
-        **of_weights(prepared.checkpoint), **of_feeding(prepared),
-    }  # fmt: skip
+        "tasks": [*recipe.tasks],
+        "items": len(original.correct),
+        "device": device,
+        "versions": versions(),
+        **of_weights(prepared.checkpoint),
+        **of_feeding(prepared),
+    }
 
 
 def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | None, device: str) -> Summary:

@@ -90,9 +90,12 @@ class TuningState:
                     windows[draw, index] = divergence.log_ratios
         every = range(tuned, count)
         return Search(
-            values, self.order, tuple(every[:-1]), (every[-1],),
+            values,
+            self.order,
+            tuple(every[:-1]),
+            (every[-1],),
             None if windows is None else windows[:, [tuned]] - windows,
-        )  # fmt: skip
+        )
 
     def by_name(self, wanted: Iterable[int]) -> list[list[int]]:
         """The same candidates, those of one method together: they are solved at once."""
@@ -231,9 +234,11 @@ class TuningState:
             return None
         accuracy, error = (None if self.original is None else self.original.mean_accuracy()) or (None, None)
         return {
-            "names": [*self.recipe.tasks], "draws": len(self.answers),
-            "accuracy_float": accuracy, "accuracy_float_error": error,
-        }  # fmt: skip
+            "names": [*self.recipe.tasks],
+            "draws": len(self.answers),
+            "accuracy_float": accuracy,
+            "accuracy_float_error": error,
+        }
 
     def _answered(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
         """Accuracy, and how much higher than a reference's, in the draws in which both were asked; None without."""
@@ -305,7 +310,7 @@ class TuningState:
                     "more_accurate_high": answered and or_none(float(answered[1].mean + answered[1].doubt)),
                     "more_accurate_verdict": answered and answered[1].verdict(()),
                 }
-            )  # fmt: skip
+            )
         return rows
 
     def _kl(self, search: Search) -> np.ndarray:
@@ -321,9 +326,10 @@ class TuningState:
             return None
         if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": self._more_minutes(search)}).to_json()
-        plain = {name: Recipe.model_fields[name].default for name in (
-            "kind", "sweep", "minutes", "draws", "band", "blocks", "block_fraction"
-        )}  # fmt: skip
+        plain = {
+            name: Recipe.model_fields[name].default
+            for name in ("kind", "sweep", "minutes", "draws", "band", "blocks", "block_fraction")
+        }
         if step == "keep":
             chosen: dict[str, object] = {"method": BASELINE, "lam": None, "gamma": None}
         else:

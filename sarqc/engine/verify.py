@@ -127,9 +127,11 @@ def _why_no_stamp(study: Study) -> tuple[str, str]:
 def _digest(stamp: Stamp) -> Check:
     said, own = shown(stamp.digest), shown(stamp.own_digest())
     return _either(
-        "stamp", stamp.digest == stamp.own_digest(), f"The digest {said}… is that of what the stamp says.",
+        "stamp",
+        stamp.digest == stamp.own_digest(),
+        f"The digest {said}… is that of what the stamp says.",
         f"It has the digest {said}…, and what it says has {own}…: it was changed.",
-    )  # fmt: skip
+    )
 
 
 def _either(what: str, is_equal: bool, same: str, other: str) -> Check:
@@ -195,8 +197,10 @@ def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> R
     own = (study.recipe if study is not None else None) or {}
     document: dict[str, Any] = {name: own.get(name, value) for name, value in recorded(stamp.recipe).items()}
     given = {
-        "model": wanted.model, "calibration": wanted.calibration, "quantized_checkpoint": wanted.quantized_checkpoint
-    }  # fmt: skip
+        "model": wanted.model,
+        "calibration": wanted.calibration,
+        "quantized_checkpoint": wanted.quantized_checkpoint,
+    }
     document |= {name: value for name, value in given.items() if value is not None}
     if stamp.text.part:  # one text was calibrated on and measured on: the first half is drawn from only then
         document |= {"test": document["calibration"], "test_tokens": 2}
@@ -220,10 +224,11 @@ def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
     calibration = prepared.sequences.calibration
     size = f"{len(calibration)} sequences of {calibration.shape[1]} tokens of {prepared.recipe.calibration}"
     return _either(
-        "calibration tokens", text_of_stamp(prepared.calibration, prepared.sequences).tokens == stamp.text.tokens,
+        "calibration tokens",
+        text_of_stamp(prepared.calibration, prepared.sequences).tokens == stamp.text.tokens,
         f"{size} are those of the stamp.",
         f"{size} are others than those of the stamp: the text or the tokenizer is another one.",
-    )  # fmt: skip
+    )
 
 
 def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
@@ -235,10 +240,11 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
         return Check("tokenizer", "different", f"That of the files can't be used: {error}")
     ids = theirs.behind(calibration.begin, calibration.begin).ids[: len(calibration.ids)]
     return _either(
-        "tokenizer", np.array_equal(ids, calibration.ids) and (not calibration.begin or begin == calibration.begin),
+        "tokenizer",
+        np.array_equal(ids, calibration.ids) and (not calibration.begin or begin == calibration.begin),
         "That of the files makes the same tokens of the text.",
         "That of the files makes other tokens of the text.",
-    )  # fmt: skip
+    )
 
 
 def _solved_again(
@@ -251,10 +257,14 @@ def _solved_again(
     found = None
     if prepared.opened is not None:
         found = ImportedModel(prepared.opened, prepared.checkpoint)
-        yield (opened := _either(
-            "quantized checkpoint", found.fingerprint == stamp.opened, "Its files are those of the stamp.",
-            "Its files are others than those of the stamp.",
-        ))  # fmt: skip
+        yield (
+            opened := _either(
+                "quantized checkpoint",
+                found.fingerprint == stamp.opened,
+                "Its files are those of the stamp.",
+                "Its files are others than those of the stamp.",
+            )
+        )
         if opened.outcome != "equal":
             yield Check("solved again", "unchecked", "Nothing was solved again: another checkpoint was opened.")
             return
@@ -300,8 +310,10 @@ def _threads(count: int | None) -> Iterator[None]:
 def _circumstances(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Check:
     there = {"layer format": stamp.layer_format, **stamp.made_with, **stamp.computing.model_dump(exclude_none=True)}
     here = {
-        "layer format": LAYER_FORMAT, **made_with(loaded.device), **computing(loaded, job).model_dump(exclude_none=True)
-    }  # fmt: skip
+        "layer format": LAYER_FORMAT,
+        **made_with(loaded.device),
+        **computing(loaded, job).model_dump(exclude_none=True),
+    }
     names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
     if not names:
         return Check("versions and device", "equal", "They are those of the stamp.")
@@ -327,9 +339,14 @@ def _to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_
 
 
 def _others(
-    loaded: LoadedModel, job: CalibrationJob, solving: list[LayerInfo], stamp: Stamp, exported: Exported | None,
-    given: Exported | None, settings: Settings,
-) -> dict[str, str]:  # fmt: skip
+    loaded: LoadedModel,
+    job: CalibrationJob,
+    solving: list[LayerInfo],
+    stamp: Stamp,
+    exported: Exported | None,
+    given: Exported | None,
+    settings: Settings,
+) -> dict[str, str]:
     names, blocks = [layer.name for layer in solving], {layer.block for layer in solving}
     found: dict[str, str] = {}
 
@@ -342,7 +359,7 @@ def _others(
     alone = replace(loaded, checkpoint=replace(loaded.checkpoint, of_names=frozenset(names)))
     steps = calibrate(
         alone, job, None, dict.fromkeys(names, ""), budget_bytes=sweep_bytes(settings), after_block=after_block
-    )  # fmt: skip
+    )
     for step in steps:
         if isinstance(step, SolvedLayer):
             name, grid = step.info.name, job.grids[step.info.name]
@@ -368,9 +385,13 @@ def _other_folds(loaded: LoadedModel, index: int, stamp: Stamp) -> dict[str, str
 
 
 def _solved_words(
-    stamp: Stamp, job: CalibrationJob, chosen: list[str], solving: list[LayerInfo], given: Exported | None,
+    stamp: Stamp,
+    job: CalibrationJob,
+    chosen: list[str],
+    solving: list[LayerInfo],
+    given: Exported | None,
     wanted: VerificationRequest,
-) -> str:  # fmt: skip
+) -> str:
     count, total = len(solving), len(stamp.layers)
     if len(chosen) == total:
         words = f"All {total} linears: every code, scale, zero point or bias, and weight is that of the stamp."

@@ -41,9 +41,11 @@ class Divergence:
         """
         estimates = {name: Estimate(*document[name]) for name in ("log_ratio", "kl", "same_top")}
         return cls(
-            kl_99=document["kl_99"], log_ratios=tuple(document["log_ratios"]), kls=tuple(document.get("kls", ())),
+            kl_99=document["kl_99"],
+            log_ratios=tuple(document["log_ratios"]),
+            kls=tuple(document.get("kls", ())),
             **estimates,
-        )  # fmt: skip
+        )
 
 
 class TokenDivergences(NamedTuple):
@@ -95,9 +97,13 @@ class Summed:
         log_ratio, kl, same_top = self._sums / self._tokens
         kl_99 = float(np.percentile(np.concatenate(self._kl), 99))
         return Divergence(
-            _estimate(log_ratio), _estimate(kl), kl_99, _estimate(same_top), tuple(log_ratio.tolist()),
+            _estimate(log_ratio),
+            _estimate(kl),
+            kl_99,
+            _estimate(same_top),
+            tuple(log_ratio.tolist()),
             tuple(kl.tolist()),
-        )  # fmt: skip
+        )
 
 
 def _estimate(of_windows: np.ndarray) -> Estimate:

@@ -18,9 +18,15 @@ from typing import Any, TextIO
 
 ENDED = 3  # exit status of the tests when the program went away
 _KINDS: dict[str, Callable[[list[Any]], Any]] = {
-    "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "bytes": bytes, "dict": dict,
-    "complex": lambda parts: complex(*parts), "other": lambda _: object(),
-}  # fmt: skip
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "bytes": bytes,
+    "dict": dict,
+    "complex": lambda parts: complex(*parts),
+    "other": lambda _: object(),
+}
 
 
 class Raised(Exception):

@@ -50,10 +50,24 @@ _TRIAL = (
 # Memory that belongs to no process, namespaces, in which a process has every capability, and parts of the kernel that
 # no test needs and in which holes have been.
 _DENIED = (
-    "memfd_create", "shmget", "msgget", "semget", "io_uring_setup", "unshare", "setns", "ptrace", "process_vm_readv",
-    "process_vm_writev", "open_by_handle_at", "bpf", "perf_event_open", "userfaultfd", "add_key", "request_key",
+    "memfd_create",
+    "shmget",
+    "msgget",
+    "semget",
+    "io_uring_setup",
+    "unshare",
+    "setns",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "open_by_handle_at",
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "add_key",
+    "request_key",
     "keyctl",
-)  # fmt: skip
+)
 
 Result = Literal["passed", "failed", "timed out", "out of memory"]
 
@@ -158,12 +172,20 @@ class _Jail:
             _write_filter(denied.fileno())
             denied.seek(0)
             self._process = subprocess.Popen(
-                [*_bubblewrap(limits, denied.fileno()),
-                 os.path.abspath(sys.executable), "-I", "-c", _INSIDE.read_text("utf-8")],
-                stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
+                [
+                    *_bubblewrap(limits, denied.fileno()),
+                    os.path.abspath(sys.executable),
+                    "-I",
+                    "-c",
+                    _INSIDE.read_text("utf-8"),
+                ],
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd="/",
                 pass_fds=[denied.fileno(), channel.fileno()],
                 env={"HOME": "/program", "TMPDIR": "/program", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            )  # fmt: skip
+            )
         channel.close()  # so that the other side notices the end of this one
 
     def __enter__(self) -> Self:
@@ -276,13 +298,36 @@ def _bubblewrap(limits: Limits, denied: int) -> list[str]:
             visible += ["--dir", str(parent)]
         visible += [how, path, path]
     return [
-        "choom", "-n", "1000", "--",  # where memory runs out, the kernel shall take these first
-        program, *rights, "--die-with-parent", "--new-session", "--seccomp", str(denied), *visible,
-        "--perms", "0777", "--size", str(limits.disk_bytes), "--tmpfs", "/program", "--chdir", "/program",
-        "--remount-ro", "/", *become,
-        "prlimit", f"--cpu={limits.cpu_seconds}", f"--as={limits.memory_bytes}", f"--fsize={limits.disk_bytes}",
-        f"--nproc={limits.processes}", f"--nofile={limits.files}", "--core=0",
-    ]  # fmt: skip
+        "choom",
+        "-n",
+        "1000",
+        "--",  # where memory runs out, the kernel shall take these first
+        program,
+        *rights,
+        "--die-with-parent",
+        "--new-session",
+        "--seccomp",
+        str(denied),
+        *visible,
+        "--perms",
+        "0777",
+        "--size",
+        str(limits.disk_bytes),
+        "--tmpfs",
+        "/program",
+        "--chdir",
+        "/program",
+        "--remount-ro",
+        "/",
+        *become,
+        "prlimit",
+        f"--cpu={limits.cpu_seconds}",
+        f"--as={limits.memory_bytes}",
+        f"--fsize={limits.disk_bytes}",
+        f"--nproc={limits.processes}",
+        f"--nofile={limits.files}",
+        "--core=0",
+    ]
 
 
 def _visible() -> list[str]:

@@ -43,19 +43,64 @@ class _Rows:
 
 
 _MMLU_SUBJECTS = (
-    "abstract_algebra", "anatomy", "astronomy", "business_ethics", "clinical_knowledge", "college_biology",
-    "college_chemistry", "college_computer_science", "college_mathematics", "college_medicine", "college_physics",
-    "computer_security", "conceptual_physics", "econometrics", "electrical_engineering", "elementary_mathematics",
-    "formal_logic", "global_facts", "high_school_biology", "high_school_chemistry", "high_school_computer_science",
-    "high_school_european_history", "high_school_geography", "high_school_government_and_politics",
-    "high_school_macroeconomics", "high_school_mathematics", "high_school_microeconomics", "high_school_physics",
-    "high_school_psychology", "high_school_statistics", "high_school_us_history", "high_school_world_history",
-    "human_aging", "human_sexuality", "international_law", "jurisprudence", "logical_fallacies", "machine_learning",
-    "management", "marketing", "medical_genetics", "miscellaneous", "moral_disputes", "moral_scenarios", "nutrition",
-    "philosophy", "prehistory", "professional_accounting", "professional_law", "professional_medicine",
-    "professional_psychology", "public_relations", "security_studies", "sociology", "us_foreign_policy", "virology",
+    "abstract_algebra",
+    "anatomy",
+    "astronomy",
+    "business_ethics",
+    "clinical_knowledge",
+    "college_biology",
+    "college_chemistry",
+    "college_computer_science",
+    "college_mathematics",
+    "college_medicine",
+    "college_physics",
+    "computer_security",
+    "conceptual_physics",
+    "econometrics",
+    "electrical_engineering",
+    "elementary_mathematics",
+    "formal_logic",
+    "global_facts",
+    "high_school_biology",
+    "high_school_chemistry",
+    "high_school_computer_science",
+    "high_school_european_history",
+    "high_school_geography",
+    "high_school_government_and_politics",
+    "high_school_macroeconomics",
+    "high_school_mathematics",
+    "high_school_microeconomics",
+    "high_school_physics",
+    "high_school_psychology",
+    "high_school_statistics",
+    "high_school_us_history",
+    "high_school_world_history",
+    "human_aging",
+    "human_sexuality",
+    "international_law",
+    "jurisprudence",
+    "logical_fallacies",
+    "machine_learning",
+    "management",
+    "marketing",
+    "medical_genetics",
+    "miscellaneous",
+    "moral_disputes",
+    "moral_scenarios",
+    "nutrition",
+    "philosophy",
+    "prehistory",
+    "professional_accounting",
+    "professional_law",
+    "professional_medicine",
+    "professional_psychology",
+    "public_relations",
+    "security_studies",
+    "sociology",
+    "us_foreign_policy",
+    "virology",
     "world_religions",
-)  # fmt: skip
+)
 # Entries of an accuracy's protocol about the model, not the measuring: they differ between float and quantized.
 MEASURED_BESIDE = ("acc_norm", "acc_norm_standard_error", "subjects", "outcomes")
 # The usual tasks, with their rows on the Hub.
@@ -185,9 +230,14 @@ def items_key(name: str, settings: Settings) -> tuple[str, ...]:
 
 
 def measure_accuracy(
-    loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int | None = None,
+    loaded: LoadedModel,
+    name: str,
+    settings: Settings,
+    *,
+    limit: int | None = None,
+    batch_size: int | None = None,
     tell: Callable[[int, int], object] = lambda done, total: None,
-) -> Accuracy:  # fmt: skip
+) -> Accuracy:
     """Measure the accuracy of the model in its present state on one task, zero-shot.
 
     The metrics are lm-eval's ``acc`` and ``acc_norm``. For HumanEval it is pass@1: the share of greedy answers that
@@ -252,8 +302,15 @@ def measure_accuracy(
     if not samples or "acc" not in samples[0]:
         raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Use a multiple-choice task.")
     value, error = _mean(samples, "acc")
-    protocol = {"task": name, "items": len(samples), "limit": limit, "metric": "acc", "few_shot": 0,
-                "lm_eval": __version__, "rows_from": source} | judged  # fmt: skip
+    protocol = {
+        "task": name,
+        "items": len(samples),
+        "limit": limit,
+        "metric": "acc",
+        "few_shot": 0,
+        "lm_eval": __version__,
+        "rows_from": source,
+    } | judged
     normalised = normalised_error = None
     if "acc_norm" in samples[0]:
         normalised, normalised_error = _mean(samples, "acc_norm")

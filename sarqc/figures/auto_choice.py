@@ -150,12 +150,18 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
         _name_end(figure, "mean", ink_of(QUALITY), len(names) - 1, mean)
     chosen = [(int(k), draw) for draw, k in enumerate(picks.tolist()) if k >= 0]
     edge = {"color": "var(--ink)", "width": 2}
-    figure["data"].append(scatter(
-        "chosen", "markers", x=[names[k] for k, _ in chosen],
-        y=[float(found.perplexity[draw, k]) for k, draw in chosen], cliponaxis=False,
-        text=[f"chosen in draw {facts.line.draws[draw]}: λ = {names[k]}" for k, draw in chosen], hovertemplate=HOVER,
-        marker={"symbol": "diamond", "size": 11, "color": "var(--quality)", "line": edge},
-    ))  # fmt: skip
+    figure["data"].append(
+        scatter(
+            "chosen",
+            "markers",
+            x=[names[k] for k, _ in chosen],
+            y=[float(found.perplexity[draw, k]) for k, draw in chosen],
+            cliponaxis=False,
+            text=[f"chosen in draw {facts.line.draws[draw]}: λ = {names[k]}" for k, draw in chosen],
+            hovertemplate=HOVER,
+            marker={"symbol": "diamond", "size": 11, "color": "var(--quality)", "line": edge},
+        )
+    )
     counts = np.bincount([k for k, _ in chosen], minlength=len(names))
     _count_row(figure, counts, draws)
     best = int(np.nanargmin(mean))
@@ -195,12 +201,20 @@ def _curves(names: list[str], span: tuple[float, float], *, right: int) -> Figur
 def _bars(found: Selection, counts: np.ndarray) -> Figure:
     names = [lam_text(lam) for lam in found.lams]
     figure = _curves(names, (0.0, 1.15 * max(float(counts.max()), 1.0)), right=14)
-    figure["data"].append({
-        "type": "bar", "x": names, "y": counts.tolist(), "text": [str(count) for count in counts.tolist()],
-        "textposition": "outside", "textfont": {"size": 14, "color": "var(--ink)"}, "cliponaxis": False,
-        "hovertemplate": "λ = %{x}: chosen %{y} times<extra></extra>", "marker": {"color": "var(--accent)"},
-        "width": 0.5,
-    })  # fmt: skip
+    figure["data"].append(
+        {
+            "type": "bar",
+            "x": names,
+            "y": counts.tolist(),
+            "text": [str(count) for count in counts.tolist()],
+            "textposition": "outside",
+            "textfont": {"size": 14, "color": "var(--ink)"},
+            "cliponaxis": False,
+            "hovertemplate": "λ = %{x}: chosen %{y} times<extra></extra>",
+            "marker": {"color": "var(--accent)"},
+            "width": 0.5,
+        }
+    )
     return figure
 
 

@@ -38,8 +38,10 @@ def deciles(facts: LineFacts) -> Figure | None:
     count = chosen.shape[-1]
     layout = base_layout(left=50, right=72, top=8, bottom=24)
     ends = {
-        "tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4],
-    }  # fmt: skip
+        "tickvals": [0, count - 1],
+        "ticktext": ["least salient", "most salient"],
+        "range": [-0.6, count - 0.4],
+    }
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
     layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
     layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
@@ -120,9 +122,13 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
     """One curve (G, M, 10) with its name at its end."""
     count = values.shape[-1]
     trace = scatter(
-        labels[0], "lines+markers", x=list(range(count)), line=line_of(style), marker=marker_of(style, 6),
+        labels[0],
+        "lines+markers",
+        x=list(range(count)),
+        line=line_of(style),
+        marker=marker_of(style, 6),
         hovertemplate="decile %{x}: %{y:.4f}<extra></extra>",
-    )  # fmt: skip
+    )
     bind_fields(figure, add_trace(figure, trace, {"y": values}), {"name": labels}, "lambda")
     ink = ink_of(DRIFT) if style is DRIFT else "var(--ink-2)"
     path = add_note(figure, labels[0], ink, x=count - 1, y=0, xshift=10, yanchor="middle")
@@ -143,10 +149,16 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
     zero = line_shape((0, 1), [0], "var(--ink-3)", "dot", layer="below", xref="x2 domain", yref="y2")
     layout["shapes"].append(zero)
     trace = scatter(
-        "against identity", "lines+markers", x=list(range(percent.shape[-1])), xaxis="x2", yaxis="y2",
-        cliponaxis=False, line={"color": DRIFT["color"], "width": 2}, marker=marker_of(DRIFT, 5),
+        "against identity",
+        "lines+markers",
+        x=list(range(percent.shape[-1])),
+        xaxis="x2",
+        yaxis="y2",
+        cliponaxis=False,
+        line={"color": DRIFT["color"], "width": 2},
+        marker=marker_of(DRIFT, 5),
         hovertemplate="decile %{x}: %{y:+.1f} % against identity<extra></extra>",
-    )  # fmt: skip
+    )
     add_trace(figure, trace, {"y": percent})
     figure["narrow_below"] = NARROW_BELOW
     figure["narrow"] = {

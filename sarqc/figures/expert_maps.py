@@ -230,9 +230,16 @@ def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity)
 
     called = f"{len(members)} experts of one block"
     figure = cell_figure(
-        facts, quantity, cells, (len(modules), len(members)), [*members], [*range(len(modules))], layout, (gap, 2),
+        facts,
+        quantity,
+        cells,
+        (len(modules), len(members)),
+        [*members],
+        [*range(len(modules))],
+        layout,
+        (gap, 2),
         lambda g, m, shown: quantity.aria(facts, shown, m, called, name),
-    )  # fmt: skip
+    )
     if counts is not None:
         _add_tokens(figure, counts, row, top)
     figure["title"] = f"Block {experts.blocks[row]}"
@@ -404,9 +411,15 @@ def _error_axis(errors: np.ndarray) -> dict[str, Any]:
 
 
 def _add(
-    figure: Figure, experts: Experts, places: list[tuple[int, int]], x: np.ndarray, style: Role,
-    values: np.ndarray, name: str, groups: list[np.ndarray],
-) -> None:  # fmt: skip
+    figure: Figure,
+    experts: Experts,
+    places: list[tuple[int, int]],
+    x: np.ndarray,
+    style: Role,
+    values: np.ndarray,
+    name: str,
+    groups: list[np.ndarray],
+) -> None:
     """Points of the experts where they are not too many, and the medians of groups of equally many."""
     by_point = np.moveaxis(values, 0, -1)  # G M P
     if len(x) <= MOST_POINTS:
@@ -415,9 +428,13 @@ def _add(
             for row, column in places
         ]
         points = scatter(
-            name, "markers", x=[round(v, 4) for v in x.tolist()], customdata=lead,
-            marker=marker_of(style, 6, opacity=0.75), hovertemplate="%{customdata[1]}: %{y:.3f}<extra></extra>",
-        )  # fmt: skip
+            name,
+            "markers",
+            x=[round(v, 4) for v in x.tolist()],
+            customdata=lead,
+            marker=marker_of(style, 6, opacity=0.75),
+            hovertemplate="%{customdata[1]}: %{y:.3f}<extra></extra>",
+        )
         add_trace(figure, points, {"y": by_point})
     middle = np.stack([np.median(by_point[..., group], axis=-1) for group in groups], axis=-1)
     along = [round(float(np.median(x[group])), 4) for group in groups]

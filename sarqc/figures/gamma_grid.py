@@ -45,9 +45,15 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     bar = SLIM_BAR | {"nticks": 4, "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}
     texts = [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()]
     trace = map_trace(
-        names, gammas, values, (low, high), reversescale=complete and by_accuracy,  # dark is good on every map
-        text=texts, hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>", colorbar=bar,
-    )  # fmt: skip
+        names,
+        gammas,
+        values,
+        (low, high),
+        reversescale=complete and by_accuracy,  # dark is good on every map
+        text=texts,
+        hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
+        colorbar=bar,
+    )
     layout["shapes"].append(box_shape((0, 1), (0, 1), {"color": "var(--ink)", "width": 2}))
     thinned = [name if at % 2 == 0 or len(names) <= FEW else "" for at, name in enumerate(names)]
     narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.ticktext": thinned}

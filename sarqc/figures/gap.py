@@ -177,9 +177,14 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
     ):
         mean, doubt = _by_point(found.mean), _by_point(found.doubt)
         trace = _trace(
-            sizes, name, mode="lines+markers", line=line_of(style, 2.5), text=[], marker=marker_of(style, 8),
+            sizes,
+            name,
+            mode="lines+markers",
+            line=line_of(style, 2.5),
+            text=[],
+            marker=marker_of(style, 8),
             hovertemplate=f"%{{x:,}} {sizes.unit}: %{{text}}<extra>{name}</extra>",
-        )  # fmt: skip
+        )
         fields = {"y": mean, "text": np.vectorize(_with_interval, otypes=[object])(mean, doubt)}
         if np.isfinite(doubt).any():
             trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}

@@ -70,9 +70,12 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     digits = max(0, 3 - math.floor(math.log10((high - low) or 1.0)))
     layout = base_layout(left=56, right=16, top=30, bottom=38)
     layout["xaxis"] = {
-        **PLAIN_AXIS, "showgrid": False, "range": list(ends), "nticks": 9,
+        **PLAIN_AXIS,
+        "showgrid": False,
+        "range": list(ends),
+        "nticks": 9,
         "title": {"text": "input channel", "standoff": 6, "font": {"size": 12}},
-    }  # fmt: skip
+    }
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "range": [low, high], "nticks": 5}
     info = facts.study.layers[layer]
     figure: Figure = {
@@ -170,11 +173,15 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
     """The float weights, and the level that each takes as text for the pointer."""
     edge = {"color": "var(--ink)", "width": 1.25}
     trace = scatter(
-        "float weights", "markers", x=[*channels], y=np.round(group.weight, digits).tolist(), text=[],
+        "float weights",
+        "markers",
+        x=[*channels],
+        y=np.round(group.weight, digits).tolist(),
+        text=[],
         marker={"symbol": "circle", "size": 5, "color": "var(--surface)", "line": edge},
         hovertemplate="input %{x}: float weight %{y}<br>takes %{text}<extra></extra>",
         meta={"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
-    )  # fmt: skip
+    )
     name = cache(lambda level: number(level, digits))  # few levels, taken by many weights
     taken = np.vectorize(lambda level, far: f"{name(level)}{', not the nearest' if far else ''}", otypes=[object])
     add_trace(figure, trace, {"text": taken(group.taken, group.other)})

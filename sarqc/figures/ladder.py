@@ -135,9 +135,10 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     names = {rung.step: rung_name(rung) for rung in rungs} | dict(waiting)
     layout = base_layout(left=168, right=16, top=26, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [len(names) - 0.4, -0.6], "showgrid": False} | {
-        "tickvals": list(range(len(names))), "ticktext": [*names.values()],
+        "tickvals": list(range(len(names))),
+        "ticktext": [*names.values()],
         "tickfont": {"size": 12, "color": "var(--ink)"},
-    }  # fmt: skip
+    }
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
     sides = [side for side in SIDES if rungs and all(side.quality in rung.values for rung in rungs)]
     for side in sides:
@@ -184,8 +185,12 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
     high = max(value + min(up, width) for value, (_, up) in zip(values, bars, strict=True))
     pad = 0.12 * (high - low or 1.0)
     layout[f"{side.axis[0]}axis{side.axis[1:]}"] = {
-        **PLAIN_AXIS, "domain": list(side.domain), "range": [low - 2 * pad, high + 2 * pad], "nticks": 4, "anchor": "y",
-    }  # fmt: skip
+        **PLAIN_AXIS,
+        "domain": list(side.domain),
+        "range": [low - 2 * pad, high + 2 * pad],
+        "nticks": 4,
+        "anchor": "y",
+    }
     texts = [_hover(rung, value, side) for rung, value in zip(rungs, values, strict=True)]
     figure["data"].append(_bars(side, values, bars, texts))
     for at, (rung, difference) in enumerate(zip(rungs, differences, strict=True)):

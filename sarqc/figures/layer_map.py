@@ -83,9 +83,16 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
             for layer in layers:
                 frames.setdefault(layer, []).append(mark)
     figure = cell_figure(
-        facts, quantity, cells, (len(rows), len(columns)), across, list(rows), layout, (2, gap),
+        facts,
+        quantity,
+        cells,
+        (len(rows), len(columns)),
+        across,
+        list(rows),
+        layout,
+        (2, gap),
         lambda g, m, shown: _aria(facts, quantity, quantity.values[:, g, m], m),
-    )  # fmt: skip
+    )
     stripes = {"fewest": "; narrow: expert with fewest", "worst": "; narrow: worst expert"}
     figure["title"] = f"Every layer{stripes.get(quantity.stripe, '') if pooled else ''}"
     set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), "layers"))
@@ -141,10 +148,16 @@ Cell = tuple[tuple[int, int], np.ndarray, Sequence[int], list[Any]]
 
 
 def cell_figure(
-    facts: LineFacts, quantity: Quantity, cells: Sequence[Cell], shape: tuple[int, int],
-    x: list[Any], y: list[Any], layout: dict[str, Any], gaps: tuple[int, int],
+    facts: LineFacts,
+    quantity: Quantity,
+    cells: Sequence[Cell],
+    shape: tuple[int, int],
+    x: list[Any],
+    y: list[Any],
+    layout: dict[str, Any],
+    gaps: tuple[int, int],
     say: Callable[[int, int, np.ndarray], str],
-) -> Figure:  # fmt: skip
+) -> Figure:
     """A heatmap of a quantity over cells, bound to γ and λ where those change it.
 
     Args:
@@ -168,10 +181,18 @@ def cell_figure(
             texts[g, m, r, c] = quantity.text(float(z[g, m, r, c]), layers)
     further = "%{customdata[2]}" if any(len(lead) > 2 for *_, lead in cells) else ""
     trace: dict[str, Any] = {
-        "type": "heatmap", "x": x, "y": y, "z": [], "text": [], **quantity.scale(z, facts.line.lams),
-        "xgap": gaps[0], "ygap": gaps[1], "customdata": leads, "hoverongaps": False,
+        "type": "heatmap",
+        "x": x,
+        "y": y,
+        "z": [],
+        "text": [],
+        **quantity.scale(z, facts.line.lams),
+        "xgap": gaps[0],
+        "ygap": gaps[1],
+        "customdata": leads,
+        "hoverongaps": False,
         "hovertemplate": f"%{{customdata[1]}}: %{{text}}{further}<extra></extra>",
-    }  # fmt: skip
+    }
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     colours, arias = quantity.colours(z), [[say(g, m, z[g, m]) for m in range(n_m)] for g in range(n_g)]
     if quantity.follows:

@@ -20,16 +20,24 @@ from sarqc.study.paired import mean_over_draws
 # name in an address → what a card is called, in a list, on the bar of colours, in a sentence (empty: of choices); the
 # first that a line has is shown without a wish
 QUANTITIES = {
-    "held_out": ("reconstruction error, unseen text", "error, unseen text", "error",
-                 "Relative reconstruction error on unseen text"),
-    "recon": ("reconstruction error, calibration text", "error, calibration text", "error",
-              "Relative reconstruction error on calibration text"),
+    "held_out": (
+        "reconstruction error, unseen text",
+        "error, unseen text",
+        "error",
+        "Relative reconstruction error on unseen text",
+    ),
+    "recon": (
+        "reconstruction error, calibration text",
+        "error, calibration text",
+        "error",
+        "Relative reconstruction error on calibration text",
+    ),
     "drift": ("weight drift", "drift", "drift", "Relative weight drift"),
     "sar": ("penalty, L_sar", "penalty", "penalty", "Relative penalty, L_sar,"),
     "lambda": ("chosen λ", "chosen λ", "λ", ""),
     "gamma": ("chosen γ", "chosen γ", "γ", ""),
     "tokens": ("calibration tokens", "tokens", "tokens", "Calibration tokens"),
-}  # fmt: skip
+}
 MOST_NAMED = 6  # candidates on a colour bar
 
 
@@ -109,8 +117,12 @@ class Quantity:
         and the bar says so.
         """
         if self.steps:
-            return {"zmin": -0.5, "zmax": len(self.steps) - 0.5, "colorscale": _flat(len(self.steps)),
-                    "colorbar": self._bar(*_named(self.steps))}  # fmt: skip
+            return {
+                "zmin": -0.5,
+                "zmax": len(self.steps) - 0.5,
+                "colorscale": _flat(len(self.steps)),
+                "colorbar": self._bar(*_named(self.steps)),
+            }
         positive = [at for at, lam in enumerate(lams) if lam > 0] if self.follows else []
         spread = shown[:, positive or [0]]  # of all λ > 0, where there are any
         spread = spread[np.isfinite(spread) & (spread > 0)]

@@ -190,10 +190,19 @@ class _Drawn:
                 continue
             edge = {"width": 2, "color": "var(--ink-2)"}
             marker = {"symbol": "diamond-open", "size": 10, "color": "var(--ink-2)", "line": edge}
-            self.figure["data"].append(scatter(
-                label, "markers", x=[self.names[at]], y=[float(clamp(np.array(value), span)[0])], yaxis=self.axis,
-                text=[panel.show(value)], hovertemplate="%{text}", cliponaxis=False, marker=marker,
-            ))  # fmt: skip
+            self.figure["data"].append(
+                scatter(
+                    label,
+                    "markers",
+                    x=[self.names[at]],
+                    y=[float(clamp(np.array(value), span)[0])],
+                    yaxis=self.axis,
+                    text=[panel.show(value)],
+                    hovertemplate="%{text}",
+                    cliponaxis=False,
+                    marker=marker,
+                )
+            )
             if place == 0 and span[0] <= value <= span[1]:
                 # It reaches to the next λ, on the side that the curves leave free.
                 beside = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])

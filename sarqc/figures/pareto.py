@@ -146,9 +146,15 @@ def _draw(
         "line": {"color": colour, "width": 1.5},
     }
     points = scatter(
-        series, "markers", x=xs, y=ys, customdata=[run.id for run in group], text=[_hover(run) for run in group],
-        hovertemplate=HOVER, marker=marker,
-    )  # fmt: skip
+        series,
+        "markers",
+        x=xs,
+        y=ys,
+        customdata=[run.id for run in group],
+        text=[_hover(run) for run in group],
+        hovertemplate=HOVER,
+        marker=marker,
+    )
     errors = [run.error for run in group]
     if quality == "log_ratio" and any(error is not None for error in errors):
         bars = {"array": [error or 0.0 for error in errors], "color": colour, "thickness": 1, "width": 3}

@@ -93,10 +93,12 @@ def _of_methods(facts: LineFacts) -> _Points:
     """Every line of one point at this width and with the same quantities measured."""
     study, line = facts.study, facts.line
     every = [
-        facts if other.name == line.name
+        facts
+        if other.name == line.name
         else line_facts(study, method=other.name, bits=line.bits, layer=facts.layer, with_identity=False)
-        for other in study.lines if other.bits == line.bits and is_point(other)
-    ]  # fmt: skip
+        for other in study.lines
+        if other.bits == line.bits and is_point(other)
+    ]
 
     def measured(one: LineFacts) -> list[bool]:
         return [quantity is not None for quantity in (one.drift, one.recon, one.held_out)]
@@ -117,9 +119,15 @@ def _errors(found: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
 
 
 def _add_curve(
-    figure: Figure, points: _Points, supports: list[list[Interval]], name: str, style: Role,
-    x: np.ndarray, y: np.ndarray, off: np.ndarray,
-) -> None:  # fmt: skip
+    figure: Figure,
+    points: _Points,
+    supports: list[list[Interval]],
+    name: str,
+    style: Role,
+    x: np.ndarray,
+    y: np.ndarray,
+    off: np.ndarray,
+) -> None:
     """One error: the way through its points, their hull, the points themselves, and the shown one."""
     if points.lines is None:
         way = _trace("way", mode="lines", line=line_of(style), hoverinfo="skip")
@@ -146,9 +154,10 @@ def _add_curve(
     add_trace(figure, marks, {"x": x, "y": y, "text": texts, "marker.symbol": symbols}, "gamma")
     ring = {"size": 12, "color": style["color"], "symbol": [], "line": RING}
     shown = {
-        "x": x[:, points.shown, None], "y": y[:, points.shown, None],
+        "x": x[:, points.shown, None],
+        "y": y[:, points.shown, None],
         "marker.symbol": [[[row[k]] for k in points.shown] for row in symbols],
-    }  # fmt: skip
+    }
     add_trace(figure, _trace("shown", mode="markers", hoverinfo="skip", marker=ring), shown)
 
 

@@ -71,10 +71,13 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     layout = base_layout(left=308 if fitted else 250, right=204 if fitted else 150, top=24, bottom=24)
     lowest = -0.6 if reference is None else -1.2
     layout["yaxis"] = {**PLAIN_AXIS, "range": [lowest, len(rows) - 0.4], "showgrid": False} | {
-        "tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name),
-        "tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4,
+        "tickvals": list(range(len(rows))),
+        "ticktext": _ticks(rows, facts.line.name),
+        "tickfont": {"size": 12, "color": "var(--ink)"},
+        "ticks": "outside",
+        "ticklen": 4,
         "tickcolor": "rgba(0,0,0,0)",
-    }  # fmt: skip
+    }
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_below": WIDE}
     for at, row in enumerate(rows):
         if row.line == facts.line.name:  # over the whole width, margins too
@@ -280,11 +283,19 @@ def _dots(
     symbols = ["triangle-right" if off > 0 else "triangle-left" if off < 0 else QUALITY["symbol"] for off in side]
     edge = {"width": 1.5, "color": QUALITY["color"]}
     return scatter(
-        name, "markers", x=[value if math.isfinite(value) else None for value in drawn.tolist()],
-        y=list(range(len(rows))), xaxis=axis, yaxis="y", error_x=error_bars(up, down, QUALITY["color"]),
+        name,
+        "markers",
+        x=[value if math.isfinite(value) else None for value in drawn.tolist()],
+        y=list(range(len(rows))),
+        xaxis=axis,
+        yaxis="y",
+        error_x=error_bars(up, down, QUALITY["color"]),
         marker={"color": QUALITY["color"], "symbol": symbols, "size": 10, "line": edge},
-        customdata=[row.line for row in rows], text=texts, hovertemplate=HOVER, cliponaxis=False,
-    )  # fmt: skip
+        customdata=[row.line for row in rows],
+        text=texts,
+        hovertemplate=HOVER,
+        cliponaxis=False,
+    )
 
 
 def _value_words(row: _Row, show: Format) -> str:

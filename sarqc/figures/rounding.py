@@ -66,15 +66,21 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     layout = base_layout(left=50, right=116, top=14, bottom=38)
     low, high = _span(curves)
     layout["xaxis"] = {
-        **PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": "Steps", "standoff": 4},
-    }  # fmt: skip
+        **PLAIN_AXIS,
+        "range": [0, curves.most],
+        "nticks": 6,
+        "title": {"text": "Steps", "standoff": 4},
+    }
     layout["yaxis"] = {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT}
     layout["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     figure: Figure = {
-        "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)], "layout": layout, "bindings": [],
-        "narrow": {"layout.margin.r": 78, "layout.margin.l": 44}, "title": TITLE,
+        "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)],
+        "layout": layout,
+        "bindings": [],
+        "narrow": {"layout.margin.r": 78, "layout.margin.l": 44},
+        "title": TITLE,
         "subtitle": ", start = 100 %",
-    }  # fmt: skip
+    }
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
     heights = apart(ends, _APART * (high - low), low, high)
     for (_, long, short, style), height in zip(_MEANS, heights, strict=True):
@@ -112,10 +118,15 @@ def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
     ]
     edge = {"color": HELD_OUT["color"], "width": 1}
     marks = scatter(
-        "kept", "markers", x=[block.kept for block, _ in kept], y=plain_numbers([value for _, value in kept]),
-        cliponaxis=False, text=texts, hovertemplate=HOVER,
+        "kept",
+        "markers",
+        x=[block.kept for block, _ in kept],
+        y=plain_numbers([value for _, value in kept]),
+        cliponaxis=False,
+        text=texts,
+        hovertemplate=HOVER,
         marker={"symbol": "diamond", "size": 8, "color": "var(--held-out-faint)", "line": edge},
-    )  # fmt: skip
+    )
     return [*traces, marks]
 
 
@@ -126,9 +137,16 @@ def _mean(curves: RoundingCurves, name: str, long: str, _short: str, style: Role
         for step, value in zip(steps, values.tolist(), strict=True)
     ]
     return scatter(
-        long, "lines+markers", x=steps, y=plain_numbers(values), line=line_of(style), marker=marker_of(style, 6),
-        cliponaxis=False, text=texts, hovertemplate=HOVER,
-    )  # fmt: skip
+        long,
+        "lines+markers",
+        x=steps,
+        y=plain_numbers(values),
+        line=line_of(style),
+        marker=marker_of(style, 6),
+        cliponaxis=False,
+        text=texts,
+        hovertemplate=HOVER,
+    )
 
 
 def _finding(curves: RoundingCurves) -> str:

@@ -87,9 +87,14 @@ def read_steps(facts: LineFacts) -> Steps | None:
         for array in (identity.selected("drift"), None if name is None else identity.selected(name))
     )
     steps = Steps(
-        identity, start, paired_ratio(values, values[:, [start]]), drift, error,
-        "calibration error" if name == "recon" else "error on unseen text", identity.line is facts.line,
-    )  # fmt: skip
+        identity,
+        start,
+        paired_ratio(values, values[:, [start]]),
+        drift,
+        error,
+        "calibration error" if name == "recon" else "error on unseen text",
+        identity.line is facts.line,
+    )
     return steps if steps.larger and math.isfinite(steps.perplexity.mean[start]) else None
 
 
@@ -157,12 +162,20 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
     zero = line_shape((0, 1), [0], "var(--ink-3)", "dot", layer="below", xref="paper", yref="y")
     figure["layout"]["shapes"].append(zero)
     color = QUALITY["color"]
-    figure["data"].append(scatter(
-        "change in perplexity", "lines+markers", x=list(range(len(mean))), y=plain_numbers(drawn), cliponaxis=False,
-        line={"color": color, "width": 2}, marker=marker_of(QUALITY, 7),
-        error_y=error_bars(plain_numbers(up), plain_numbers(down), color),
-        text=["<br>".join(_hover(steps, m)) for m in range(len(mean))], hovertemplate=HOVER,
-    ))  # fmt: skip
+    figure["data"].append(
+        scatter(
+            "change in perplexity",
+            "lines+markers",
+            x=list(range(len(mean))),
+            y=plain_numbers(drawn),
+            cliponaxis=False,
+            line={"color": color, "width": 2},
+            marker=marker_of(QUALITY, 7),
+            error_y=error_bars(plain_numbers(up), plain_numbers(down), color),
+            text=["<br>".join(_hover(steps, m)) for m in range(len(mean))],
+            hovertemplate=HOVER,
+        )
+    )
     off = np.flatnonzero(side).tolist()
     if off:
         texts = [f" {number(float(mean[m]), difference_decimals(math.nan, _reference(steps)))}" for m in off]
@@ -190,11 +203,19 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
     layout["yaxis2"] = {**PLAIN_AXIS, "domain": list(STRIP), "range": [len(rows) - 0.4, -0.6], "showgrid": False}
     layout["yaxis2"] |= {"tickvals": [], "ticktext": [], "anchor": "x"}
     hovers = [[f"λ = {lam_text(tools[0].default)}:", *(tool.words for tool in tools)] for _, tools in rows]
-    figure["data"].append(scatter(
-        "defaults of tools", "markers", x=plain_numbers([place for place, _ in rows]), y=list(range(len(rows))),
-        yaxis="y2", cliponaxis=False, text=["<br>".join(lines) for lines in hovers], hovertemplate=HOVER,
-        marker={"symbol": "triangle-up", "size": 10, "color": ink},
-    ))  # fmt: skip
+    figure["data"].append(
+        scatter(
+            "defaults of tools",
+            "markers",
+            x=plain_numbers([place for place, _ in rows]),
+            y=list(range(len(rows))),
+            yaxis="y2",
+            cliponaxis=False,
+            text=["<br>".join(lines) for lines in hovers],
+            hovertemplate=HOVER,
+            marker={"symbol": "triangle-up", "size": 10, "color": ink},
+        )
+    )
     for row, (place, tools) in enumerate(rows):
         text = f"{'you are here with ' if tools[0].default == GPTQ.lam else ''}{_names(tools, NAMED)}"
         spot = {"xref": "x", "yref": "y2", "x": place, "y": row, "xshift": 9, "yanchor": "middle"}

@@ -97,24 +97,40 @@ class _Wording:
 
 _WORDINGS = {
     "perplexity": _Wording(
-        "perplexity", lambda facts: facts.perplexity, lambda facts: facts.study.model.perplexity, perplexity_text,
-        False, -1, " on unseen text", "lower", "lowest",
+        "perplexity",
+        lambda facts: facts.perplexity,
+        lambda facts: facts.study.model.perplexity,
+        perplexity_text,
+        False,
+        -1,
+        " on unseen text",
+        "lower",
+        "lowest",
     ),
     "accuracy": _Wording(
-        "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
-        True, 1, "", "higher", "highest",
+        "accuracy",
+        lambda facts: facts.accuracy,
+        lambda facts: facts.study.model.accuracy,
+        accuracy_text,
+        True,
+        1,
+        "",
+        "higher",
+        "highest",
     ),
-}  # fmt: skip
+}
 
 
 def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[Piece]:
     """The pieces of the sentence for one point of a line, by the quality that is shown."""
     wording = _WORDINGS[quality]
-    return in_a_row([
-        _quality_part(facts, gamma, lam, wording),
-        _drift_part(facts, gamma, lam),
-        _band_part(facts, gamma, wording),
-    ])  # fmt: skip
+    return in_a_row(
+        [
+            _quality_part(facts, gamma, lam, wording),
+            _drift_part(facts, gamma, lam),
+            _band_part(facts, gamma, wording),
+        ]
+    )
 
 
 def in_a_row(sentences: Iterable[list[Piece]]) -> list[Piece]:
@@ -143,8 +159,10 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
-    twins = (("Saliency instead of identity", None if same else facts.to_identity),
-             ("This grid instead of the plain one", facts.to_plain))  # fmt: skip
+    twins = (
+        ("Saliency instead of identity", None if same else facts.to_identity),
+        ("This grid instead of the plain one", facts.to_plain),
+    )
     for what, difference in twins:
         if difference is not None and math.isfinite(difference.mean[at]):
             lines.append(_compared_text(what, difference, at))

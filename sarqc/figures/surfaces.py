@@ -44,18 +44,28 @@ POOLINGS = (
     Pooling("max", "surface", "largest", "largest of each cell"),
     Pooling("mean", "surface_mean", "mean", "mean of each cell"),
     Pooling(
-        "max-saliency", "surface_sorted",
-        "largest, by saliency", "largest of each cell, inputs by saliency", True,
+        "max-saliency",
+        "surface_sorted",
+        "largest, by saliency",
+        "largest of each cell, inputs by saliency",
+        True,
     ),
     Pooling(
-        "mean-saliency", "surface_mean_sorted",
-        "mean, by saliency", "mean of each cell, inputs by saliency", True,
+        "mean-saliency",
+        "surface_mean_sorted",
+        "mean, by saliency",
+        "mean of each cell, inputs by saliency",
+        True,
     ),
     Pooling(
-        "signed", "surface_signed",
-        "signed, by saliency", "signed mean of each cell, inputs by saliency", True, True,
+        "signed",
+        "surface_signed",
+        "signed, by saliency",
+        "signed mean of each cell, inputs by saliency",
+        True,
+        True,
     ),
-)  # fmt: skip
+)
 
 
 class ArrayPlace(TypedDict):
@@ -332,10 +342,15 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     reach = 0.6 * scale
     bar = {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{number(reach, 2)}"]}
     trace = {
-        "type": "heatmap", "z": [], "zmin": -reach, "zmax": reach,
-        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]], "colorbar": bar,
-        "hovertemplate": "%{z:+.3r}<extra></extra>", **_places(facts, layer, array, pooling),
-    }  # fmt: skip
+        "type": "heatmap",
+        "z": [],
+        "zmin": -reach,
+        "zmax": reach,
+        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
+        "colorbar": bar,
+        "hovertemplate": "%{z:+.3r}<extra></extra>",
+        **_places(facts, layer, array, pooling),
+    }
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
     words = [f"{name} minus {names[0]}: {meaning}" for name in names]
     name, cells_text = facts.study.layers[layer].name, pooling.words

@@ -247,8 +247,13 @@ def _weights(facts: LineFacts) -> Iterator[Row]:
         columns = zip(weights, group.taken[at].tolist(), (~group.other[at]).tolist(), strict=True)
         for channel, (weight, quantized, nearest) in enumerate(columns, group.first):
             yield {
-                "layer": name, **named, "channel": channel, "weight": weight, "quantized": quantized, "nearest": nearest
-            }  # fmt: skip
+                "layer": name,
+                **named,
+                "channel": channel,
+                "weight": weight,
+                "quantized": quantized,
+                "nearest": nearest,
+            }
 
 
 def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
@@ -271,6 +276,12 @@ def _rounding(facts: LineFacts) -> Iterator[Row]:
 
 
 TABLES = {
-    "deciles": _deciles, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
-    "inspector": _weights, "ruler": ruler_rows, "rounding": _rounding,
-}  # fmt: skip
+    "deciles": _deciles,
+    "gap": _gap,
+    "theorem": _theorem,
+    "methods": _methods,
+    "selection": _selection,
+    "inspector": _weights,
+    "ruler": ruler_rows,
+    "rounding": _rounding,
+}

@@ -28,9 +28,14 @@ def box_shape(x: Sequence[float], y: Sequence[float], line: dict[str, Any], **mo
 def error_bars(up: Any, down: Any, color: str, *, thickness: float = 1.5, width: float = 4) -> dict[str, Any]:
     """Return bars of these lengths above and below points."""
     return {
-        "type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": thickness, "width": width,
+        "type": "data",
+        "symmetric": False,
+        "array": up,
+        "arrayminus": down,
+        "thickness": thickness,
+        "width": width,
         "color": color,
-    }  # fmt: skip
+    }
 
 
 def scatter(name: str, mode: str, /, **more: Any) -> dict[str, Any]:
@@ -65,10 +70,16 @@ def ring_trace(style: Role, axis: str) -> dict[str, Any]:
 def edge_trace(axis: str) -> dict[str, Any]:
     """Points that lie off the scale, shown at its edge with their value."""
     return scatter(
-        "off the scale", "markers+text", text=[], yaxis=axis, cliponaxis=False, hoverinfo="skip",
-        textposition="middle right", textfont={"size": 12, "color": "var(--ink-2)"},
+        "off the scale",
+        "markers+text",
+        text=[],
+        yaxis=axis,
+        cliponaxis=False,
+        hoverinfo="skip",
+        textposition="middle right",
+        textfont={"size": 12, "color": "var(--ink-2)"},
         marker={"size": 9, "symbol": [], "color": "var(--ink-2)"},
-    )  # fmt: skip
+    )
 
 
 def map_trace(x: Any, y: Any, values: np.ndarray, span: tuple[float, float], /, **more: Any) -> dict[str, Any]:

@@ -62,10 +62,9 @@ def standing_counts(tuning: Tuning) -> str:
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
     """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
-    return listed([
-        lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}"
-        for first, last in spans
-    ])  # fmt: skip
+    return listed(
+        [lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans]
+    )
 
 
 def saved(better: float) -> float:

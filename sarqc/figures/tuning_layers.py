@@ -31,10 +31,15 @@ def layers_figure(tuning: Tuning) -> Figure:
     layout |= {"xaxis": {**lam_axis(names), "anchor": "y"}}
     of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
     figure: Figure = {
-        "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 14}, "narrow_bindings": [],
-        "title": _finding(tuning, rows), "subtitle": of_how_many,
+        "data": [],
+        "layout": layout,
+        "bindings": [],
+        "narrow": {"layout.margin.r": 14},
+        "narrow_bindings": [],
+        "title": _finding(tuning, rows),
+        "subtitle": of_how_many,
         "aria": _aria(tuning, rows),
-    }  # fmt: skip
+    }
     _add_title(figure)
     for first, last in tuning["suggested"]:
         start, end = (next(at for at, row in enumerate(rows) if lam_of(row) == lam) for lam in (first, last))
@@ -77,9 +82,10 @@ def _add_title(figure: Figure) -> None:
 
 def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str]) -> None:
     dots = [
-        (name, math.expm1(value)) for name, row in zip(names, rows, strict=True)
+        (name, math.expm1(value))
+        for name, row in zip(names, rows, strict=True)
         for value in row.get("layer_excess", [])
-    ]  # fmt: skip
+    ]
     means = mean_excess(rows)
     finite = np.array([value for value in means if math.isfinite(value)])
     # The band in which λ are left, and where the means are; layers beyond are cut.
@@ -95,20 +101,28 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
         f"λ = {name}: error of layers {percent(value, 1)} above each one’s best" if math.isfinite(value) else ""
         for name, value in zip(names, means, strict=True)
     ]
-    figure["data"].append(scatter(
-        "mean of layers", "lines+markers", x=list(names),
-        y=[float(f"{value:.5g}") if math.isfinite(value) else None for value in means], yaxis="y", text=texts,
-        hovertemplate=HOVER, line={"color": HELD_OUT["color"], "width": 2},
-        marker={"symbol": "circle", "size": 6, "color": HELD_OUT["color"]},
-    ))  # fmt: skip
+    figure["data"].append(
+        scatter(
+            "mean of layers",
+            "lines+markers",
+            x=list(names),
+            y=[float(f"{value:.5g}") if math.isfinite(value) else None for value in means],
+            yaxis="y",
+            text=texts,
+            hovertemplate=HOVER,
+            line={"color": HELD_OUT["color"], "width": 2},
+            marker={"symbol": "circle", "size": 6, "color": HELD_OUT["color"]},
+        )
+    )
 
 
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """The drawing in words: the mean of each λ."""
     each = [
         f"λ = {lam_text(lam_of(row))}: {percent(value, 1)}"
-        for row, value in zip(rows, mean_excess(rows), strict=True) if math.isfinite(value)
-    ]  # fmt: skip
+        for row, value in zip(rows, mean_excess(rows), strict=True)
+        if math.isfinite(value)
+    ]
     known, layers = tuning["screened"]
     words = f"Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
     return f"{words} {'; '.join(each) if each else 'none is known yet'}."

@@ -74,14 +74,18 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
     every: list[tuple[Mark, str]] = [
         ("best", STANDINGS["best"]),
         ("as_good", STANDINGS["as_good"]),
-        ("worse", "; ".join(
-            f"{lam_text(lam_of(row))} clearly worse after draw {row['draws']}"
-            for row in rows if row["standing"] == "worse"
-        )),
+        (
+            "worse",
+            "; ".join(
+                f"{lam_text(lam_of(row))} clearly worse after draw {row['draws']}"
+                for row in rows
+                if row["standing"] == "worse"
+            ),
+        ),
         ("measured", MEASURED),
         ("not_reached", STANDINGS["not_reached"] if tuning["end"] else "not reached yet"),
         ("ruled_out", "ruled out by errors of layers, perplexity not measured"),
-    ]  # fmt: skip
+    ]
     there = {mark_of(row) for row in rows}
     return [LegendEntry(mark=mark, text=text) for mark, text in every if mark in there]
 

@@ -76,9 +76,15 @@ def race_figure(tuning: Tuning) -> Figure:
     layout |= {"xaxis": axis, "yaxis": values}
     title, subtitle = finding(tuning)
     figure: Figure = {
-        "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 14}, "narrow_bindings": [],
-        "title": title, "subtitle": subtitle, "aria": _aria(tuning, rows),
-    }  # fmt: skip
+        "data": [],
+        "layout": layout,
+        "bindings": [],
+        "narrow": {"layout.margin.r": 14},
+        "narrow_bindings": [],
+        "title": title,
+        "subtitle": subtitle,
+        "aria": _aria(tuning, rows),
+    }
     _add_titles(figure, tuning, rows)
     _add_band(figure, tuning, rows)
     _add_default(figure, rows)
@@ -158,7 +164,7 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
         **value_axis((0.0, 1.0), (low - below * span, high + above * span)),
         "tickvals": ticks,
         "ticktext": [percent(tick, decimals) if tick == 0 or measured else "" for tick in ticks],
-    }  # fmt: skip
+    }
 
 
 def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
@@ -206,9 +212,10 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
     lowest, high = _scale(figure)
     gptq = next((row for row in of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
     levels = [
-        (title_of(row), saved(row["better"])) for row in of_standing(tuning, "baseline")
+        (title_of(row), saved(row["better"]))
+        for row in of_standing(tuning, "baseline")
         if row["better"] is not None and row["method"] != "gptq"
-    ]  # fmt: skip
+    ]
     if gptq is not None and gptq["log_ratio"] is not None:
         levels.append(("float model", saved(gptq["log_ratio"])))
     beyond = {"↓": 0, "↑": 0}
@@ -252,12 +259,20 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
     ]
     good = [row["standing"] in ("best", "as_good") for _, row, _, _ in dots]
     colors = ["var(--quality-faint)" if is_good else _FAINT for is_good in good]
-    figure["data"].append(scatter(
-        "draws", "markers", yaxis="y", cliponaxis=False,
-        ids=[f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
-        x=[at + _beside(draw) for at, _, draw, _ in dots], y=[min(max(value, low), high) for *_, value in dots],
-        text=texts, hovertemplate=HOVER, marker={"symbol": "circle", "size": 6, "color": colors},
-    ))  # fmt: skip
+    figure["data"].append(
+        scatter(
+            "draws",
+            "markers",
+            yaxis="y",
+            cliponaxis=False,
+            ids=[f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
+            x=[at + _beside(draw) for at, _, draw, _ in dots],
+            y=[min(max(value, low), high) for *_, value in dots],
+            text=texts,
+            hovertemplate=HOVER,
+            marker={"symbol": "circle", "size": 6, "color": colors},
+        )
+    )
 
 
 def _beside(draw: int) -> float:
@@ -287,13 +302,20 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
         heights = [
             ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved(row["better"]), low), high)
             for _, row in own
-        ]  # fmt: skip
+        ]
         line = {"width": width, "color": edge, "dash": dash}
         trace = scatter(
-            _kind_words(kind), "markers", yaxis="y", cliponaxis=False, ids=[lam_text(lam_of(row)) for _, row in own],
-            x=[at for at, _ in own], y=heights, text=[_hover(row) for _, row in own], hovertemplate=HOVER,
+            _kind_words(kind),
+            "markers",
+            yaxis="y",
+            cliponaxis=False,
+            ids=[lam_text(lam_of(row)) for _, row in own],
+            x=[at for at, _ in own],
+            y=heights,
+            text=[_hover(row) for _, row in own],
+            hovertemplate=HOVER,
             marker={"symbol": "circle", "size": size, "color": fill, "line": line},
-        )  # fmt: skip
+        )
         if kind not in (*_GHOSTS, "measured"):
             trace["error_y"] = _intervals([row for _, row in own], heights, (low, high), edge)
         figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = narrow

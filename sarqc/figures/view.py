@@ -523,9 +523,13 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
 def _line_choice(line: Line) -> LineChoice:
     plain = line.model_copy(update={"fitting": {}, "title": METHODS[line.method].title if line.fitting else line.title})
     return {
-        "name": line.name, "method": line.method, "title": plain.label, "bits": line.bits, "solver": plain.name,
+        "name": line.name,
+        "method": line.method,
+        "title": plain.label,
+        "bits": line.bits,
+        "solver": plain.name,
         "fitting": fitting_text(line.fitting),
-    }  # fmt: skip
+    }
 
 
 def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:

@@ -55,12 +55,19 @@ def answer_of(
     most = min(memory, max(GIB, free_memory() // _SHARE))
     environment = {name: os.environ[name] for name in _KEPT_NAMES if name in os.environ} | {
         "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path),
-        "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-    }  # fmt: skip
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "sarqc.files.limited", function, str(cpu_seconds), str(most)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, process_group=0,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        process_group=0,
+    )
     ended = threading.Event()
     if unwanted is not None:
         threading.Thread(target=_end_unwanted, args=(process, unwanted, ended), daemon=True).start()

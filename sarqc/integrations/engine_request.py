@@ -100,9 +100,10 @@ def _check_fitting(recipe: Recipe) -> None:
     without = {name: _OWN_STEPS[name][1] for name in steps}
     settings = ", ".join(f"{name} to {value}" for name, value in without.items())
     raise Refused(
-        f"{'; '.join(steps.values())}: no other engine does", in_recipe(", ".join(steps)),
+        f"{'; '.join(steps.values())}: no other engine does",
+        in_recipe(", ".join(steps)),
         f"Set {settings}.",
-    ).about(next(iter(steps)), Fix("Fit the grid as they do", without))  # fmt: skip
+    ).about(next(iter(steps)), Fix("Fit the grid as they do", without))
 
 
 def _check(recipe: Recipe, study: Study | None) -> None:
@@ -114,53 +115,63 @@ def _check(recipe: Recipe, study: Study | None) -> None:
     if not method.damps or method.aim != "outputs":
         with_gptq = {name: entry.make for name, entry in METHODS.items() if entry.baseline == "gptq"}
         known = ", ".join(
-            name for name, make in with_gptq.items()
+            name
+            for name, make in with_gptq.items()
             if make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
-        )  # fmt: skip
+        )
         raise refused_for(
-            "method", f"other engines have no {method_title(recipe.method)}, or use that name for another method",
+            "method",
+            f"other engines have no {method_title(recipe.method)}, or use that name for another method",
             f"What they share is GPTQ: {known}.",
-        )  # fmt: skip
+        )
     if recipe.quantized_checkpoint is not None:
         raise refused_for(
             "quantized_checkpoint",
             "the codes of a quantized checkpoint are solved again on its own scales, which no other engine does",
-            "Leave it out.", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
-        )  # fmt: skip
+            "Leave it out.",
+            Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
+        )
     if recipe.from_block is not None:
         raise refused_for(
             "from_block",
             f"λ or γ are others from block {recipe.from_block} on, and programs for other engines have one setting",
             "Leave from_block and the values with it out.",
-        )  # fmt: skip
+        )
     _check_fitting(recipe)
     if recipe.rotates:
         raise refused_for(
             "rotate",
             "the residual stream is rotated before, and programs for other engines start from the model as it is",
-            "Set rotate to none.", Fix("Leave the rotation out", {"rotate": "none"}),
-        )  # fmt: skip
+            "Set rotate to none.",
+            Fix("Leave the rotation out", {"rotate": "none"}),
+        )
     if method.fitting().get("first_order"):
         raise refused_for(
-            "first_order", "compensation is pulled back by β, and other engines do that in another way or not at all",
-            "Set first_order to 0.", Fix("Leave the first-order term out", {"first_order": 0.0}),
-        )  # fmt: skip
+            "first_order",
+            "compensation is pulled back by β, and other engines do that in another way or not at all",
+            "Set first_order to 0.",
+            Fix("Leave the first-order term out", {"first_order": 0.0}),
+        )
     if recipe.layer is not None:
         raise refused_for(
-            "layer", "a single layer is asked for", "Leave layer out; blocks takes a part of the model.",
+            "layer",
+            "a single layer is asked for",
+            "Leave layer out; blocks takes a part of the model.",
             Fix("Leave it out", {"layer": None}),
-        )  # fmt: skip
+        )
     if recipe.exclude or recipe.include:
         raise refused_for(
-            "exclude", "layers are chosen by patterns, which other engines write in other ways",
+            "exclude",
+            "layers are chosen by patterns, which other engines write in other ways",
             "Leave exclude and include out; blocks takes a part of the model.",
             Fix("Leave them out", {"exclude": [], "include": []}),
-        )  # fmt: skip
+        )
     if recipe.block_fraction is not None and study is None:
         raise refused_for(
-            "block_fraction", "the blocks that a fraction selects depend on the model",
+            "block_fraction",
+            "the blocks that a fraction selects depend on the model",
             "Give their numbers as blocks, or the finished run.",
-        )  # fmt: skip
+        )
     size, layers = recipe.group_size, None if study is None else study.layers
     is_mixed = size is not None and (layers is None or any(layer.shape[1] % size for layer in layers))
     if is_mixed and recipe.indivisible == "per_channel":
@@ -169,7 +180,7 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
             "Use a group size that divides all widths, and refuse.",
             Fix("Refuse such layers", {"indivisible": "refuse"}),
-        )  # fmt: skip
+        )
 
 
 def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:
@@ -188,9 +199,10 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
     for layer in study.layers:
         if not _PATH.fullmatch(layer.name):  # a study may come from anybody, and names become part of a program
             raise Refused(
-                "a layer's name is not a path of a module", f"study {study.id}",
+                "a layer's name is not a path of a module",
+                f"study {study.id}",
                 "Give the study as it was left.",
-            )  # fmt: skip
+            )
     for layer, lam, gamma in zip(study.layers, lams, gammas, strict=True):
         if method.fitting().get("expert_damping"):
             lam = _used(study, layer.name)

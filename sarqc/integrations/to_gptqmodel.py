@@ -67,9 +67,11 @@ rows = [{{"input_ids": row, "attention_mask": torch.ones_like(row)}} for row in 
 model.save({folder_of(wanted)})
 """
     imports = (
-        *tokens.imports, "import torch", "from gptqmodel import GPTQModel, QuantizeConfig",
+        *tokens.imports,
+        "import torch",
+        "from gptqmodel import GPTQModel, QuantizeConfig",
         "from transformers import AutoConfig, AutoTokenizer",
-    )  # fmt: skip
+    )
     notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
     return assembled(wanted, f"{ENGINE} 7.7", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
 
@@ -105,9 +107,10 @@ def _check(wanted: EngineRequest) -> None:
         if not 0 < penalty.lam < 1:
             lam = f"{penalty.lam:g}"
             raise refused(
-                ENGINE, f"{ENGINE} takes λ between 0 and 1 and not {lam}",
+                ENGINE,
+                f"{ENGINE} takes λ between 0 and 1 and not {lam}",
                 "llm-compressor takes every λ.",
-            ).about("lambda")  # fmt: skip
+            ).about("lambda")
 
 
 def _dynamic(wanted: EngineRequest) -> str:

@@ -63,9 +63,12 @@ model.save_pretrained({folder_of(wanted)}, save_compressed=True)
 tokenizer.save_pretrained({folder_of(wanted)})
 '''
     imports = (
-        *tokens.imports, "import torch", "from llmcompressor import oneshot", "from torch.utils.data import DataLoader",
+        *tokens.imports,
+        "import torch",
+        "from llmcompressor import oneshot",
+        "from torch.utils.data import DataLoader",
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
-    )  # fmt: skip
+    )
     notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
     return assembled(wanted, f"{ENGINE} 0.14", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
 

@@ -37,9 +37,14 @@ class AuditEntry:
 
     def to_json(self) -> dict[str, str]:
         return {
-            "at": iso_time(self.at), "by": self.actor, "action": self.action, "kind": self.kind, "id": self.target,
-            "owner": self.owner, "detail": self.detail,
-        }  # fmt: skip
+            "at": iso_time(self.at),
+            "by": self.actor,
+            "action": self.action,
+            "kind": self.kind,
+            "id": self.target,
+            "owner": self.owner,
+            "detail": self.detail,
+        }
 
     def write(self, connection: sqlite3.Connection) -> sqlite3.Cursor:
         """Add the entry to a database."""

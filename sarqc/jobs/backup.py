@@ -38,8 +38,17 @@ from sarqc.settings import Settings
 DATABASE, MANIFEST = "runs.sqlite3", "backup.json"
 # Everything in the state folder but models of the Hub, which can be fetched again, and what is under way.
 PARTS = (
-    "artefacts", "statistics", "studies", "uploads", "text-uploads", "texts", "exports", "logs", "rates", "secret",
-)  # fmt: skip
+    "artefacts",
+    "statistics",
+    "studies",
+    "uploads",
+    "text-uploads",
+    "texts",
+    "exports",
+    "logs",
+    "rates",
+    "secret",
+)
 MAY_BE_MISSING = ("artefacts", "statistics", "exports", "logs", "texts")  # what can be made again, or is not needed
 PASSES = 10  # over what changes while it is copied
 CHUNK_BYTES = 1 << 20
@@ -105,9 +114,10 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
         there = [name for name in names if (state / name).exists()]
         if there and not replace:
             raise Refused(
-                f"the state folder is not empty: {', '.join(there[:3])}", str(state),
+                f"the state folder is not empty: {', '.join(there[:3])}",
+                str(state),
                 "Give SARQC_STATE_DIR an empty folder, or add --replace, which moves aside what is there.",
-            )  # fmt: skip
+            )
         new = state / f".restoring-{secrets.token_hex(4)}"
         try:
             _compare(backup, manifest, where, new)

@@ -99,9 +99,10 @@ class Question:
     def __post_init__(self) -> None:
         if self.sort.removeprefix("-") not in SORTS:
             raise Refused(
-                f"runs can't be sorted by “{self.sort[:40]}”", "runs, sort",
+                f"runs can't be sorted by “{self.sort[:40]}”",
+                "runs, sort",
                 f"Use one of {', '.join(SORTS)}.",
-            )  # fmt: skip
+            )
         if len(self.text.split()) > MOST_WORDS:
             raise Refused("the filter has too many words", "runs, filter", f"Use {MOST_WORDS} at most.")
 

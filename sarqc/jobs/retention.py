@@ -102,10 +102,15 @@ class Retention:
         """Bytes of all that is kept here."""
         settings = self._settings
         kept = (
-            settings.artefacts_dir(), settings.statistics_dir(), settings.studies_dir(), settings.exports_dir(),
-            settings.uploads_dir(), settings.text_uploads_dir(), settings.resolved_state_dir() / "logs",
+            settings.artefacts_dir(),
+            settings.statistics_dir(),
+            settings.studies_dir(),
+            settings.exports_dir(),
+            settings.uploads_dir(),
+            settings.text_uploads_dir(),
+            settings.resolved_state_dir() / "logs",
             settings.database(),
-        )  # fmt: skip
+        )
         return sum(map(size_on_disk, kept))
 
     def kept(self, run: Run) -> Kept:

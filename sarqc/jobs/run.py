@@ -156,8 +156,10 @@ class Run:
     def to_json(self) -> RunDocument:
         """The body of a REST answer."""
         own = vars(self) | {
-            "progress": {"done": self.done, "total": self.total}, "tuned": tuned(self.summary), "tags": list(self.tags),
-        }  # fmt: skip
+            "progress": {"done": self.done, "total": self.total},
+            "tuned": tuned(self.summary),
+            "tags": list(self.tags),
+        }
         for name in ("created", "queued", "started", "ended"):
             own[name] = None if own[name] is None else iso_time(own[name])
         document: Any = {name: own[name] for name in RunDocument.__annotations__}

@@ -131,10 +131,16 @@ class Store:
             raise Refused(f"unknown lane “{lane}”", "run", f"Lanes are {' and '.join(LANES)}.")
         now = time.time()
         row = more | {
-            "id": self._new_id(now), "recipe_json": _dump(recipe.to_json()), "recipe_fingerprint": recipe.fingerprint(),
-            "owner": owner, "lane": lane, "state": "queued", "created": now, "queued": now,
+            "id": self._new_id(now),
+            "recipe_json": _dump(recipe.to_json()),
+            "recipe_fingerprint": recipe.fingerprint(),
+            "owner": owner,
+            "lane": lane,
+            "state": "queued",
+            "created": now,
+            "queued": now,
             "revision": self._next(connection),
-        }  # fmt: skip
+        }
         marks = ", ".join("?" * len(row))
         connection.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({marks})", (*row.values(),))
         run = self.get(row["id"])
@@ -337,11 +343,12 @@ class Store:
             part, unsorted = found[offset : offset + limit], replace(question, sort="created")
             groups = [
                 self._kept(
-                    self._answers, ("group", unsorted, by, key),
+                    self._answers,
+                    ("group", unsorted, by, key),
                     partial(listing.summed_up, connection, question, by, key, newest),
                 )
                 for key, newest, _ in part
-            ]  # fmt: skip
+            ]
             newest = self.runs([group.newest for group in groups])
             return list(zip(groups, newest, strict=True)), len(found), sum(count for _, _, count in found)
 

@@ -373,9 +373,13 @@ def _ask_torch() -> tuple[Device, ...]:
     """The CUDA devices, asked in a process of its own: this one never gets a CUDA context."""
     try:
         answer = subprocess.run(
-            [sys.executable, "-c", _QUESTION], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+            [sys.executable, "-c", _QUESTION],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
             env=IN_ORDER | os.environ,
-        )  # fmt: skip
+        )
         names = json.loads(answer.stdout.strip().splitlines()[-1]) if answer.returncode == 0 else []
         if answer.returncode:
             log.warning("asking PyTorch for devices failed: %s", answer.stderr.strip()[-500:])

@@ -111,9 +111,10 @@ def _check_groups(loaded: LoadedModel, decoder: Decoder, index: int, reads: dict
             else:
                 continue
             raise Refused(
-                f"on real tokens {what}, other than on tensors without numbers", loaded.checkpoint.name,
+                f"on real tokens {what}, other than on tensors without numbers",
+                loaded.checkpoint.name,
                 "Use another model.",
-            )  # fmt: skip
+            )
 
 
 def _shared_groups(decoder: Decoder, index: int) -> list[list[str]]:
@@ -145,9 +146,11 @@ def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor])
 def _rounded(block: nn.Module, decoder: Decoder, index: int) -> Iterator[None]:
     """A context in which the linears of a block are rounded."""
     paths = [
-        path for group in decoder.kind(index).groups for path in group.linears
+        path
+        for group in decoder.kind(index).groups
+        for path in group.linears
         if f"{decoder.blocks}.{index}.{path}" not in decoder.small
-    ]  # fmt: skip
+    ]
     weights = {path: weight_of(block, path).detach().clone() for path in paths}
     try:
         for path, weight in weights.items():

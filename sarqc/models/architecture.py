@@ -19,9 +19,21 @@ _Tokens = Annotated[int, Field(ge=2, le=1 << 30)]
 _Index = Annotated[int, Field(ge=0, le=1 << 12)]  # of a block
 _Positive = Annotated[float, Field(gt=0, le=1e12)]
 _Activation = Literal[
-    "silu", "swish", "gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "quick_gelu", "relu", "relu2",
-    "relu6", "sigmoid", "tanh", "mish",
-]  # fmt: skip
+    "silu",
+    "swish",
+    "gelu",
+    "gelu_new",
+    "gelu_fast",
+    "gelu_python",
+    "gelu_pytorch_tanh",
+    "quick_gelu",
+    "relu",
+    "relu2",
+    "relu6",
+    "sigmoid",
+    "tanh",
+    "mish",
+]
 _STRICT = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False, populate_by_name=True)
 
 
@@ -60,9 +72,12 @@ class Rope(BaseModel):
     @model_validator(mode="after")
     def _is_complete(self) -> Rope:
         needed = {
-            "linear": ("factor",), "dynamic": ("factor",), "yarn": ("factor",),
-            "longrope": ("short_factor", "long_factor"), "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
-        }.get(self.rope_type, ())  # fmt: skip
+            "linear": ("factor",),
+            "dynamic": ("factor",),
+            "yarn": ("factor",),
+            "longrope": ("short_factor", "long_factor"),
+            "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+        }.get(self.rope_type, ())
         missing = [name for name in needed if getattr(self, name) is None]
         if missing:
             raise ValueError(f"positions of type {self.rope_type} need {', '.join(missing)}")

@@ -94,18 +94,26 @@ def offered(settings: Settings) -> list[ModelEntry]:
     quantized = quantized_folders(settings)
     for name, (folder, model) in embedded_models(settings).items():
         entry = ModelEntry(
-            name=name, title=model.title, description=model.description, where="embedded",
+            name=name,
+            title=model.title,
+            description=model.description,
+            where="embedded",
             suggested={"model": name} | model.suggested,
-        )  # fmt: skip
+        )
         entries.append(_described(entry, read_checkpoint(folder, name), quantized))
     for name, folder in declared_models(settings).items():
         try:
             files = gguf_files(folder)
             if not files and _is_unknown(folder, name):
-                entries.append(ModelEntry(
-                    name=name, title=name, where="local", suggested={"model": name, "indivisible": "per_channel"},
-                    description="Local checkpoint. Its decoder is derived when it is first planned, within a minute.",
-                ))  # fmt: skip
+                entries.append(
+                    ModelEntry(
+                        name=name,
+                        title=name,
+                        where="local",
+                        suggested={"model": name, "indivisible": "per_channel"},
+                        description="Local checkpoint. Its decoder is derived when first planned, within a minute.",
+                    )
+                )
                 continue
             checkpoint = gguf_model(files, name).checkpoint(folder) if files else read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
@@ -118,11 +126,14 @@ def offered(settings: Settings) -> list[ModelEntry]:
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
     return entries + [
         ModelEntry(
-            name=name, title=titles.get(name, name), description="From the Hugging Face Hub.", where="hub",
+            name=name,
+            title=titles.get(name, name),
+            description="From the Hugging Face Hub.",
+            where="hub",
             suggested={"model": name} | _HUB_SUGGESTED,
         )
         for name in (titles if fetched is None else fetched)
-    ]  # fmt: skip
+    ]
 
 
 def _is_unknown(folder: Path, name: str) -> bool:

@@ -257,18 +257,20 @@ class Checkpoint:
         for pattern in exclude:
             if not any(fnmatchcase(layer.name, pattern) for layer in self.linears):
                 raise Refused(
-                    f"no layer of the model is called “{shortened(pattern)}”", in_recipe("exclude"),
+                    f"no layer of the model is called “{shortened(pattern)}”",
+                    in_recipe("exclude"),
                     f"Names are like {self.linears[0].name}; use * for any characters.",
-                ).about("exclude")  # fmt: skip
+                ).about("exclude")
         small = [layer.name for layer in self.linears if self._is_small(layer.name)]
         for pattern in include:
             if not any(fnmatchcase(name, pattern) for name in small):
                 raise Refused(
                     f"no small layer of the model is called “{shortened(pattern)}”",
                     in_recipe("include"),
-                    f"Names are like {small[0]}; all others are quantized anyway." if small
+                    f"Names are like {small[0]}; all others are quantized anyway."
+                    if small
                     else "It has no linears of few rows or columns; all others are quantized anyway.",
-                ).about("include")  # fmt: skip
+                ).about("include")
         part = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
         if part.layers:
             return self if only is None and blocks is None and not exclude and not include else part
@@ -318,12 +320,17 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     tensors = read_tensors(folder, where)
     architecture, family = check_config(config, where, tensors)
     checkpoint = Checkpoint(
-        where, folder, config, architecture, family,
+        where,
+        folder,
+        config,
+        architecture,
+        family,
         {path: entry.shape for path, entry in tensors.items()},
         {path: entry.dtype for path, entry in tensors.items()},
         {path: entry.file for path, entry in tensors.items()},
-        origin=read_origin(folder, where), notice=weight_set(folder, where)[1],
-    )  # fmt: skip
+        origin=read_origin(folder, where),
+        notice=weight_set(folder, where)[1],
+    )
     read = _check_promises(checkpoint)
     blocks = checkpoint.n_blocks
     unread = unread_tensors(tensors, read, family, config, blocks, "the model of its config.json", where, _BESIDE)
@@ -372,11 +379,12 @@ def check_config(
     if config.get("quantization_config") is not None:
         is_left_over = keys and not any(part in name.rpartition(".")[2] for name in keys for part in _OF_CODES)
         raise Refused(
-            "the model is quantized already", where,
+            "the model is quantized already",
+            where,
             "Its files hold floats alone: if they are the original's, take quantization_config out of its config.json."
             if is_left_over
             else "Give the float checkpoint that it was made from, and this one as quantized_checkpoint.",
-        )  # fmt: skip
+        )
     if not isinstance(model_type, str):
         raise Refused("config.json does not name the type of the model", where, _AGAIN)
     if not is_written(model_type):

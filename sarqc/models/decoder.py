@@ -166,11 +166,16 @@ class Decoder(Frozen):
     def architecture(self) -> Architecture:
         """Return the sizes for a plan."""
         return Architecture.model_construct(
-            model_type=self.model_type, hidden_size=self.hidden_size, intermediate_size=self.widest,
-            num_hidden_layers=len(self.kind_of), num_attention_heads=self.heads,
-            vocab_size=self.vocabulary, max_position_embeddings=self.positions, tie_word_embeddings=self.tied,
+            model_type=self.model_type,
+            hidden_size=self.hidden_size,
+            intermediate_size=self.widest,
+            num_hidden_layers=len(self.kind_of),
+            num_attention_heads=self.heads,
+            vocab_size=self.vocabulary,
+            max_position_embeddings=self.positions,
+            tie_word_embeddings=self.tied,
             num_experts_per_tok=self.experts_per_token,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -241,7 +246,15 @@ def family_of_decoder(decoder: Decoder, keys: Collection[str] | None = None) -> 
             names[path], names[f"{path}.weight"] = renamed, f"{renamed}.weight"
     experts = next((kind.experts.path for kind in decoder.kinds if kind.experts is not None), "mlp.experts")
     return DerivedFamily(
-        title=decoder.title, model_types=(decoder.model_type,), dense=(), experts=experts, embedding=decoder.embedding,
-        blocks=decoder.blocks, norm="", head=decoder.head, decoder=decoder, in_checkpoint=names,
+        title=decoder.title,
+        model_types=(decoder.model_type,),
+        dense=(),
+        experts=experts,
+        embedding=decoder.embedding,
+        blocks=decoder.blocks,
+        norm="",
+        head=decoder.head,
+        decoder=decoder,
+        in_checkpoint=names,
         renamed=renamings,
-    )  # fmt: skip
+    )

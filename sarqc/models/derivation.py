@@ -93,8 +93,9 @@ def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
     if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise Refused(
             f"transformers {transformers.__version__} has no causal language model of type “{shortened(model_type)}”",
-            where, _OTHER,
-        )  # fmt: skip
+            where,
+            _OTHER,
+        )
     try:
         with tempfile.TemporaryDirectory() as folder:  # read as a file: JSON has no infinity, and transformers' has
             Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -357,9 +358,11 @@ def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
             continue
         is_whole = tensor.shape == parameter.shape and tensor.stride() == parameter.stride()
         stored[file_name] = StoredTensor(
-            parameter=name, shape=tuple(tensor.shape), stride=() if is_whole else tensor.stride(),
+            parameter=name,
+            shape=tuple(tensor.shape),
+            stride=() if is_whole else tensor.stride(),
             offset=tensor.storage_offset(),
-        )  # fmt: skip
+        )
     if is_tied:  # some checkpoints have it beside the embedding
         stored[head_name] = StoredTensor(parameter=head_name, shape=tuple(head.weight.shape))
     return stored
@@ -389,16 +392,21 @@ def _linears(
         for linear in (linear for group in kind.groups for linear in group.linears):
             weight = weight_of(block, linear).detach()
             storage = weight.untyped_storage()._cdata
-            own, transposed = (by_place.get((storage, weight.storage_offset(), tuple(each.shape), each.stride()))
-                               for each in (weight, weight.mT))  # fmt: skip
+            own, transposed = (
+                by_place.get((storage, weight.storage_offset(), tuple(each.shape), each.stride()))
+                for each in (weight, weight.mT)
+            )
             rows, columns = weight.shape
             tensor, (few, many) = own or transposed, sorted((rows, columns))
             if tensor is None and storage not in by_storage:
                 raise Refused(f"{path}.{index}.{linear} is in no tensor of the checkpoints of transformers", "", _OTHER)
             found[f"{path}.{index}.{linear}"] = Linear(
-                shape=(rows, columns), tensor=tensor or by_storage[storage], is_own=own is not None,
-                is_part=tensor is None, is_small=few < _FEW or few * _LOPSIDED < many,
-            )  # fmt: skip
+                shape=(rows, columns),
+                tensor=tensor or by_storage[storage],
+                is_own=own is not None,
+                is_part=tensor is None,
+                is_small=few < _FEW or few * _LOPSIDED < many,
+            )
     return found
 
 

@@ -20,10 +20,26 @@ _SECONDS, _MEMORY = 120, 4 * GIB
 # Fields without effect on the logits: names, dtypes, what else a file is about, and what only training asks for. Tied
 # heads are compared by their values.
 _WITHOUT_EFFECT = {
-    "transformers_version", "architectures", "auto_map", "dtype", "torch_dtype", "use_cache", "quantization_config",
-    "quantization", "tie_word_embeddings", "id2label", "label2id", "problem_type", "return_dict", "pretraining_tp",
-    "num_nextn_predict_layers", "num_mtp_layers", "output_hidden_states", "output_attentions", "output_router_logits",
-}  # fmt: skip
+    "transformers_version",
+    "architectures",
+    "auto_map",
+    "dtype",
+    "torch_dtype",
+    "use_cache",
+    "quantization_config",
+    "quantization",
+    "tie_word_embeddings",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "return_dict",
+    "pretraining_tp",
+    "num_nextn_predict_layers",
+    "num_mtp_layers",
+    "output_hidden_states",
+    "output_attentions",
+    "output_router_logits",
+}
 _WORDS_WITHOUT_EFFECT = ("token_id", "dropout", "initializer", "init_std", "_loss", "jitter")
 _SHORT = {"default", "linear", "llama3"}  # rotations that do not depend on the largest position
 _OF_WINDOWS = {"use_sliding_window", "max_window_layers"}  # which layer_types states block by block

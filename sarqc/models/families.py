@@ -170,15 +170,22 @@ FAMILIES: tuple[Family, ...] = (
     Family("Qwen2, dense", ("qwen2",), _DENSE, biased=_ATTENTION[0].linears),
     Family("Qwen3, dense", ("qwen3",), _DENSE, head_norms=_HEAD_NORMS, head_size=128),
     Family(
-        "Mixtral", ("mixtral",), (), _MIXTURE,
+        "Mixtral",
+        ("mixtral",),
+        (),
+        _MIXTURE,
         in_files=(("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")),
     ),
     Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE, head_norms=_HEAD_NORMS),
     Family(
-        "DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED, optional="mlp.shared_experts.",
+        "DeepSeek-MoE",
+        ("deepseek",),
+        _DENSE,
+        _SHARED,
+        optional="mlp.shared_experts.",
         loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
     ),
-)  # fmt: skip
+)
 
 
 def is_written(model_type: object) -> bool:

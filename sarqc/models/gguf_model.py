@@ -30,8 +30,12 @@ _ROPE_FACTORS = "rope_freqs.weight"
 _LONGEST_ROPE = 1 << 14  # bytes
 _FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # in ggml and safetensors, and in config.json
 # llama3's way of turning positions: what differs between models is the factor.
-_LLAMA3: dict[str, Any] = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-           "original_max_position_embeddings": 8192}  # fmt: skip
+_LLAMA3: dict[str, Any] = {
+    "rope_type": "llama3",
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 _LLAMA3_FACTORS = (8.0, 32.0)
 
 

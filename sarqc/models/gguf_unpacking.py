@@ -44,9 +44,10 @@ def unpack(model: GgufModel, folder: Path) -> None:
     """
     if model.unpacked_bytes > (free := free_bytes(folder.parent)):
         raise NoRoom(
-            f"the weights take {gib(model.unpacked_bytes)} once unpacked, and {gib(free)} are free", model.name,
+            f"the weights take {gib(model.unpacked_bytes)} once unpacked, and {gib(free)} are free",
+            model.name,
             "Make room, or set SARQC_STATE_DIR to a folder on a larger disk.",
-        )  # fmt: skip
+        )
     partial = scratch_folder(folder.parent, ".unpacking")
     try:
         (partial / "config.json").write_text(json.dumps(model.config, indent=2) + "\n", encoding="utf-8")

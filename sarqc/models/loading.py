@@ -248,10 +248,13 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedMo
         config = AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
         with init_empty_weights(include_buffers=False):
             model: PreTrainedModel = AutoModelForCausalLM.from_config(
-                config, dtype=dtype, trust_remote_code=False, **_experts(checkpoint, dtype),
+                config,
+                dtype=dtype,
+                trust_remote_code=False,
+                **_experts(checkpoint, dtype),
                 # Where attention of a derived model has several implementations, transformers takes its preferred one.
                 **({} if checkpoint.decoder is not None else {"attn_implementation": "sdpa"}),
-            )  # fmt: skip
+            )
     if (checkpoint.folder / "generation_config.json").is_file():
         with _refusing(checkpoint, "generation_config.json can't be read"):
             settings = GenerationConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)

@@ -40,9 +40,14 @@ def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tupl
 
 
 def check_tensor(
-    name: str, shape: Shape, stored: tuple[Shape, str] | None, types: Collection[str], asker: str, where: str,
+    name: str,
+    shape: Shape,
+    stored: tuple[Shape, str] | None,
+    types: Collection[str],
+    asker: str,
+    where: str,
     remedy: str,
-) -> None:  # fmt: skip
+) -> None:
     """Refuse a tensor that is missing, of another shape or no float; ``stored`` is its shape and type there."""
     if stored is None or stored[0] != shape:
         instead = "which is not there" if stored is None else f"and it is {stored[0]}"
@@ -52,9 +57,15 @@ def check_tensor(
 
 
 def unread_tensors(
-    stored: Mapping[str, TensorEntry], read: Collection[str], family: Family, config: Mapping[str, Any], blocks: int,
-    whose: str, where: str, remedy: str,
-) -> tuple[str, ...]:  # fmt: skip
+    stored: Mapping[str, TensorEntry],
+    read: Collection[str],
+    family: Family,
+    config: Mapping[str, Any],
+    blocks: int,
+    whose: str,
+    where: str,
+    remedy: str,
+) -> tuple[str, ...]:
     """Return the names of tensors that the model does not read, and that change nothing.
 
     Args:
@@ -79,10 +90,14 @@ def unread_tensors(
     for name in unread:
         entry, number = stored[name], name.removeprefix(prefix).partition(".")[0]
         in_block = name.startswith(prefix) and number.isdecimal() and len(number) < _LONGEST_NUMBER
-        guesses = in_block and int(number) >= blocks and (
-            (isinstance(ahead, int) and int(number) < blocks + ahead)
-            or all(f"{prefix}{number}.{part}" in stored for part in _OF_GUESSING)
-        )  # fmt: skip
+        guesses = (
+            in_block
+            and int(number) >= blocks
+            and (
+                (isinstance(ahead, int) and int(number) < blocks + ahead)
+                or all(f"{prefix}{number}.{part}" in stored for part in _OF_GUESSING)
+            )
+        )
         is_mask = name.endswith(".bias") and len(entry.shape) == 4
         is_known = is_mask or _COMPUTED.fullmatch(name) or _SPECULATIVE.fullmatch(name)
         if guesses or is_known or any(re.search(pattern, name) for pattern in ignored):
@@ -138,10 +153,14 @@ def _linear(architecture: Architecture, family: Family, path: str) -> Shape | No
     elif family.optional and path.startswith(family.optional):
         inner = (architecture.moe_intermediate_size or inner) * (architecture.n_shared_experts or 0)
     return {
-        "self_attn.q_proj": (queries, width), "self_attn.k_proj": (keys, width), "self_attn.v_proj": (keys, width),
+        "self_attn.q_proj": (queries, width),
+        "self_attn.k_proj": (keys, width),
+        "self_attn.v_proj": (keys, width),
         "self_attn.o_proj": (width, queries),
-        "gate_proj": (inner, width), "up_proj": (inner, width), "down_proj": (width, inner),
-    }.get(path if path.startswith("self_attn.") else path.rpartition(".")[2])  # fmt: skip
+        "gate_proj": (inner, width),
+        "up_proj": (inner, width),
+        "down_proj": (width, inner),
+    }.get(path if path.startswith("self_attn.") else path.rpartition(".")[2])
 
 
 def _has_bias(architecture: Architecture, family: Family, path: str) -> bool:

@@ -68,9 +68,10 @@ class RotatedFiles(WeightFiles):
             made.copy_(self._in_heads(stored.double(), self._r.turned))
         if not torch.isfinite(made).all() and torch.isfinite(stored).all():
             raise NumericalError(
-                f"rotated, with the norm folded, it does not fit into {dtype}", name,
+                f"rotated, with the norm folded, it does not fit into {dtype}",
+                name,
                 "Set rotate to none, or use a checkpoint of a wider dtype.",
-            )  # fmt: skip
+            )
         return made
 
     def in_original_basis(self, name: str, weight: Tensor) -> Tensor:

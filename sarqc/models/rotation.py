@@ -108,8 +108,9 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
             "rotate",
             f"{family.title} has no written family: it is not known that all norms of its residual stream are RMS "
             "norms right before linears",
-            "Set rotate to none, or use a LLaMA, Mistral or Qwen model.", _without(),
-        )  # fmt: skip
+            "Set rotate to none, or use a LLaMA, Mistral or Qwen model.",
+            _without(),
+        )
     head_width = checkpoint.architecture.head_size(family.head_size)
     _check_order(width, f"{width} channels", _without())
     if kind == "r1+r2":
@@ -120,8 +121,9 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
         **{name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__}
         | {"config": checkpoint.config | untied, "architecture": checkpoint.architecture.model_copy(update=untied)}
         | {name: _with_head(getattr(checkpoint, name), rotation) for name in ("shapes", "dtypes", "files")},
-        original=checkpoint, rotation=rotation,
-    )  # fmt: skip
+        original=checkpoint,
+        rotation=rotation,
+    )
 
 
 def _without() -> Fix:
@@ -134,8 +136,9 @@ def _check_order(width: int, what: str, fix: Fix) -> None:
         raise refused_for(
             "rotate",
             f"no Hadamard matrix is known for {what}, and its largest power of two, {order}, mixes too few of them",
-            f"Set rotate to {fix.values['rotate']}.", fix,
-        )  # fmt: skip
+            f"Set rotate to {fix.values['rotate']}.",
+            fix,
+        )
 
 
 def _with_head(facts: Mapping[str, Any], rotation: Rotation) -> dict[str, Any]:
@@ -174,6 +177,15 @@ def _roles(checkpoint: Checkpoint, kind: RotationKind, seed: int, width: int, he
                 norms.add(norm)
                 columns |= {f"{path}.weight": norm for path in paths}
     return Rotation(
-        kind, seed, width, head_width, columns, frozenset(rows), frozenset(norms), head,
-        embedding if checkpoint.tied else head, frozenset(values), frozenset(outputs),
-    )  # fmt: skip
+        kind,
+        seed,
+        width,
+        head_width,
+        columns,
+        frozenset(rows),
+        frozenset(norms),
+        head,
+        embedding if checkpoint.tied else head,
+        frozenset(values),
+        frozenset(outputs),
+    )

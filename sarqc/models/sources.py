@@ -78,9 +78,10 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
             for index in dict.fromkeys((own[0], own[-1])):
                 prefix = f"{decoder.blocks}.{index}."
                 changeable = {
-                    name for name, parameter in blocks[index].named_parameters()
+                    name
+                    for name, parameter in blocks[index].named_parameters()
                     if shared[id(parameter)] == 1 and f"{prefix}{name}" in whole
-                }  # fmt: skip
+                }
                 probed.append(_Probe(blocks[index], kind, calls[index], decoder.heads, changeable, generator).groups())
             groups = tuple(
                 first if first == last else InputGroup(first.linears, None)

@@ -22,9 +22,16 @@ from sarqc.models.tokenizing import AGAIN, FAST, Beginning, TokenizerFacts, appl
 # and config.json. None is code.
 TOKENIZERS = (FAST, "*.model", "tokenizer.model.*", "vocab.json", "vocab.txt", "*.tiktoken", "tekken.json")
 TEXT_FILES = (
-    *TOKENIZERS, "tokenizer*.json", "merges.txt", "special_tokens_map.json", "added_tokens.json",
-    "chat_template*.json", "*.jinja", "additional_chat_templates/*.jinja", "generation_config.json",
-)  # fmt: skip
+    *TOKENIZERS,
+    "tokenizer*.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template*.json",
+    "*.jinja",
+    "additional_chat_templates/*.jinja",
+    "generation_config.json",
+)
 MOST_BYTES = 64 << 20  # of one of them
 _MOST_HERE = 4 << 20  # of all of them, where they are read in the app's own process
 CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # for a text; usual tokenizers take one second for 5 MiB

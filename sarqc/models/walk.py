@@ -146,9 +146,10 @@ class DerivedCalls:
         if self._depends_on_tokens:
             raise Refused(
                 f"blocks of {self._decoder.title} get embeddings of the tokens beside the hidden state, which a "
-                "method that learns over a block does not follow", self._loaded.checkpoint.name,
+                "method that learns over a block does not follow",
+                self._loaded.checkpoint.name,
                 "Use a method that solves single layers, such as gptq+saliency.",
-            )  # fmt: skip
+            )
 
 
 def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:

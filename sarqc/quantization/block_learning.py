@@ -75,8 +75,9 @@ class BlockLearning:
         if schedule.checks and not self.held_out:
             raise Refused(
                 "early stopping is judged by the block's outputs on held-out sequences, and there are none",
-                "held_out_inputs", "Give held-out inputs and targets, or set stopping to none.",
-            )  # fmt: skip
+                "held_out_inputs",
+                "Give held-out inputs and targets, or set stopping to none.",
+            )
         sequences = [
             pair
             for states, targets in self.batches
@@ -245,9 +246,13 @@ class BlockLearning:
         """The linear with its learned tensors; ``said``: facts of the learning for its report."""
         rounded = linear.round(kept)
         return linear.layer.quantized(
-            rounded.codes.flatten(-2), rounded.scales, rounded.zero_points, rounded.stored,
-            drift_scale=linear.s, chosen={**self.method.settled(), **said},
-        )  # fmt: skip
+            rounded.codes.flatten(-2),
+            rounded.scales,
+            rounded.zero_points,
+            rounded.stored,
+            drift_scale=linear.s,
+            chosen={**self.method.settled(), **said},
+        )
 
 
 def learn_points(
@@ -322,9 +327,10 @@ def _check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
         shapes = [[tuple(batch.shape) for batch in batches] for batches in (given, wanted)]
         if shapes[0] != shapes[1]:
             raise Refused(
-                f"{what}inputs are {shapes[0]} and targets {shapes[1]}", f"{what}targets",
+                f"{what}inputs are {shapes[0]} and targets {shapes[1]}",
+                f"{what}targets",
                 "Give a target for every input.",
-            )  # fmt: skip
+            )
     own = [tuple(batch.shape) for batch in block.inputs]
     if any(len(shape) != 3 for shape in own):
         raise Refused(f"inputs are {own}", "inputs", "Give batches of (sequences, tokens, hidden size).")

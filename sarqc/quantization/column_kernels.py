@@ -30,9 +30,16 @@ def take_turns(columns: Columns, grid: Grid) -> None:
     shift = columns.factor if columns.shift is None else columns.shift
     values = columns.codes if columns.values is None else columns.values
     parts = (
-        columns.original, columns.carried, columns.factor, shift, columns.scales, columns.zero_points,
-        columns.codes, columns.delta, values,
-    )  # fmt: skip
+        columns.original,
+        columns.carried,
+        columns.factor,
+        shift,
+        columns.scales,
+        columns.zero_points,
+        columns.codes,
+        columns.delta,
+        values,
+    )
     _launch(
         _turns,
         columns.original,
@@ -61,9 +68,18 @@ def _launch(kernel: Any, like: Tensor, parts: tuple[Tensor, ...], grid: Grid, **
     at_once = max(1, _HELD // (held * (like.element_size() // 4)))
     arguments = [argument for part in parts for argument in (part, part.stride(0), part.stride(1))]
     kernel[(triton.cdiv(rows, at_once), candidates)](
-        *arguments, rows, width, float(grid.lowest), float(grid.highest), **constants,
-        COLUMNS=held, ROWS=at_once, DOUBLE=like.dtype == torch.float64, num_warps=1, enable_fp_fusion=False,
-    )  # fmt: skip
+        *arguments,
+        rows,
+        width,
+        float(grid.lowest),
+        float(grid.highest),
+        **constants,
+        COLUMNS=held,
+        ROWS=at_once,
+        DOUBLE=like.dtype == torch.float64,
+        num_warps=1,
+        enable_fp_fusion=False,
+    )
 
 
 @triton.jit
@@ -92,19 +108,43 @@ def _added(block, weights, row, is_later):
 
 @triton.jit
 def _turns(
-    original, original_c, original_b,
-    carried, carried_c, carried_b,
-    factor, factor_c, factor_b,
-    shift, shift_c, shift_b,
-    scales, scales_c, scales_b,
-    zero_points, zero_points_c, zero_points_b,
-    codes, codes_c, codes_b,
-    delta, delta_c, delta_b,
-    values, values_c, values_b,
-    n_rows, n_columns, lowest, highest,
-    AFFINE: tl.constexpr, SHIFTED: tl.constexpr,
-    COLUMNS: tl.constexpr, ROWS: tl.constexpr, DOUBLE: tl.constexpr,
-):  # fmt: skip
+    original,
+    original_c,
+    original_b,
+    carried,
+    carried_c,
+    carried_b,
+    factor,
+    factor_c,
+    factor_b,
+    shift,
+    shift_c,
+    shift_b,
+    scales,
+    scales_c,
+    scales_b,
+    zero_points,
+    zero_points_c,
+    zero_points_b,
+    codes,
+    codes_c,
+    codes_b,
+    delta,
+    delta_c,
+    delta_b,
+    values,
+    values_c,
+    values_b,
+    n_rows,
+    n_columns,
+    lowest,
+    highest,
+    AFFINE: tl.constexpr,
+    SHIFTED: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    DOUBLE: tl.constexpr,
+):
     """See ``turns_in_a_loop``; after each tensor its strides over candidates and columns."""
     candidate = tl.program_id(1).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -139,15 +179,32 @@ def _turns(
 
 @triton.jit
 def _descent(
-    codes, codes_c, codes_b,
-    pull, pull_c, pull_b,
-    rate, rate_c, rate_b,
-    scales, scales_c, scales_b,
-    gram, gram_c, gram_b,
-    steps, steps_c, steps_b,
-    n_rows, n_columns, lowest, highest,
-    COLUMNS: tl.constexpr, ROWS: tl.constexpr, DOUBLE: tl.constexpr,
-):  # fmt: skip
+    codes,
+    codes_c,
+    codes_b,
+    pull,
+    pull_c,
+    pull_b,
+    rate,
+    rate_c,
+    rate_b,
+    scales,
+    scales_c,
+    scales_b,
+    gram,
+    gram_c,
+    gram_b,
+    steps,
+    steps_c,
+    steps_b,
+    n_rows,
+    n_columns,
+    lowest,
+    highest,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+    DOUBLE: tl.constexpr,
+):
     """See ``descent_in_a_loop``; after each tensor its strides over candidates and columns."""
     candidate = tl.program_id(1).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)

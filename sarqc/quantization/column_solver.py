@@ -123,17 +123,21 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
     batch = _Batch.of(points)
     stated = [_state(point, batch, position) for position, point in enumerate(points)]
     tensors = {
-        "weight": batch.weights, "factors": batch.factors, "orders": batch.orders, "importance": batch.importance,
+        "weight": batch.weights,
+        "factors": batch.factors,
+        "orders": batch.orders,
+        "importance": batch.importance,
         **({} if batch.shifts is None else {"shifts": batch.shifts}),
         **({} if batch.kept is None else {"kept": batch.kept}),
-    }  # fmt: skip
+    }
     found = [point.layer.found for point in points if point.layer.found is not None]
     if found:
         if settings.refit:
             raise Refused(
-                f"{settings.refit} rounds of refitting would change scales that stay", first.name or "layer",
+                f"{settings.refit} rounds of refitting would change scales that stay",
+                first.name or "layer",
                 "Set refit to 0, or leave the quantized checkpoint out.",
-            )  # fmt: skip
+            )
         scales = _stacked(found, "scales", first.weight)
         tensors["found_scales"] = torch.where(scales == 0, _NO_SCALE, scales)
         tensors["found_zero_points"] = _stacked(found, "zero_points", first.weight)
@@ -152,9 +156,17 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
         )
     if batch.aims is not None and batch.grams is not None:
         codes, scales, zero_points = fitted_codes(
-            batch.aims, codes, scales, zero_points, batch.grams, first.grid, first.storage,
-            passes=settings.refine, rounds=settings.refit, orders=batch.orders,
-        )  # fmt: skip
+            batch.aims,
+            codes,
+            scales,
+            zero_points,
+            batch.grams,
+            first.grid,
+            first.storage,
+            passes=settings.refine,
+            rounds=settings.refit,
+            orders=batch.orders,
+        )
     if found:
         scales = _stacked(found, "scales", first.weight)
         dequantized = torch.stack([one.weight_of(own) for one, own in zip(found, codes, strict=True)])

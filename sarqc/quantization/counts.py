@@ -47,7 +47,7 @@ class Throughput(Count):
 # and learned clipping does in every step.
 TWO_CORES = Throughput(
     products=1e11, losses=1e11, solves=5e10, rounded=1e8, clipped=1.5e8, started=3e4, read=5e9, loaded=5e9, moved=2e9
-)  # fmt: skip
+)
 
 # What a run of LLaMA-2-7B's shapes on an H100 reached of the best rates that large products had there; the bytes that a
 # weight moves while it is rounded are an estimate.

@@ -657,20 +657,23 @@ class LearnedRounding(LearnedMethod):
         if self.range == "joint":
             raise Refused(
                 "learned rounding begins at ranges that shrink at both ends alike, and range is “joint”",
-                "method", "Set range to search or minmax.",
-            )  # fmt: skip
+                "method",
+                "Set range to search or minmax.",
+            )
         if self.steps < 1:
             raise Refused(f"{self.steps} steps", "method", "Give at least one step.")
         if self.order != "natural" and self.warm_start == "none":
             raise Refused(
                 f"learned rounding takes no columns in turn, so order “{self.order}” has no meaning",
-                "method", "Leave order natural, or set warm_start to gptq or column_solver.",
-            )  # fmt: skip
+                "method",
+                "Leave order natural, or set warm_start to gptq or column_solver.",
+            )
         if self.refine and self.warm_start != "column_solver":
             raise Refused(
                 f"learned rounding refines the codes of the column solver alone, and refine is {self.refine}",
-                "method", "Set refine to 0, or warm_start to column_solver.",
-            )  # fmt: skip
+                "method",
+                "Set refine to 0, or warm_start to column_solver.",
+            )
 
     @property
     def needs(self) -> frozenset[str]:
@@ -737,9 +740,10 @@ class Candidates:
         """Return the values to choose from, by field of the method; fields without any are left out."""
         given = {"lam": self.lams, "gamma": self.gammas, "shift_strength": self.strengths}
         return {
-            field: known for field, values in given.items()
+            field: known
+            for field, values in given.items()
             if (known := tuple(value for value in values if value is not None))
-        }  # fmt: skip
+        }
 
     def points(self, base: Method, tuned: Sequence[str]) -> list[Method]:
         """Return the methods to compare, γ outermost and α innermost.
@@ -785,77 +789,145 @@ _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
     "rtn": MethodEntry(
-        "Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine", "refit"),
+        "Round to nearest",
+        RoundToNearest(),
+        (),
+        "rtn",
+        ("range", "refine", "refit"),
         about="Each weight to its nearest level; reads no text",
     ),
     "awq": MethodEntry(
-        "AWQ", ScaleSearch(lam=0.0), (), "awq", _SEARCH,
+        "AWQ",
+        ScaleSearch(lam=0.0),
+        (),
+        "awq",
+        _SEARCH,
         about="Scales channels so that salient ones lose less",
     ),
     "rqc-gs": MethodEntry(
-        "AWQ + identity penalty", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH,
+        "AWQ + identity penalty",
+        ScaleSearch(lam=0.3, saliency="identity"),
+        ("lam",),
+        "awq",
+        _SEARCH,
         _SEARCHED,
-        about="AWQ’s search with a penalty on all drift", also="awq+identity",
+        about="AWQ’s search with a penalty on all drift",
+        also="awq+identity",
     ),
     "sarqc-gs": MethodEntry(
-        "AWQ + saliency penalty", ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
-        about="AWQ’s search with a penalty on drift of salient weights", also="awq+saliency",
+        "AWQ + saliency penalty",
+        ScaleSearch(lam=0.3),
+        ("lam",),
+        "awq",
+        _SEARCH,
+        _SEARCHED,
+        about="AWQ’s search with a penalty on drift of salient weights",
+        also="awq+saliency",
     ),
     "gptq": MethodEntry(
-        "GPTQ 1 %", ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
+        "GPTQ 1 %",
+        ColumnSolver(lam=0.01),
+        (),
+        "gptq",
+        _SOLVER,
         about="Column by column, each error passed on to the next",
     ),
     "rqc-gbs": MethodEntry(
-        "GPTQ + identity penalty", ColumnSolver(lam=0.25), ("lam",), "gptq", _PENALISED,
+        "GPTQ + identity penalty",
+        ColumnSolver(lam=0.25),
+        ("lam",),
+        "gptq",
+        _PENALISED,
         replace(_SOLVED, gammas=(None,)),
-        about="GPTQ with a penalty on all drift", also="gptq+identity",
+        about="GPTQ with a penalty on all drift",
+        also="gptq+identity",
     ),
     "sarqc-gbs": MethodEntry(
-        "GPTQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"),
-        "gptq", _PENALISED, _SOLVED,
-        about="GPTQ with a penalty on drift of salient weights", also="gptq+saliency",
+        "GPTQ + saliency penalty",
+        ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"),
+        ("lam", "gamma"),
+        "gptq",
+        _PENALISED,
+        _SOLVED,
+        about="GPTQ with a penalty on drift of salient weights",
+        also="gptq+saliency",
     ),
     "gptaq": MethodEntry(
-        "GPTAQ", ColumnSolver(lam=0.01, shift="published"), ("shift_strength",), "gptq", _SOLVER, _SHIFTED,
+        "GPTAQ",
+        ColumnSolver(lam=0.01, shift="published"),
+        ("shift_strength",),
+        "gptq",
+        _SOLVER,
+        _SHIFTED,
         about="GPTQ that also mends what earlier blocks did",
     ),
     "gptaq-full": MethodEntry(
-        "GPTAQ, full shift", ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), ("shift_strength",),
-        "gptq", _SOLVER, _SHIFTED,
+        "GPTAQ, full shift",
+        ColumnSolver(lam=0.01, shift="full", shift_strength=1.0),
+        ("shift_strength",),
+        "gptq",
+        _SOLVER,
+        _SHIFTED,
         about="GPTAQ with its whole shift",
     ),
     "sarqc-gptaq": MethodEntry(
-        "GPTAQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
-        ("lam", "gamma", "shift_strength"), "gptaq", _PENALISED, replace(_SOLVED, strengths=_SHIFTED.strengths),
-        about="GPTAQ with a penalty on drift of salient weights", also="gptaq+saliency",
+        "GPTAQ + saliency penalty",
+        ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
+        ("lam", "gamma", "shift_strength"),
+        "gptaq",
+        _PENALISED,
+        replace(_SOLVED, strengths=_SHIFTED.strengths),
+        about="GPTAQ with a penalty on drift of salient weights",
+        also="gptaq+saliency",
     ),
     "omniquant": MethodEntry(
-        "OmniQuant", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED,
+        "OmniQuant",
+        LearnedClipping(lam=0.0),
+        (),
+        "omniquant",
+        _LEARNED,
         about="Learns each group’s range through its block",
     ),
     "sarqc-omniquant": MethodEntry(
-        "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
+        "OmniQuant + saliency penalty",
+        LearnedClipping(lam=0.05),
+        ("lam",),
+        "omniquant",
+        _LEARNED,
         _LEARNED_THROUGH,
-        about="OmniQuant with a penalty on drift of salient weights", also="omniquant+saliency",
+        about="OmniQuant with a penalty on drift of salient weights",
+        also="omniquant+saliency",
     ),
     "signround": MethodEntry(
-        "SignRound", LearnedRounding(lam=0.0), (), "signround", _ROUNDED,
+        "SignRound",
+        LearnedRounding(lam=0.0),
+        (),
+        "signround",
+        _ROUNDED,
         about="Learns whether weights round up or down",
     ),
     "sarqc-signround": MethodEntry(
-        "SignRound + saliency penalty", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
+        "SignRound + saliency penalty",
+        LearnedRounding(lam=0.05),
+        ("lam",),
+        "signround",
+        _ROUNDED,
         _LEARNED_THROUGH,
-        about="SignRound with a penalty on drift of salient weights", also="signround+saliency",
+        about="SignRound with a penalty on drift of salient weights",
+        also="signround+saliency",
     ),
-}  # fmt: skip
+}
 
 
 AS_FOUND = "as-found"
 # How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
 _FOUND = MethodEntry(
-    "As found", ExistingCodes(), (), AS_FOUND,
+    "As found",
+    ExistingCodes(),
+    (),
+    AS_FOUND,
     about="The codes of a checkpoint that others have quantized, measured as they are",
-)  # fmt: skip
+)
 
 
 def public_method(name: str) -> str:

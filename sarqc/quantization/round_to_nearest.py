@@ -20,9 +20,16 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
             )
             if point.refine or point.refit:
                 codes, scales, zero_points = fitted_layer(
-                    layer.weight, codes, scales, zero_points, layer.gram, grid=layer.grid, storage=layer.storage,
-                    passes=point.refine, rounds=point.refit,
-                )  # fmt: skip
+                    layer.weight,
+                    codes,
+                    scales,
+                    zero_points,
+                    layer.gram,
+                    grid=layer.grid,
+                    storage=layer.storage,
+                    passes=point.refine,
+                    rounds=point.refit,
+                )
             dequantized = dequantize_groups(codes, scales, zero_points, layer.grid.is_affine).to(layer.storage)
             yield Solved(
                 number, index, layer.quantized(codes, scales, zero_points, dequantized, chosen=point.settled())

@@ -407,8 +407,9 @@ def distilled(
     if not math.isfinite(start.calibration + start.held_out):
         raise NumericalError(
             f"the distance from the float model is not finite ({start.calibration}, {start.held_out})",
-            "scales, epoch 0", "Leave distill out, or load the model in a wider dtype.",
-        )  # fmt: skip
+            "scales, epoch 0",
+            "Leave distill out, or load the model in a wider dtype.",
+        )
     yield start
     least, since = start.held_out, 0
     drift = tuning.penalty_of(best.layers)

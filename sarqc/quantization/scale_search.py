@@ -284,16 +284,27 @@ def search_points(
         for layer, drift_scale in zip(layers, losses.drift_scales, strict=True):
             objective = losses.objective(layer, drift_scale, point.lam) if point.fitting() else None
             codes, scales, zero_points, dequantized = quantize_scaled(
-                layer.weight, best.channel_scale, layer.row_scale, layer.grid, layer.storage,
-                objective=objective, source=point.range, passes=point.refine, rounds=point.refit,
-            )  # fmt: skip
+                layer.weight,
+                best.channel_scale,
+                layer.row_scale,
+                layer.grid,
+                layer.storage,
+                objective=objective,
+                source=point.range,
+                passes=point.refine,
+                rounds=point.refit,
+            )
             solved.append(
                 layer.quantized(
-                    codes, scales, zero_points, dequantized.to(layer.storage),
+                    codes,
+                    scales,
+                    zero_points,
+                    dequantized.to(layer.storage),
                     channel_scale=None if best.alpha is None else best.channel_scale,
-                    drift_scale=drift_scale, chosen=chosen,
+                    drift_scale=drift_scale,
+                    chosen=chosen,
                 )
-            )  # fmt: skip
+            )
         yield solved
 
 

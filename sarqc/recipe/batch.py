@@ -23,10 +23,7 @@ def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
     found = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
     for name, values in found.items():
         if not values or len({json.dumps(value) for value in values}) < len(values):
-            what = (
-                f"the list of {name} has an entry twice" if values
-                else f"the list of {name} is empty"
-            )  # fmt: skip
+            what = f"the list of {name} has an entry twice" if values else f"the list of {name} is empty"
             raise Refused(what, in_recipe(name), "Give each value once.")
     return found
 

@@ -65,9 +65,10 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     name = info.field_name or ""
     if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
         raise Refused(
-            f"{text[:40]!r} is not one line of text", in_recipe("prompts"),
+            f"{text[:40]!r} is not one line of text",
+            in_recipe("prompts"),
             "Give each prompt on its own line.",
-        )  # fmt: skip
+        )
     if len(f"{text}.".splitlines()) > 1:
         raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
     return text
@@ -97,17 +98,32 @@ _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound)
 
 
 def _field(
-    default: Any, section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, rare: bool = False,
-    separator: str = ",", usual: str = "", in_a_shell: str = "", **conditions: Any,
-) -> Any:  # fmt: skip
+    default: Any,
+    section: str,
+    title: str,
+    help: str,
+    *,
+    unit: str = "",
+    advanced: bool = False,
+    rare: bool = False,
+    separator: str = ",",
+    usual: str = "",
+    in_a_shell: str = "",
+    **conditions: Any,
+) -> Any:
     """A field with its words; ``...`` for ``default``: it has to be given.
 
     ``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone.
     """
     extra: dict[str, Any] = {
-        "section": section, "unit": unit, "advanced": advanced, "rare": rare, "separator": separator, "usual": usual,
+        "section": section,
+        "unit": unit,
+        "advanced": advanced,
+        "rare": rare,
+        "separator": separator,
+        "usual": usual,
         "in_a_shell": in_a_shell,
-    }  # fmt: skip
+    }
     return Field(default, title=title, description=help, json_schema_extra=extra, **conditions)
 
 
@@ -122,10 +138,20 @@ TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the diffe
 # Fields that are newer than many records, by the value at which documents leave them out, so that recipes without them
 # keep their fingerprints and stamps.
 LEFT_OUT: dict[str, Any] = {
-    "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0,
-    "stopping": "none", "rotate": "none", "first_order": 0.0,
-    "distill_by": "model", "distill_codes": False, "distill_norms": False, "distill_lambda": None,
-}  # fmt: skip
+    "from_block": None,
+    "then_lambda": None,
+    "then_gamma": None,
+    "include": [],
+    "refit": 0,
+    "distill": 0,
+    "stopping": "none",
+    "rotate": "none",
+    "first_order": 0.0,
+    "distill_by": "model",
+    "distill_codes": False,
+    "distill_norms": False,
+    "distill_lambda": None,
+}
 
 # Values from a block on, by the values that they follow.
 LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
@@ -171,325 +197,509 @@ class RecipeFields(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
     model: _Name = _field(
-        ..., "model", "Model",
+        ...,
+        "model",
+        "Model",
         "A model of this host or a name on the Hub.",
-        in_a_shell=_PATH, min_length=1,
-    )  # fmt: skip
+        in_a_shell=_PATH,
+        min_length=1,
+    )
     revision: _Name | None = _field(
-        None, "model", "Revision",
+        None,
+        "model",
+        "Revision",
         "Commit, tag or branch of a Hub model.",
-        advanced=True, rare=True,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+    )
     quantized_checkpoint: _Name | None = _field(
-        None, "model", "Quantized checkpoint",
+        None,
+        "model",
+        "Quantized checkpoint",
         "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
         "Bits, grid and group size come from it.",
-        advanced=True, in_a_shell=_PATH, min_length=1,
-    )  # fmt: skip
+        advanced=True,
+        in_a_shell=_PATH,
+        min_length=1,
+    )
     kind: Literal["run", "tune", "ladder"] = _field(
-        "run", "tune", "Purpose",
+        "run",
+        "tune",
+        "Purpose",
         "run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder "
         "measures the gain of each step, from rounding to nearest to refined codes.",
-    )  # fmt: skip
+    )
     bits: int = _field(3, "size", "Bits", "Bits per weight, 2 to 4.", unit="bit", ge=2, le=4)
     grid: Kind = _field("asymmetric", "size", "Grid", "How the quantization levels of a group are placed.")
     group_size: Annotated[int | None, BeforeValidator(_group_size)] = _field(
-        128, "size", "Group size",
+        128,
+        "size",
+        "Group size",
         "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
-        unit="channels", ge=1, le=WIDEST,
-    )  # fmt: skip
+        unit="channels",
+        ge=1,
+        le=WIDEST,
+    )
     indivisible: Literal["refuse", "per_channel"] = _field(
-        "refuse", "size", "Indivisible layers",
+        "refuse",
+        "size",
+        "Indivisible layers",
         "What to do with a layer whose width the group size does not divide.",
         advanced=True,
-    )  # fmt: skip
+    )
     blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _field(
-        (), "size", "Blocks",
+        (),
+        "size",
+        "Blocks",
         "Numbers of the blocks to quantize, from 0; the others stay float. Empty: all.",
-        advanced=True, rare=True, max_length=BLOCKS,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+        max_length=BLOCKS,
+    )
     block_fraction: float | None = _field(
-        None, "size", "Fraction of blocks",
+        None,
+        "size",
+        "Fraction of blocks",
         "Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all.",
-        advanced=True, rare=True, gt=0, le=1,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+        gt=0,
+        le=1,
+    )
     exclude: tuple[_Name, ...] = _field(
-        (), "size", "Excluded layers",
+        (),
+        "size",
+        "Excluded layers",
         "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
-        advanced=True, rare=True, max_length=MOST_PATTERNS,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+        max_length=MOST_PATTERNS,
+    )
     include: tuple[_Name, ...] = _field(
-        (), "size", "Included layers",
+        (),
+        "size",
+        "Included layers",
         "Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. "
         "A star stands for any characters.",
-        advanced=True, rare=True, max_length=MOST_PATTERNS,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+        max_length=MOST_PATTERNS,
+    )
     method: Annotated[_Name, BeforeValidator(_method)] = _field(
-        "sarqc-gbs", "method", "Method",
+        "sarqc-gbs",
+        "method",
+        "Method",
         "How the integer weights are chosen.",
-    )  # fmt: skip
+    )
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
     effort: Effort | None = _field(
-        None, "method", "Effort",
+        None,
+        "method",
+        "Effort",
         "quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit "
         "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
         exclude=True,
-    )  # fmt: skip
+    )
     lam: _Weight | Literal["auto"] | None = _field(
-        None, "method", "λ",
+        None,
+        "method",
+        "λ",
         "Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the "
         "method's default.",
-        usual="0.05 to 0.5", alias="lambda",
-    )  # fmt: skip
+        usual="0.05 to 0.5",
+        alias="lambda",
+    )
     gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = _field(
-        None, "method", "γ",
+        None,
+        "method",
+        "γ",
         "How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default.",
-    )  # fmt: skip
+    )
     shift_strength: _Weight | Literal["auto"] | None = _field(
-        None, "method", "α",
+        None,
+        "method",
+        "α",
         "How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the "
         "method's default.",
-    )  # fmt: skip
+    )
     from_block: int | None = _field(
-        None, "method", "From block",
+        None,
+        "method",
+        "From block",
         "Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their "
         "finished layers are reused. Empty: one λ and γ everywhere.",
-        advanced=True, rare=True, ge=1, le=LAST_BLOCK,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+        ge=1,
+        le=LAST_BLOCK,
+    )
     then_lam: _Weight | None = _field(
-        None, "method", "λ from there",
+        None,
+        "method",
+        "λ from there",
         "λ from that block on. Empty: unchanged.",
-        advanced=True, rare=True, alias="then_lambda",
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+        alias="then_lambda",
+    )
     then_gamma: Annotated[float, Field(ge=0, le=1)] | None = _field(
-        None, "method", "γ from there",
+        None,
+        "method",
+        "γ from there",
         "γ from that block on. Empty: unchanged.",
-        advanced=True, rare=True,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+    )
     validation_share: float = _field(
-        0.25, "method", "Validation share",
+        0.25,
+        "method",
+        "Validation share",
         "Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve "
         "uses all sequences.",
-        advanced=True, gt=0, lt=1,
-    )  # fmt: skip
+        advanced=True,
+        gt=0,
+        lt=1,
+    )
     channel_fraction: float = _field(
-        1.0, "method", "Channel fraction",
+        1.0,
+        "method",
+        "Channel fraction",
         "Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer.",
-        advanced=True, gt=0, le=1,
-    )  # fmt: skip
+        advanced=True,
+        gt=0,
+        le=1,
+    )
     mode: Literal["per_linear", "foldable"] = _field(
-        "per_linear", "method", "Scale search mode",
+        "per_linear",
+        "method",
+        "Scale search mode",
         "Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then "
         "be folded into the operation before.",
         advanced=True,
-    )  # fmt: skip
+    )
     epochs: int | None = _field(
-        None, "method", "Epochs",
+        None,
+        "method",
+        "Epochs",
         "Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits.",
-        advanced=True, ge=1, le=MOST_LEARNING,
-    )  # fmt: skip
+        advanced=True,
+        ge=1,
+        le=MOST_LEARNING,
+    )
     steps: int = _field(
-        200, "method", "Steps",
+        200,
+        "method",
+        "Steps",
         "Steps of learned rounding, each on 8 calibration sequences.",
-        unit="steps", advanced=True, ge=1, le=MOST_LEARNING,
-    )  # fmt: skip
+        unit="steps",
+        advanced=True,
+        ge=1,
+        le=MOST_LEARNING,
+    )
     warm_start: WarmStart = _field(
-        "none", "method", "Warm start",
+        "none",
+        "method",
+        "Warm start",
         "Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, "
         "as far as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the "
         "same λ, range, order and refinement (column_solver).",
         advanced=True,
-    )  # fmt: skip
+    )
     stopping: Stopping = _field(
-        "none", "method", "Early stopping",
+        "none",
+        "method",
+        "Early stopping",
         "early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, "
         "possibly the initial one. none: all steps are made and judged on calibration samples.",
         advanced=True,
-    )  # fmt: skip
+    )
     normalise: Literal["initial", "none"] = _field(
-        "initial", "method", "Balance of the two terms",
+        "initial",
+        "method",
+        "Balance of the two terms",
         "Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as "
         "they are (none).",
         advanced=True,
-    )  # fmt: skip
+    )
     include_identity: bool = _field(
-        True, "method", "Try no scaling too",
+        True,
+        "method",
+        "Try no scaling too",
         "Let scale searches consider plain rounding too, which the paper's grid leaves out.",
         advanced=True,
-    )  # fmt: skip
+    )
     static_groups: bool = _field(
-        False, "method", "Static groups",
+        False,
+        "method",
+        "Static groups",
         "Column solvers compute the scale of each group from the original weights.",
         advanced=True,
-    )  # fmt: skip
+    )
     range: Range = _field(
-        "minmax", "method", "Range of a group",
+        "minmax",
+        "method",
+        "Range of a group",
         "Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted "
         "error, with both ends clipped equally (search) or separately (joint).",
         advanced=True,
-    )  # fmt: skip
+    )
     order: Order = _field(
-        "natural", "method", "Order of columns",
+        "natural",
+        "method",
+        "Order of columns",
         "Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, "
         "with static groups (activation).",
         advanced=True,
-    )  # fmt: skip
+    )
     refine: int = _field(
-        0, "method", "Refinement",
+        0,
+        "method",
+        "Refinement",
         "Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none.",
-        unit="passes", advanced=True, ge=0, le=MOST_PASSES,
-    )  # fmt: skip
+        unit="passes",
+        advanced=True,
+        ge=0,
+        le=MOST_PASSES,
+    )
     refit: int = _field(
-        0, "method", "Refit of scales",
+        0,
+        "method",
+        "Refit of scales",
         "Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none.",
-        unit="rounds", advanced=True, ge=0, le=MOST_ROUNDS,
-    )  # fmt: skip
+        unit="rounds",
+        advanced=True,
+        ge=0,
+        le=MOST_ROUNDS,
+    )
     distill: int = _field(
-        0, "method", "Distillation of scales",
+        0,
+        "method",
+        "Distillation of scales",
         "Maximum number of epochs in which the scales of the whole model are tuned towards the float model's "
         "predictions. Held-out samples choose the best epoch. 0: no distillation.",
-        unit="epochs", advanced=True, ge=0, le=MOST_EPOCHS,
-    )  # fmt: skip
+        unit="epochs",
+        advanced=True,
+        ge=0,
+        le=MOST_EPOCHS,
+    )
     distill_by: DistillBy = _field(
-        "model", "method", "Distillation by",
+        "model",
+        "method",
+        "Distillation by",
         "model: match the predictions of the whole model, which must fit in memory with its gradients. block: match "
         "the outputs of each float block in turn, which also works for mixtures and large models.",
         advanced=True,
-    )  # fmt: skip
+    )
     distill_codes: bool = _field(
-        False, "method", "Distillation of codes",
+        False,
+        "method",
+        "Distillation of codes",
         "Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight.",
         advanced=True,
-    )  # fmt: skip
+    )
     distill_norms: bool = _field(
-        False, "method", "Distillation of norms",
+        False,
+        "method",
+        "Distillation of norms",
         "Tune the weights of the model's norms along with the scales.",
         advanced=True,
-    )  # fmt: skip
+    )
     distill_lambda: _Weight | None = _field(
-        None, "method", "λ of distillation",
+        None,
+        "method",
+        "λ of distillation",
         "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
-        advanced=True, rare=True,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+    )
     rotate: Literal["none", "r1", "r1+r2"] = _field(
-        "none", "method", "Rotation",
+        "none",
+        "method",
+        "Rotation",
         "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers "
         "over all channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also "
         "rotates the values of each attention head.",
         advanced=True,
-    )  # fmt: skip
+    )
     expert_damping: ExpertDamping = _field(
-        "plain", "method", "Experts with few tokens",
+        "plain",
+        "method",
+        "Experts with few tokens",
         "The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration "
         "tokens (damped): λ (1 + width / tokens).",
         advanced=True,
-    )  # fmt: skip
+    )
     first_order: float = _field(
-        0.0, "method", "β",
+        0.0,
+        "method",
+        "β",
         "Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each "
         "column back towards the original weights.",
-        usual="0.1 to 0.25", advanced=True, rare=True, ge=0, le=1,
-    )  # fmt: skip
+        usual="0.1 to 0.25",
+        advanced=True,
+        rare=True,
+        ge=0,
+        le=1,
+    )
     calibration: _Name = _field(
-        ..., "text", "Calibration text",
+        ...,
+        "text",
+        "Calibration text",
         "Text on which layers are solved. Choose one like the text that the model will be used on.",
-        in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.", min_length=1,
-    )  # fmt: skip
+        in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.",
+        min_length=1,
+    )
     samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1, le=MOST_SEQUENCES)
     length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2, le=MOST_TOKENS)
     sampling: Literal["sequential", "random"] = _field(
-        "sequential", "text", "Sampling",
+        "sequential",
+        "text",
+        "Sampling",
         "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
-    )  # fmt: skip
+    )
     begin: Begin = _field(
-        "auto", "text", "Begin token",
+        "auto",
+        "text",
+        "Begin token",
         "auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; "
         "bos with its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it "
         "is. Most published perplexities use none.",
         advanced=True,
-    )  # fmt: skip
+    )
     held_out_samples: int = _field(
-        0, "text", "Held-out samples",
+        0,
+        "text",
+        "Held-out samples",
         "Further sequences of the same text, on which the error is measured and nothing is fitted.",
-        unit="sequences", ge=0, le=MOST_SEQUENCES,
-    )  # fmt: skip
+        unit="sequences",
+        ge=0,
+        le=MOST_SEQUENCES,
+    )
     inputs_from: Literal["quantized", "float"] = _field(
-        "quantized", "text", "Inputs from",
+        "quantized",
+        "text",
+        "Inputs from",
         "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
         advanced=True,
-    )  # fmt: skip
+    )
     seed: int = _field(0, "text", "Seed", "Seed of every random choice.", advanced=True, ge=0, le=LAST_SEED)
     test: _Name | None = _field(None, "measure", "Test text", "Text on which perplexity is measured.", in_a_shell=_PATH)
     window: int | None = _field(
-        None, "measure", "Window",
+        None,
+        "measure",
+        "Window",
         "Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that "
         "is smaller.",
-        unit="tokens", advanced=True, ge=2, le=MOST_TOKENS,
-    )  # fmt: skip
+        unit="tokens",
+        advanced=True,
+        ge=2,
+        le=MOST_TOKENS,
+    )
     test_tokens: int | None = _field(
-        None, "measure", "Test tokens",
+        None,
+        "measure",
+        "Test tokens",
         "Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the "
         "first 65,536.",
-        unit="tokens", advanced=True, ge=2, le=MOST_OF_A_TEST,
-    )  # fmt: skip
+        unit="tokens",
+        advanced=True,
+        ge=2,
+        le=MOST_OF_A_TEST,
+    )
     baseline: bool = _field(
-        True, "measure", "Compare with GPTQ",
+        True,
+        "measure",
+        "Compare with GPTQ",
         "Also run GPTQ 1 % on the same texts and grid, and measure the difference.",
-    )  # fmt: skip
+    )
     tasks: tuple[_Name, ...] = _field(
-        (), "measure", "Tasks",
+        (),
+        "measure",
+        "Tasks",
         "lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ "
         "left at the end.",
         max_length=TASKS,
-    )  # fmt: skip
+    )
     task_limit: int | None = _field(
-        None, "measure", "Task limit",
+        None,
+        "measure",
+        "Task limit",
         "Items per task; empty: all.",
-        unit="items", advanced=True, ge=1, le=MOST_OF_A_TEST,
-    )  # fmt: skip
+        unit="items",
+        advanced=True,
+        ge=1,
+        le=MOST_OF_A_TEST,
+    )
     prompts: tuple[_Prompt, ...] = _field(
-        (), "measure", "Prompts",
+        (),
+        "measure",
+        "Prompts",
         "Texts that both models continue side by side, one per line.",
-        separator="\n", max_length=PROMPTS,
-    )  # fmt: skip
+        separator="\n",
+        max_length=PROMPTS,
+    )
     new_tokens: int = _field(
-        48, "measure", "New tokens",
+        48,
+        "measure",
+        "New tokens",
         "Tokens to generate for each prompt.",
-        unit="tokens", advanced=True, ge=1, le=512,
-    )  # fmt: skip
+        unit="tokens",
+        advanced=True,
+        ge=1,
+        le=512,
+    )
     speed: bool = _field(
-        False, "measure", "Speed",
+        False,
+        "measure",
+        "Speed",
         "Measure tokens per second, with 4-bit codes in a real kernel.",
         advanced=True,
-    )  # fmt: skip
+    )
     layer: _Name | None = _field(
-        None, "measure", "Only this layer",
+        None,
+        "measure",
+        "Only this layer",
         "Full name of a single linear to explore; nothing else is quantized.",
-        advanced=True, rare=True,
-    )  # fmt: skip
+        advanced=True,
+        rare=True,
+    )
     sweep: tuple[_Weight, ...] = _field(
-        (), "measure", "λ curve",
+        (),
+        "measure",
+        "λ curve",
         "Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to "
         "compare; empty: 0 to 10.",
-        advanced=True, max_length=SWEEP,
-    )  # fmt: skip
+        advanced=True,
+        max_length=SWEEP,
+    )
     minutes: float | None = _field(
-        None, "tune", "Budget",
+        None,
+        "tune",
+        "Budget",
         "Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all "
         "draws are made.",
-        unit="minutes", gt=0, le=YEAR,
-    )  # fmt: skip
+        unit="minutes",
+        gt=0,
+        le=YEAR,
+    )
     draws: int = _field(
-        8, "tune", "Draws",
+        8,
+        "tune",
+        "Draws",
         "Maximum number of calibration draws that tuning or a ladder compares.",
-        unit="draws", ge=2, le=DRAWS,
-    )  # fmt: skip
+        unit="draws",
+        ge=2,
+        le=DRAWS,
+    )
     band: float | None = _field(
-        None, "tune", "Narrow enough",
+        None,
+        "tune",
+        "Narrow enough",
         "Stop when the largest λ that is not significantly different from the best is at most this many times the "
         "smallest. Empty: stop when further draws would not tell more of them apart.",
-        gt=1, le=LARGEST,
-    )  # fmt: skip
+        gt=1,
+        le=LARGEST,
+    )
 
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")
     @classmethod
@@ -647,9 +857,10 @@ class RecipeFields(BaseModel):
         for number in self.blocks:
             if number >= n_blocks:
                 raise Refused(
-                    f"no block {number}", in_recipe("blocks"),
+                    f"no block {number}",
+                    in_recipe("blocks"),
                     f"The model's blocks are 0 to {n_blocks - 1}.",
-                )  # fmt: skip
+                )
         return tuple(sorted({*self.blocks})) or None
 
     def candidates(self) -> tuple[Method, ...]:

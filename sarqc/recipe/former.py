@@ -8,8 +8,11 @@ from sarqc.errors import refused_for
 
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {
-    "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
-}  # fmt: skip
+    "opened": "quantized_checkpoint",
+    "share": "block_fraction",
+    "starved": "expert_damping",
+    "only": "layer",
+}
 
 # What runs did before a field existed, where its default is different.
 BEFORE = {"begin": "none"}
@@ -24,8 +27,10 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
     for former, name in FORMER_NAMES.items():
         if former in document and name in document:
             raise refused_for(
-                name, f"{name} is given twice, also under its former name {former}", f"Leave {former} out.",
-            )  # fmt: skip
+                name,
+                f"{name} is given twice, also under its former name {former}",
+                f"Leave {former} out.",
+            )
     return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
 
 

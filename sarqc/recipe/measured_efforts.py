@@ -44,8 +44,12 @@ def measured_efforts() -> list[MeasuredEffort]:
             seconds = np.sum([[row["seconds"], plain["seconds"]] for row, plain in pairs], axis=0)
             found.append(
                 {
-                    "model": model, "bits": bits, "effort": effort, "draws": len(pairs),
-                    "change": round(float(np.expm1(ratio)), 4), "time": round(float(seconds[0] / seconds[1]), 1),
+                    "model": model,
+                    "bits": bits,
+                    "effort": effort,
+                    "draws": len(pairs),
+                    "change": round(float(np.expm1(ratio)), 4),
+                    "time": round(float(seconds[0] / seconds[1]), 1),
                 }
-            )  # fmt: skip
+            )
     return found

@@ -22,9 +22,10 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
     if first["type"] == "missing":
         help_text = info.description if info and info.description else ""
         return Refused(
-            f"“{name}” is missing", "recipe",
+            f"“{name}” is missing",
+            "recipe",
             f"Give {name}: {help_text}",
-        ).about(name)  # fmt: skip
+        ).about(name)
     help_text = info.description if info and info.description else every
     given = _quoted(repr(first["input"]))
     if info is None:

@@ -12,8 +12,16 @@ from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_
 # Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
 _OF_DISTILLATION = ("distill_by", "distill_codes", "distill_norms", "distill_lambda")  # that only a distillation reads
 _OF_ONE_MODEL = (
-    "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "rotate", "distill", *_OF_DISTILLATION
-)  # fmt: skip
+    "prompts",
+    "new_tokens",
+    "speed",
+    "sampling",
+    "inputs_from",
+    "baseline",
+    "rotate",
+    "distill",
+    *_OF_DISTILLATION,
+)
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
@@ -49,8 +57,15 @@ _OPENED_WHOLE = {
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
 OF_THE_FILE = ("bits", "grid", "group_size")
 NOT_ASKED_OF_OPENED = (
-    *OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE, "from_block", "then_lam", "then_gamma"
-)  # fmt: skip
+    *OF_THE_FILE,
+    "indivisible",
+    "range",
+    "static_groups",
+    *_OPENED_WHOLE,
+    "from_block",
+    "then_lam",
+    "then_gamma",
+)
 
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
@@ -64,18 +79,21 @@ def check(recipe: RecipeFields) -> None:
     """
     if recipe.blocks and recipe.block_fraction is not None:
         raise refused_for(
-            "blocks", "the blocks are given by number and as a fraction", "Leave one of the two out.",
+            "blocks",
+            "the blocks are given by number and as a fraction",
+            "Leave one of the two out.",
             Fix("Leave the fraction out", {"block_fraction": None}),
-        )  # fmt: skip
+        )
     _check_later(recipe)
     _check_rotation(recipe)
     if recipe.quantized_checkpoint is not None:
         _check_opened(recipe)
     elif recipe.method == AS_FOUND:
         raise Refused(
-            "no codes to take as they are", in_recipe("method"),
+            "no codes to take as they are",
+            in_recipe("method"),
             "Give the checkpoint as quantized_checkpoint, or use another method.",
-        ).about("quantized_checkpoint")  # fmt: skip
+        ).about("quantized_checkpoint")
     if recipe.kind == "tune":
         _check_tuning(recipe)
     if recipe.kind == "ladder":
@@ -87,7 +105,7 @@ def check(recipe: RecipeFields) -> None:
             "inputs from the float model there is nothing to correct",
             "Set inputs_from to quantized, or use a method without this correction, such as gptq.",
             Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}),
-        )  # fmt: skip
+        )
     if recipe.layer is not None and recipe.to_method().unit != "layer":
         what = f"{recipe.method} with these options works on a {recipe.to_method().unit} of linears at once"
         remedy = "Leave layer out, or use a method that works on single layers."
@@ -96,14 +114,18 @@ def check(recipe: RecipeFields) -> None:
     if recipe.candidates():
         if recipe.samples < 2:
             raise refused_for(
-                "samples", "“auto” judges on a part of the calibration sequences, and there is only one",
-                "Use at least two samples, or give λ and γ as numbers.", _TWO_SAMPLES,
-            )  # fmt: skip
+                "samples",
+                "“auto” judges on a part of the calibration sequences, and there is only one",
+                "Use at least two samples, or give λ and γ as numbers.",
+                _TWO_SAMPLES,
+            )
         if recipe.sweep:
             raise refused_for(
-                "sweep", "a λ curve needs a fixed λ and γ, and “auto” chooses them",
-                "Leave the curve out, or give λ and γ as numbers.", Fix("Leave the curve out", {"sweep": []}),
-            )  # fmt: skip
+                "sweep",
+                "a λ curve needs a fixed λ and γ, and “auto” chooses them",
+                "Leave the curve out, or give λ and γ as numbers.",
+                Fix("Leave the curve out", {"sweep": []}),
+            )
 
 
 def _check_later(recipe: RecipeFields) -> None:
@@ -113,33 +135,42 @@ def _check_later(recipe: RecipeFields) -> None:
         if given:
             name = public_name(given[0])
             raise Refused(
-                f"{name} is given without the block from which on it is meant", in_recipe(name),
+                f"{name} is given without the block from which on it is meant",
+                in_recipe(name),
                 f"Give from_block, or leave {name} out.",
-            ).about("from_block", Fix("Leave it out", {name: None}))  # fmt: skip
+            ).about("from_block", Fix("Leave it out", {name: None}))
         return
     alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
     if not given:
         raise refused_for(
-            "from_block", f"nothing changes at block {recipe.from_block}",
-            "Give then_lambda or then_gamma, or leave from_block out.", alone,
-        )  # fmt: skip
+            "from_block",
+            f"nothing changes at block {recipe.from_block}",
+            "Give then_lambda or then_gamma, or leave from_block out.",
+            alone,
+        )
     for what in _of_one_lambda(recipe):
         raise refused_for(
-            "from_block", f"{what}, and other values are given from block {recipe.from_block} on",
-            "Leave from_block and the values with it out.", alone,
-        )  # fmt: skip
+            "from_block",
+            f"{what}, and other values are given from block {recipe.from_block} on",
+            "Leave from_block and the values with it out.",
+            alone,
+        )
     for later in given:
         name = LATER_VALUES[later]
         if name not in METHODS[recipe.method].tunes:
             raise refused_for(
-                public_name(later), f"{recipe.method} has no {type(recipe).model_fields[name].title}",
-                "Leave it out, or use another method.", alone,
-            )  # fmt: skip
+                public_name(later),
+                f"{recipe.method} has no {type(recipe).model_fields[name].title}",
+                "Leave it out, or use another method.",
+                alone,
+            )
     if recipe.later_method() == recipe.to_method():
         raise refused_for(
-            "from_block", f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
-            "Give others, or leave from_block out.", alone,
-        )  # fmt: skip
+            "from_block",
+            f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
+            "Give others, or leave from_block out.",
+            alone,
+        )
 
 
 def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
@@ -162,9 +193,11 @@ def _check_rotation(recipe: RecipeFields) -> None:
     """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
         raise refused_for(
-            "rotate", f"{_KIND_WORDS[recipe.kind]} works on the model as it is, and a rotation is asked for",
-            "Set rotate to none, or kind to run.", Fix("Leave the rotation out", {"rotate": "none"}),
-        )  # fmt: skip
+            "rotate",
+            f"{_KIND_WORDS[recipe.kind]} works on the model as it is, and a rotation is asked for",
+            "Set rotate to none, or kind to run.",
+            Fix("Leave the rotation out", {"rotate": "none"}),
+        )
 
 
 def _check_opened(recipe: RecipeFields) -> None:
@@ -173,15 +206,17 @@ def _check_opened(recipe: RecipeFields) -> None:
             "quantized_checkpoint",
             f"{_KIND_WORDS[recipe.kind]} quantizes the float model again and again, and the recipe has a quantized "
             "checkpoint",
-            "Leave it out, or set kind to run.", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
-        )  # fmt: skip
+            "Leave it out, or set kind to run.",
+            Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
+        )
     if recipe.method not in (AS_FOUND, *REPAIRING):
         recipe.to_method()  # which refuses an unknown name
         raise refused_for(
-            "method", f"{recipe.method} makes scales of its own, and those of a quantized checkpoint stay",
+            "method",
+            f"{recipe.method} makes scales of its own, and those of a quantized checkpoint stay",
             f"Use {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
             Fix("Measure it as it was found", {"method": AS_FOUND}),
-        )  # fmt: skip
+        )
     for name, why in _OPENED_WHOLE.items():
         info = type(recipe).model_fields[name]
         if getattr(recipe, name) != info.default:
@@ -189,15 +224,17 @@ def _check_opened(recipe: RecipeFields) -> None:
             raise refused_for(
                 name,
                 f"{info.title!s} = {_shown(getattr(recipe, name))} is not available for a quantized checkpoint: {why}",
-                f"Leave {name} as it is by default.", Fix("Leave it as it is by default", {name: default}),
-            )  # fmt: skip
+                f"Leave {name} as it is by default.",
+                Fix("Leave it as it is by default", {name: default}),
+            )
     if recipe.repairs and recipe.samples < 2:
         raise refused_for(
             "samples",
             "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
             "only one",
-            "Use at least two samples.", _TWO_SAMPLES,
-        )  # fmt: skip
+            "Use at least two samples.",
+            _TWO_SAMPLES,
+        )
 
 
 def _check_distillation(recipe: RecipeFields) -> None:
@@ -209,7 +246,7 @@ def _check_distillation(recipe: RecipeFields) -> None:
             "Give held_out_samples, or leave distill out.",
             Fix(f"Hold out {count} samples", {"held_out_samples": count}),
             Fix("Leave distillation out", {**UNDISTILLED}),
-        )  # fmt: skip
+        )
 
 
 def _check_tuning(recipe: RecipeFields) -> None:
@@ -224,9 +261,11 @@ def _check_tuning(recipe: RecipeFields) -> None:
         )
     if recipe.lam not in (None, "auto"):
         raise refused_for(
-            "lambda", f"tuning finds λ, and λ is given as {_shown(recipe.lam)}",
-            "Leave it out; values to compare go into sweep.", Fix("Leave λ empty", {"lambda": None}),
-        )  # fmt: skip
+            "lambda",
+            f"tuning finds λ, and λ is given as {_shown(recipe.lam)}",
+            "Leave it out; values to compare go into sweep.",
+            Fix("Leave λ empty", {"lambda": None}),
+        )
     _check_whole_models(recipe)
     if recipe.sweep and len({*recipe.sweep}) < 2:
         raise Refused("there is a single λ to compare", in_recipe("sweep"), "Give two or more, or none.")
@@ -236,28 +275,35 @@ def _check_ladder(recipe: RecipeFields) -> None:
     if recipe.method != LADDER_METHOD:
         title = method_title(LADDER_METHOD)
         raise refused_for(
-            "method", f"a ladder goes from rounding to nearest to {title}, and the method is {recipe.method}",
-            "Leave method out.", Fix(f"Use {title}", {"method": LADDER_METHOD}),
-        )  # fmt: skip
+            "method",
+            f"a ladder goes from rounding to nearest to {title}, and the method is {recipe.method}",
+            "Leave method out.",
+            Fix(f"Use {title}", {"method": LADDER_METHOD}),
+        )
     if recipe.lam == "auto":
         raise refused_for(
-            "lambda", "a ladder has one λ for the whole model, and λ is left to “auto”",
-            f"Give a number, or none for {LADDER_LAMBDA:g}.", Fix("Leave λ empty", {"lambda": None}),
-        )  # fmt: skip
+            "lambda",
+            "a ladder has one λ for the whole model, and λ is left to “auto”",
+            f"Give a number, or none for {LADDER_LAMBDA:g}.",
+            Fix("Leave λ empty", {"lambda": None}),
+        )
     _check_whole_models(recipe)
 
 
 def _check_whole_models(recipe: RecipeFields) -> None:
     if recipe.layer is not None:
         raise refused_for(
-            "layer", f"{_KIND_WORDS[recipe.kind]} measures the whole model, and a single layer is asked for",
-            "Leave layer out; blocks takes a part of the model.", Fix("Leave it out", {"layer": None}),
-        )  # fmt: skip
+            "layer",
+            f"{_KIND_WORDS[recipe.kind]} measures the whole model, and a single layer is asked for",
+            "Leave layer out; blocks takes a part of the model.",
+            Fix("Leave it out", {"layer": None}),
+        )
     if recipe.test is None:
         raise refused_for(
-            "test", f"{_KIND_WORDS[recipe.kind]} compares perplexities, with no text to measure them on",
+            "test",
+            f"{_KIND_WORDS[recipe.kind]} compares perplexities, with no text to measure them on",
             "Give a test text.",
-        )  # fmt: skip
+        )
 
 
 def without_effect(recipe: RecipeFields) -> list[str]:

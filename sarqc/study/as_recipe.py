@@ -82,9 +82,10 @@ def of_run(folder: Path) -> tuple[Study, Line, dict[str, Any]]:
     line = only_line(study)
     if line is None or study.recipe is None:
         raise Refused(
-            "the study is not of one run that ended with one λ", f"study {study.id}",
+            "the study is not of one run that ended with one λ",
+            f"study {study.id}",
             "Choose a point of it in the Lab: “Use these settings” has its recipe.",
-        )  # fmt: skip
+        )
     if study.recipe.get("kind") != "tune":
         return study, line, study.recipe
     said = as_recipe(study, line)

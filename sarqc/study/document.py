@@ -517,10 +517,14 @@ def _check_shapes(study: Study, where: str) -> None:
     """Refuse a study with an array that has not the axes that its line and the study give it."""
     for line in study.lines:
         lengths = {
-            "draw": len(line.draws), "layer": len(study.layers), "gamma": len(line.gammas), "lambda": len(line.lams),
-            "size": len(line.sizes), "candidate_gamma": len(line.candidate_gammas),
+            "draw": len(line.draws),
+            "layer": len(study.layers),
+            "gamma": len(line.gammas),
+            "lambda": len(line.lams),
+            "size": len(line.sizes),
+            "candidate_gamma": len(line.candidate_gammas),
             "candidate_lambda": len(line.candidate_lams),
-        }  # fmt: skip
+        }
         for name, ref in line.arrays.items():
             if not _fits(ref, lengths):
                 what = f"the shape of {name} of {line.name} at {line.bits} bits does not fit its axes"

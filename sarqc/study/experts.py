@@ -87,9 +87,11 @@ def experts_of(layers: Sequence[LayerInfo]) -> Experts | None:
     for at, layer, expert in owned:
         members.setdefault((rows[layer.block], columns[expert]), []).append(at)
     return Experts(
-        tuple(rows), tuple(columns), {place: tuple(found) for place, found in members.items()},
+        tuple(rows),
+        tuple(columns),
+        {place: tuple(found) for place, found in members.items()},
         max(layer.shape[1] for _, layer, _ in owned),
-    )  # fmt: skip
+    )
 
 
 def token_counts(experts: Experts, tokens: np.ndarray) -> TokenCounts:

@@ -197,9 +197,7 @@ def once_a_line(make: Callable[Concatenate[LineFacts, P], Told]) -> Callable[Con
 
     @wraps(make)
     def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Told:
-        return facts.study.once(
-            facts.line, (make, *args, *named.items()), lambda: make(facts, *args, **named)
-        )  # fmt: skip
+        return facts.study.once(facts.line, (make, *args, *named.items()), lambda: make(facts, *args, **named))
 
     return kept
 
@@ -348,9 +346,20 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
     (identity, to_identity), (on_plain, to_plain) = twins
     means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
     return LineFacts(
-        study, line, layer, base, of_perplexity, of_accuracy, **means, change=change, identity=identity,
-        to_identity=to_identity, plain=on_plain, to_plain=to_plain, selection=read_selection(study, line),
-    )  # fmt: skip
+        study,
+        line,
+        layer,
+        base,
+        of_perplexity,
+        of_accuracy,
+        **means,
+        change=change,
+        identity=identity,
+        to_identity=to_identity,
+        plain=on_plain,
+        to_plain=to_plain,
+        selection=read_selection(study, line),
+    )
 
 
 def _is_identity_of(twin: Line, line: Line) -> bool:
@@ -374,10 +383,13 @@ def read_selection(study: Study, line: Line) -> Selection | None:
         return None
     names = ("candidate_train", "candidate_validation", "candidate_perplexity", "selected_strength")
     return Selection(
-        line.selected, line.candidate_lams, line.candidate_gammas or (None,), lam,
+        line.selected,
+        line.candidate_lams,
+        line.candidate_gammas or (None,),
+        lam,
         None if gamma is None or not np.isfinite(gamma).any() else gamma,
         *(study.read(line, name) for name in names),
-    )  # fmt: skip
+    )
 
 
 def _of_accuracy(study: Study, line: Line, base: BaselinePoint | None) -> Quality | None:

@@ -129,9 +129,10 @@ def _ladder(study: Study, bits: int, order: tuple[str, ...]) -> Ladder | None:
         return _differences(corners[done | {step}].values(study), corners[done - {step}].values(study))
 
     alone, after_others = study.once(  # whatever the order
-        None, f"worth of steps at {bits} bits",
+        None,
+        f"worth of steps at {bits} bits",
         lambda: [{step: worth(step, done) for step in STEPS} for done in (frozenset[str](), frozenset(STEPS))],
-    )  # fmt: skip
+    )
     return Ladder(order, rungs, *({step: each[step] for step in order} for each in (alone, after_others)))
 
 

@@ -249,10 +249,11 @@ class Library:
         with self._listing:
             known = self._kept.read() if self._known is None else self._known
             fresh = {
-                folder: known[folder] if folder in known and known[folder][0] == stamp
+                folder: known[folder]
+                if folder in known and known[folder][0] == stamp
                 else (stamp, self._entry(root, name))
                 for folder, (root, name, stamp) in found.items()
-            }  # fmt: skip
+            }
             self._known = fresh if is_all else known | fresh
             if is_all:  # but for what can't be read today: the next version may read it
                 self._kept.write({folder: one for folder, one in fresh.items() if "error" not in one[1]})

@@ -40,19 +40,21 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
         return recipe.revision
     if not catalogue.is_hub_name(name) or path_of(name) is not None:
         raise NotFound(
-            f"no model “{shortened(name)}”", "model",
+            f"no model “{shortened(name)}”",
+            "model",
             "Give a model of this host by its name, or one of the Hub like owner/name; the operator may add "
-                "folders to SARQC_MODEL_DIRS.",
-        )  # fmt: skip
+            "folders to SARQC_MODEL_DIRS.",
+        )
     pinned = settings.fetched_models()
     if pinned is None:
         return recipe.revision
     if name not in pinned or recipe.revision not in (None, pinned[name]):
         listed = ", ".join(sorted(pinned)) or "none"
         raise Forbidden(
-            f"“{name}” is not a model of the Hub that this host fetches, in that revision", "model",
+            f"“{name}” is not a model of the Hub that this host fetches, in that revision",
+            "model",
             f"Of the Hub it fetches {listed}; the operator may add to SARQC_HUB_MODELS.",
-        )  # fmt: skip
+        )
     return pinned[name] or recipe.revision
 
 
@@ -66,9 +68,10 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
     if catalogue.is_hub_name(name) and path_of(name) is None and (pinned is None or name in pinned):
         return
     raise NotFound(
-        f"no checkpoint “{shortened(name)}”", in_recipe("quantized_checkpoint"),
+        f"no checkpoint “{shortened(name)}”",
+        in_recipe("quantized_checkpoint"),
         "Give a quantized checkpoint of this host by its name; the operator may add folders to SARQC_MODEL_DIRS.",
-    ).about("quantized_checkpoint")  # fmt: skip
+    ).about("quantized_checkpoint")
 
 
 def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
@@ -82,9 +85,10 @@ def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, pr
     elif private and _is_below(file, settings.text_dirs):
         return
     raise NotFound(
-        f"no text “{shortened(name)}”", "text",
+        f"no text “{shortened(name)}”",
+        "text",
         "Give a named text or one that you have uploaded; the operator may add folders to SARQC_TEXT_DIRS.",
-    )  # fmt: skip
+    )
 
 
 def _is_below(name: str, folders: str) -> bool:

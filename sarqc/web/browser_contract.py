@@ -145,10 +145,8 @@ PANELS = {
 }
 # What can stand alone in a frame: what is a card of the Lab.
 CARDS = {
-    name: title
-    for name, title in PANELS.items()
-    if name not in ("equation", "sentence", "band", "sliders", "doors")
-}  # fmt: skip
+    name: title for name, title in PANELS.items() if name not in ("equation", "sentence", "band", "sliders", "doors")
+}
 # What a link can hide on every page.
 EVERYWHERE = {"bar": "The bar above"}
 
@@ -311,11 +309,15 @@ def form_method(name: str) -> FormMethod:
     plain: Fitting = {field: Recipe.model_fields[field].default for field in EFFORTS["best"]}
     efforts: dict[str, Fitting] = {effort: plain | fitting_of(effort, {"method": name}) for effort in EFFORTS}
     return {
-        **method_facts(name), "efforts": efforts, "unasked": idle, "can_tune": can_be_tuned(name),
-        "about": entry.about, "also": entry.also,
+        **method_facts(name),
+        "efforts": efforts,
+        "unasked": idle,
+        "can_tune": can_be_tuned(name),
+        "about": entry.about,
+        "also": entry.also,
         "penalty": entry.make.saliency if "lam" in entry.tunes else "",
         "cost": round(_seconds(name) / _seconds("gptq"), 1),
-    }  # fmt: skip
+    }
 
 
 _TINYLLAMA = (*4 * ((2048, 2048),), *2 * ((5632, 2048),), (2048, 5632))  # weights of a block, outputs × inputs
@@ -326,9 +328,17 @@ def _seconds(name: str) -> float:
     method, weights = _entry(name).make, sum(math.prod(shape) for shape in _TINYLLAMA)
     walks, sequences, length = 2 if {"cross", "block"} & method.needs else 1, 128, 2048
     task = Workload(
-        shapes=_TINYLLAMA, block_weights=weights, bits=3, group_size=128, points=1, together=1, sequences=sequences,
-        length=length, walks=walks, budget_bytes=0,
-    )  # fmt: skip
+        shapes=_TINYLLAMA,
+        block_weights=weights,
+        bits=3,
+        group_size=128,
+        points=1,
+        together=1,
+        sequences=sequences,
+        length=length,
+        walks=walks,
+        budget_bytes=0,
+    )
     tokens, squares = sequences * length, sum(width**2 for _, width in _TINYLLAMA)
     passing = Count(products=tokens * (2 * weights * (1 + walks) + walks * squares))
     return TWO_CORES.seconds(passing + method.count(task))

@@ -32,9 +32,23 @@ FRAME = (680, 420)  # pixels, of a frame that a consumer does not limit
 FIRST_CARD = "hero"
 # Of an address of the Lab, what a frame takes over; the rest is of the page.
 TAKEN_OVER = (
-    "study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw", "quantity", "steps", "show", "drawing",
-    "pool", "hide", "lock", "theme",
-)  # fmt: skip
+    "study",
+    "method",
+    "bits",
+    "layer",
+    "lambda",
+    "gamma",
+    "scale",
+    "draw",
+    "quantity",
+    "steps",
+    "show",
+    "drawing",
+    "pool",
+    "hide",
+    "lock",
+    "theme",
+)
 NOT_IMPLEMENTED = 501  # for a format other than JSON, as the specification asks
 Pixels = Annotated[int | None, Query(ge=1, le=100_000)]
 
@@ -91,11 +105,16 @@ def embed_router(settings: Settings, introductions: Introductions) -> APIRouter:
         shown["embed"] = card if card in CARDS else FIRST_CARD
         width, height = (min(size, most or size) for size, most in zip(FRAME, (maxwidth, maxheight), strict=True))
         document: dict[str, Any] = {
-            "version": "1.0", "type": "rich", "title": told.name, "provider_name": "sarqc", "provider_url": f"{own}/",
-            "width": width, "height": height,
+            "version": "1.0",
+            "type": "rich",
+            "title": told.name,
+            "provider_name": "sarqc",
+            "provider_url": f"{own}/",
+            "width": width,
+            "height": height,
             "html": f'<iframe src="{escape(f"{own}/?{urlencode(shown)}")}" title="{escape(told.title)}" '
             f'width="{width}" height="{height}" loading="lazy" style="border:0"></iframe>',
-        }  # fmt: skip
+        }
         return json_body(request, document)
 
     return router

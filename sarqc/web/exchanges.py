@@ -72,10 +72,16 @@ class Exchanges(HttpMiddleware):
         finally:
             visitor = scope.get("state", {}).get("visitor")
             exchange = Exchange(
-                scope["method"] if scope["method"] in METHODS else OTHER, path, self._route(scope, path), status, sent,
-                time.perf_counter() - began, (scope.get("client") or (address, 0))[0],
-                "" if visitor is None else visitor.owner, is_stream,
-            )  # fmt: skip
+                scope["method"] if scope["method"] in METHODS else OTHER,
+                path,
+                self._route(scope, path),
+                status,
+                sent,
+                time.perf_counter() - began,
+                (scope.get("client") or (address, 0))[0],
+                "" if visitor is None else visitor.owner,
+                is_stream,
+            )
             for listener in self._listeners:
                 listener(exchange)
 
@@ -97,9 +103,13 @@ def log_access(exchange: Exchange) -> None:
     path = without_secrets(quote(exchange.path[:LONGEST], safe="/-._~:{}@"))
     milliseconds = round(1000 * exchange.seconds, 1)
     fields: dict[str, Any] = {
-        "method": exchange.method, "path": path, "status": exchange.status, "bytes": exchange.sent,
-        "milliseconds": milliseconds, "address": exchange.address,
-    }  # fmt: skip
+        "method": exchange.method,
+        "path": path,
+        "status": exchange.status,
+        "bytes": exchange.sent,
+        "milliseconds": milliseconds,
+        "address": exchange.address,
+    }
     words = f"{exchange.address} {exchange.method} {path} {exchange.status} {exchange.sent} bytes {milliseconds} ms"
     with logs.about(**({"owner": exchange.owner} if exchange.owner else {})):
         log.info("%s", words, extra={"fields": fields})

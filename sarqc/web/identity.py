@@ -102,9 +102,10 @@ class Identity:
         names = headers.getlist(self._settings.proxy_header)
         if len(names) > 1:  # the first may be what somebody sent who wants to be another
             raise NotSignedIn(
-                f"the proxy gives {len(names)} names", self._settings.proxy_header,
+                f"the proxy gives {len(names)} names",
+                self._settings.proxy_header,
                 "Let the proxy put its own in the place of what comes from outside.",
-            )  # fmt: skip
+            )
         if names and NAME.fullmatch(names[0]) and not names[0].startswith(GUEST):
             return names[0], self._role_of(names[0])
         return None

@@ -69,14 +69,25 @@ def head_of(told: Introduction, own: str, address: str) -> str:
     """
     picture = f"{own}/{PICTURE}"
     open_graph = {
-        "og:site_name": "sarqc", "og:type": "website", "og:title": told.name, "og:description": told.about,
-        "og:url": f"{own}{address}" if "://" in own else "", "og:image": picture, "og:image:type": "image/png",
-        "og:image:width": str(WIDTH), "og:image:height": str(HEIGHT), "og:image:alt": _ALT,
-    }  # fmt: skip
+        "og:site_name": "sarqc",
+        "og:type": "website",
+        "og:title": told.name,
+        "og:description": told.about,
+        "og:url": f"{own}{address}" if "://" in own else "",
+        "og:image": picture,
+        "og:image:type": "image/png",
+        "og:image:width": str(WIDTH),
+        "og:image:height": str(HEIGHT),
+        "og:image:alt": _ALT,
+    }
     named = {
-        "description": told.about, "twitter:card": "summary_large_image", "twitter:title": told.name,
-        "twitter:description": told.about, "twitter:image": picture, "twitter:image:alt": _ALT,
-    }  # fmt: skip
+        "description": told.about,
+        "twitter:card": "summary_large_image",
+        "twitter:title": told.name,
+        "twitter:description": told.about,
+        "twitter:image": picture,
+        "twitter:image:alt": _ALT,
+    }
     metas = [
         f'<meta {kind}="{key}" content="{escape(value)}">'
         for kind, pairs in (("property", open_graph), ("name", named))

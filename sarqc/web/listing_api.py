@@ -78,12 +78,17 @@ def drawn_run(run: Run) -> ParetoRun:
     behind = f" behind {test['begin']}" if test.get("begin") else ""
     where = f"{corpus}, window {test.get('window')}{behind}, {test.get('predicted_tokens')} tokens"
     return ParetoRun(
-        run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
-        summary.get("bytes_after"), summary.get("perplexity"),
+        run.id,
+        run.name or named,
+        shortened(str(recipe.get("model"))),
+        where,
+        summary.get("bits_per_weight"),
+        summary.get("bytes_after"),
+        summary.get("perplexity"),
         None if tuned(summary) else log_ratio(summary),
         summary.get("log_ratio_standard_error"),
         words,
-    )  # fmt: skip
+    )
 
 
 def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
@@ -198,11 +203,23 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
 
 MEASURED = (
-    "perplexity_float", "log_ratio_standard_error", "kl", "kl_standard_error", "kl_99",
-    "same_top", "same_top_standard_error",
-    "accuracy", "accuracy_standard_error", "accuracy_float", "accuracy_standard_error_float",
-    "bytes_before", "bytes_after", "bits_per_weight", "share_quantized", "quantized_layers",
-)  # fmt: skip
+    "perplexity_float",
+    "log_ratio_standard_error",
+    "kl",
+    "kl_standard_error",
+    "kl_99",
+    "same_top",
+    "same_top_standard_error",
+    "accuracy",
+    "accuracy_standard_error",
+    "accuracy_float",
+    "accuracy_standard_error_float",
+    "bytes_before",
+    "bytes_after",
+    "bits_per_weight",
+    "share_quantized",
+    "quantized_layers",
+)
 TEST = ("corpus", "part", "window", "windows", "begin", "predicted_tokens", "dtype", "device")
 CALIBRATION = ("corpus", "sha256", "samples", "length", "tokens", "begin", "held_out_samples", "sampling", "seed")
 TUNED = {

@@ -49,17 +49,26 @@ class Metrics:
             "sarqc_http_requests", "Requests that were answered.", ["method", "route", "status"], registry=self.registry
         )
         self._seconds = Histogram(
-            "sarqc_http_request_seconds", "From a request to the end of its answer; streams are left out.", ["route"],
-            buckets=REQUEST_SECONDS, registry=self.registry,
-        )  # fmt: skip
+            "sarqc_http_request_seconds",
+            "From a request to the end of its answer; streams are left out.",
+            ["route"],
+            buckets=REQUEST_SECONDS,
+            registry=self.registry,
+        )
         self._waits = Histogram(
-            "sarqc_queue_wait_seconds", "How long runs waited that were started.", ["lane"],
-            buckets=WAIT_SECONDS, registry=self.registry,
-        )  # fmt: skip
+            "sarqc_queue_wait_seconds",
+            "How long runs waited that were started.",
+            ["lane"],
+            buckets=WAIT_SECONDS,
+            registry=self.registry,
+        )
         self._layers = Histogram(
-            "sarqc_layer_seconds", "How long a linear took that was solved, not found on disk.", ["device"],
-            buckets=LAYER_SECONDS, registry=self.registry,
-        )  # fmt: skip
+            "sarqc_layer_seconds",
+            "How long a linear took that was solved, not found on disk.",
+            ["device"],
+            buckets=LAYER_SECONDS,
+            registry=self.registry,
+        )
         self.registry.register(_Standing(supervisor, settings))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -120,11 +129,14 @@ class _Standing:
         if self._sizes is None or now - self._sizes[0] >= DISK_SECONDS:
             settings = self._settings
             folders = {
-                "artefacts": settings.artefacts_dir(), "statistics": settings.statistics_dir(),
-                "studies": settings.studies_dir(), "uploads": settings.uploads_dir(),
-                "text-uploads": settings.text_uploads_dir(), "exports": settings.exports_dir(),
+                "artefacts": settings.artefacts_dir(),
+                "statistics": settings.statistics_dir(),
+                "studies": settings.studies_dir(),
+                "uploads": settings.uploads_dir(),
+                "text-uploads": settings.text_uploads_dir(),
+                "exports": settings.exports_dir(),
                 "database": settings.database(),
-            }  # fmt: skip
+            }
             self._sizes = now, {name: size_on_disk(path) for name, path in folders.items()}
         return self._sizes[1]
 

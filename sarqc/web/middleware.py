@@ -31,9 +31,20 @@ _POLICY = {
 }
 # Of a device, the pages ask for the clipboard and the whole screen alone.
 UNUSED_FEATURES = (
-    "accelerometer", "browsing-topics", "camera", "display-capture", "geolocation", "gyroscope", "hid", "magnetometer",
-    "microphone", "midi", "payment", "serial", "usb",
-)  # fmt: skip
+    "accelerometer",
+    "browsing-topics",
+    "camera",
+    "display-capture",
+    "geolocation",
+    "gyroscope",
+    "hid",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "payment",
+    "serial",
+    "usb",
+)
 _COOKIE_PATH = re.compile(rb"(?i)(;\s*path=)/(?=;|\s*$)")
 
 

@@ -46,15 +46,27 @@ def check_profile(settings: Settings) -> None:
         )
     missing = {
         "open": (settings.strangers == "none", "SARQC_STRANGERS", "viewer or runner"),
-        "token": (len(_secret(settings.access_token)) < SHORTEST_TOKEN, "SARQC_ACCESS_TOKEN",
-                  f"{SHORTEST_TOKEN} random characters or more"),
-        "users": (settings.users_file is None or not settings.users_file.is_file(), "SARQC_USERS_FILE",
-                  "the file that python -m sarqc user writes"),
-        "proxy": (not (settings.proxy_header and settings.proxy_addresses), "SARQC_PROXY_HEADER, SARQC_PROXY_ADDRESSES",
-                  "the header with the name of a person, and the addresses that may send it"),
-        "huggingface": (not (settings.oauth_client_id and settings.oauth_client_secret), "SARQC_OAUTH_CLIENT_ID",
-                        "the app's id at Hugging Face, and SARQC_OAUTH_CLIENT_SECRET to its secret"),
-    }  # fmt: skip
+        "token": (
+            len(_secret(settings.access_token)) < SHORTEST_TOKEN,
+            "SARQC_ACCESS_TOKEN",
+            f"{SHORTEST_TOKEN} random characters or more",
+        ),
+        "users": (
+            settings.users_file is None or not settings.users_file.is_file(),
+            "SARQC_USERS_FILE",
+            "the file that python -m sarqc user writes",
+        ),
+        "proxy": (
+            not (settings.proxy_header and settings.proxy_addresses),
+            "SARQC_PROXY_HEADER, SARQC_PROXY_ADDRESSES",
+            "the header with the name of a person, and the addresses that may send it",
+        ),
+        "huggingface": (
+            not (settings.oauth_client_id and settings.oauth_client_secret),
+            "SARQC_OAUTH_CLIENT_ID",
+            "the app's id at Hugging Face, and SARQC_OAUTH_CLIENT_SECRET to its secret",
+        ),
+    }
     lacking, setting, remedy = missing.get(settings.access, (False, "", ""))
     if lacking:
         raise Refused(f"access is {settings.access}, and this setting is missing", setting, f"Set it to {remedy}.")

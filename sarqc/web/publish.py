@@ -353,7 +353,7 @@ def _write_documents(
         if is_alone:
             first = replace(
                 page, root="./", address=address and f"{address}/", site=page.site._replace(folders={name: f"{name}/"})
-            )  # fmt: skip
+            )
             (made / "index.html").write_text(documents.study(first), encoding="utf-8")
     if not is_alone:
         listing = documents.listing(Introduction("Studies"), told, address and f"{address}/")

@@ -77,15 +77,25 @@ def sign_in_router(
     root = settings.root()
 
     def page(
-        request: Request, title: str, body: str, said: str = "", status: int = 200,
-        told: Introduction | None = None, further: str = "",
-    ) -> HTMLResponse:  # fmt: skip
+        request: Request,
+        title: str,
+        body: str,
+        said: str = "",
+        status: int = 200,
+        told: Introduction | None = None,
+        further: str = "",
+    ) -> HTMLResponse:
         words = f'<p class="problem" role="alert">{escape(said)}</p>' if said else ""
         head = head_of(told or Introduction(title), introductions.own(request.scope), request.url.path)
         text = _PAGE.format(
-            title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir, root), told=head,
-            further=further, nonce=nonce_of(request.scope),
-        )  # fmt: skip
+            title=escape(title),
+            said=words,
+            body=body,
+            assets=assets_root(settings.assets_dir, root),
+            told=head,
+            further=further,
+            nonce=nonce_of(request.scope),
+        )
         return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
     def form(request: Request, to: str, said: str = "", status: int = 200) -> HTMLResponse:
@@ -138,8 +148,14 @@ def sign_in_router(
             f"{settings.openid_provider_url}/oauth/authorize", state=state, code_verifier=verifier
         )
         answer = RedirectResponse(address, 303)
-        answer.set_cookie("sarqc_verifier", verifier, max_age=STATE_SECONDS, httponly=True, samesite="lax",
-                          secure=request.url.scheme == "https")  # fmt: skip
+        answer.set_cookie(
+            "sarqc_verifier",
+            verifier,
+            max_age=STATE_SECONDS,
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
         return answer
 
     @router.get("/sign-in/callback")
@@ -208,9 +224,13 @@ def _client(settings: Settings, request: Request) -> AsyncOAuth2Client:
     base = f"https://{names[0]}" if names and request.url.hostname in names else str(request.base_url)
     secret, back = settings.oauth_client_secret, f"{base.rstrip('/')}{settings.root()}/sign-in/callback"
     return AsyncOAuth2Client(
-        settings.oauth_client_id, secret.get_secret_value() if secret else None, scope="openid profile",
-        redirect_uri=back, code_challenge_method="S256", timeout=settings.hub_timeout,
-    )  # fmt: skip
+        settings.oauth_client_id,
+        secret.get_secret_value() if secret else None,
+        scope="openid profile",
+        redirect_uri=back,
+        code_challenge_method="S256",
+        timeout=settings.hub_timeout,
+    )
 
 
 async def _name_at_provider(settings: Settings, request: Request, code: str, verifier: str) -> str:

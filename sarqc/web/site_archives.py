@@ -147,9 +147,10 @@ def check_size(plan: SitePlan) -> None:
     if plan.views > VIEWS_AT_MOST or plan.bytes > BYTES_AT_MOST:
         raise TooLarge(
             f"the site would have {plan.views} views and about {mib(plan.bytes)}; from here at most "
-            f"{VIEWS_AT_MOST} and {mib(BYTES_AT_MOST)} are written", "site.zip",
+            f"{VIEWS_AT_MOST} and {mib(BYTES_AT_MOST)} are written",
+            "site.zip",
             "Download the study, and use python -m sarqc publish with --detail none.",
-        )  # fmt: skip
+        )
 
 
 def parts_of(file: BinaryIO) -> Iterator[bytes]:

@@ -133,9 +133,17 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         from sarqc.figures import lab_view
 
         return said(
-            request, [study_id], lab_view, method=method, bits=bits, layer=layer, scale=scale, draw=draw,
-            quantity=quantity, steps=steps,
-        )  # fmt: skip
+            request,
+            [study_id],
+            lab_view,
+            method=method,
+            bits=bits,
+            layer=layer,
+            scale=scale,
+            draw=draw,
+            quantity=quantity,
+            steps=steps,
+        )
 
     @router.get("/studies/{study_id}/tables/{figure}")
     def get_table(
@@ -155,9 +163,18 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         from sarqc.figures import figure_table
 
         return said(
-            request, [study_id], figure_table, figure=figure, method=method, bits=bits, layer=layer, draw=draw,
-            steps=steps, offset=offset, limit=limit,
-        )  # fmt: skip
+            request,
+            [study_id],
+            figure_table,
+            figure=figure,
+            method=method,
+            bits=bits,
+            layer=layer,
+            draw=draw,
+            steps=steps,
+            offset=offset,
+            limit=limit,
+        )
 
     @router.get("/studies/{study_id}/download")
     def download(who: Who, study_id: str) -> Response:
@@ -184,9 +201,10 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         version = await run_in_threadpool(library.version, study_id)
         file, size = await sites.opened(request, study, version, await run_in_threadpool(_checked_plan, study))
         headers = {
-            "Content-Disposition": f'attachment; filename="{study_id}-site.zip"', "Content-Length": str(size),
+            "Content-Disposition": f'attachment; filename="{study_id}-site.zip"',
+            "Content-Length": str(size),
             "Cache-Control": "no-store",
-        }  # fmt: skip
+        }
         return StreamingResponse(parts_of(file), media_type="application/zip", headers=headers)
 
     @router.post("/studies/{study_id}/link", status_code=201)
