@@ -1,6 +1,6 @@
 # make app    open the web app on http://127.0.0.1:7860
 # make test   make check, then the suite in three processes, which keep two cores busy while some of them wait
-# make test-all  the same with the thorough tests of tests/thorough.txt, which take most of the time; before a release
+# make test-all  the same with the tests marked thorough, which take most of the time; before a release
 # make browsers  Firefox and WebKit by apt-get, for the tests of published sites in them
 # make soak   the tests of faults, of a Ray cluster and of long use, which make test leaves out
 # make check  types, style, and whether what is generated is current

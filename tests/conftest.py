@@ -28,24 +28,6 @@ hypothesis.settings.register_profile("sarqc", deadline=None)  # a busy host is n
 hypothesis.settings.load_profile("sarqc")
 
 
-THOROUGH = Path(__file__).with_name("thorough.txt")
-
-
-def thorough_tests() -> list[str]:
-    """The lines of ``thorough.txt``: a file, or a file and a function of it, below this folder."""
-    lines = THOROUGH.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    listed = set(thorough_tests())
-    for item in items:
-        path = item.path.relative_to(THOROUGH.parent).as_posix()
-        if {path, f"{path}::{getattr(item, 'originalname', item.name)}"} & listed:
-            item.add_marker("thorough")
-
-
 def pytest_unconfigure() -> None:
     shutil.rmtree(os.environ["SARQC_STATE_DIR"], ignore_errors=True)
 

@@ -76,6 +76,7 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_public_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = {}
     for path in sorted((ROOT / "sarqc").rglob("*.py")):
@@ -100,6 +101,7 @@ def test_the_tree_has_no_circle() -> None:
         below(name, ())
 
 
+@pytest.mark.thorough
 def test_imports_follow_the_tree() -> None:
     wrong = []
     for name, path in modules().items():
@@ -137,6 +139,7 @@ def test_quantization_knows_torch_errors_and_words_only() -> None:
             assert imported.split(".")[0] in allowed or imported.startswith(allowed), f"{path.name} imports {imported}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
@@ -156,6 +159,7 @@ def test_heavy_libraries_are_loaded_where_they_are_used(module: str, absent: tup
     assert result.stdout.strip() == "[]"
 
 
+@pytest.mark.thorough
 def test_no_model_is_known_by_its_name_in_code() -> None:
     for name, path in modules().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

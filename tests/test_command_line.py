@@ -92,6 +92,7 @@ def flags(random_llama: Path, text_file: Path) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     first = in_a_process("quantize", *flags, "--output", str(tmp_path / "out"), "--json", **state)
@@ -134,6 +135,7 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
     assert "It is not what its stamp says." in changed.stdout
 
 
+@pytest.mark.thorough
 def test_the_packed_format(flags: list[str], tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     arguments = [*flags, "--output", str(tmp_path / "out"), "--format", "packed"]
@@ -150,6 +152,7 @@ def test_a_place_without_workers_ends_with_2(flags: list[str], on: str, words: s
     assert words in refused("quantize", *flags, "--on", on, "--json")["line"]
 
 
+@pytest.mark.thorough
 def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tmp_path: Path) -> None:
     environment = {"SARQC_STORAGE": "s3://no-such-bucket/here", "SARQC_STATE_DIR": str(tmp_path / "state")}
     error = refused("quantize", *flags, "--json", **environment)
@@ -188,6 +191,7 @@ def test_an_empty_text_is_refused(flags: list[str], tmp_path: Path) -> None:
     assert "empty" in refused("quantize", *flags, "--test", str(tmp_path / "empty.txt"))["line"]
 
 
+@pytest.mark.thorough
 def test_a_hub_that_is_away_is_one_sentence(flags: list[str]) -> None:
     for offline in ("0", "1"):
         result = in_a_process("quantize", *flags, "--model", "meta-llama/Llama-2-7b-hf", HF_HUB_OFFLINE=offline)
@@ -196,6 +200,7 @@ def test_a_hub_that_is_away_is_one_sentence(flags: list[str]) -> None:
         assert len(result.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_interrupted_politely_it_keeps_its_layers(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     arguments = [
@@ -241,6 +246,7 @@ def test_names_that_are_numbers_are_names(monkeypatch: pytest.MonkeyPatch) -> No
     assert seen == [names | {"lambda": 0.01}]
 
 
+@pytest.mark.thorough
 def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_path: Path) -> None:
     arguments = [*flags, "--prompts", "The king, my lord", "--prompts", "42", "--new-tokens", "3", "--sweep", "0, 2"]
     summary = answer("quantize", *arguments, SARQC_STATE_DIR=str(tmp_path / "state"))
@@ -267,6 +273,7 @@ WRONG_FILES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG_FILES)
 def test_a_wrong_file_is_one_sentence(name: str, tmp_path: Path) -> None:
     content, what = WRONG_FILES[name]
@@ -286,6 +293,7 @@ def test_a_date_in_a_list_is_a_text(tmp_path: Path) -> None:
     assert refused("run", str(path), "--json")["what"].startswith("bits is")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "value"),
     [("PORT", "abc"), ("PORT", "70000"), ("WEIGHTS", "some"), ("CACHE_GIB", "-1"), ("CACHE_GIB", "much"),
@@ -329,6 +337,7 @@ def test_a_state_folder_that_can_not_be_written(flags: list[str], monkeypatch: p
     assert "/proc/nothing/here" in refused("quantize", *flags, "--json")["where"]
 
 
+@pytest.mark.thorough
 def test_no_traceback_from_a_process_either(tmp_path: Path) -> None:
     app = subprocess.run(
         [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"SARQC_PORT": "abc"}, capture_output=True, text=True,
@@ -468,6 +477,7 @@ def test_the_summary_says_where_texts_part_and_what_speed_lacks(capsys: pytest.C
     assert "speed                 no kernel for 3 bits\n" in text
 
 
+@pytest.mark.thorough
 def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     document = {
@@ -527,6 +537,7 @@ def test_a_file_is_written_in_another_form(tmp_path: Path) -> None:
     assert known in refused("recipe", str(file), "--as", "tex")["line"]
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     texts = ["--calibration", str(text_file), "--samples", "8", "--length", "32", "--test", str(text_file)]
@@ -570,6 +581,7 @@ def test_the_version() -> None:
     assert sarqc("--version").stdout == f"sarqc {__version__}\n"
 
 
+@pytest.mark.thorough
 def test_a_ladder_has_its_own_flags_and_prints_its_steps(tmp_path: Path, random_llama: Path, text_file: Path) -> None:
     flags = [
         "--model", str(random_llama), "--bits", "2", "--group-size", "16", "--calibration", str(text_file), "--test",

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "contributing.md"
 _BLOCK = re.compile(r"^```(?:python|js)\n(?:#|//) ([\w./]+)(?:, (imports|in \w+|before \w+))?\n(.*?)^```$", re.M | re.S)

@@ -13,6 +13,7 @@ from tests.code_names import CodeNames, code_names
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", ["reference", "results"])
 def test_generated_pages_are_current(page: str) -> None:
     command = [sys.executable, f"docs/make_{page}.py", "--check"]
@@ -40,6 +41,7 @@ def test_verdicts_of_the_results_are_their_intervals() -> None:
     assert "±" not in "".join(text)
 
 
+@pytest.mark.thorough
 def test_what_the_browser_shares_is_current() -> None:
     command = [sys.executable, "-m", "sarqc.web.browser_contract", "--check"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -58,6 +60,7 @@ def test_files_named_in_the_pages_exist() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
+@pytest.mark.thorough
 def test_the_python_of_the_guide_runs() -> None:
     import torch
 
@@ -98,6 +101,7 @@ def names() -> CodeNames:
 PAGES = ["README.md", "CHANGELOG.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES)
 def test_code_names_exist(page: str, names: CodeNames) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

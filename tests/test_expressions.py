@@ -175,6 +175,7 @@ def _trees(value: Any) -> Iterator[Any]:
             yield from _trees(part)
 
 
+@pytest.mark.thorough
 def test_each_expression_from_outside_is_known() -> None:
     there = {
         (str(path.relative_to(ROOT)), place)

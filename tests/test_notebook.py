@@ -87,6 +87,7 @@ def test_an_unknown_table_names_those_there_are(study: Study) -> None:
         study.frame("rows")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe", "tiny-llama-methods"])
 def test_every_figure_of_the_lab_is_a_plotly_figure(name: str) -> None:
     study = Study.open(name)
@@ -99,6 +100,7 @@ def test_every_figure_of_the_lab_is_a_plotly_figure(name: str) -> None:
         assert "var(--" not in figure.to_json()
 
 
+@pytest.mark.thorough
 def test_a_figure_shows_the_asked_point(study: Study) -> None:
     view = lab_view(study, method="sarqc-gbs", bits=2, layer=5)
     line = study.line("sarqc-gbs", 2)
@@ -122,6 +124,7 @@ def test_surfaces_are_the_stored_drift(study: Study) -> None:
     assert any(np.allclose(z, stored * scale / 255) for z in heights)
 
 
+@pytest.mark.thorough
 def test_what_a_study_lacks_is_named(study: Study) -> None:
     with pytest.raises(NotFound, match="trade_off"):
         study.figure("nothing")
@@ -144,6 +147,7 @@ def test_compare_puts_chosen_points_below_each_other() -> None:
         compare([])
 
 
+@pytest.mark.thorough
 def test_the_notebook_runs() -> None:
     """Every code cell, one after the other, as a person would run them."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]

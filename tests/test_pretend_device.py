@@ -89,6 +89,7 @@ def device_of(events: list[Event]) -> str:
     return str(summary["device"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method(method: str, document: Doc, here: Run, there: Run) -> None:
     document |= {"method": method}
@@ -98,6 +99,7 @@ def test_every_method(method: str, document: Doc, here: Run, there: Run) -> None
     assert_alike(found, here(document), within=0.1 if method == "gptaq-full" else 2e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("more", [
     {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"},
     {"method": "sarqc-gptaq", "expert_damping": "damped"},
@@ -110,6 +112,7 @@ def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Ru
     assert_alike(there(document), here(document))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("more", [
     {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"},
     {"method": "gptq", "range": "search", "order": "activation", "refine": 2, "refit": 1},
@@ -142,6 +145,7 @@ def test_distillation(more: Doc, document: Doc, here: Run, there: Run) -> None:
         assert found[-1].summary[name] == pytest.approx(expected[-1].summary[name], rel=max(within, 2e-2), abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_the_baseline(document: Doc, here: Run, there: Run) -> None:
     document |= {"method": "rtn", "baseline": True}
     found, expected = (run(document)[-1].summary for run in (there, here))
@@ -150,6 +154,7 @@ def test_the_baseline(document: Doc, here: Run, there: Run) -> None:
         assert found[name] == pytest.approx(expected[name], rel=2e-2, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_streamed_resumed_and_a_second_device(document: Doc, here: Run, there: Run) -> None:
     expected = here(document)
     assert_alike(there(document, settings={"weights": "streamed"}), expected)
@@ -160,6 +165,7 @@ def test_streamed_resumed_and_a_second_device(document: Doc, here: Run, there: R
     assert_alike(second, expected)
 
 
+@pytest.mark.thorough
 def test_lm_eval(here: Run, there: Run) -> None:
     """On the embedded model, whose task comes without an index of others."""
     document = {
@@ -174,6 +180,7 @@ def test_lm_eval(here: Run, there: Run) -> None:
     assert one == other
 
 
+@pytest.mark.thorough
 def test_a_survey(document: Doc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Points from statistics, from runs and from fewer sequences, and distilled ones."""
     values = {name: document[name] for name in ("model", "calibration", "samples", "length", "test", "window")}
@@ -206,6 +213,7 @@ def test_a_survey(document: Doc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(*by_size, rtol=5e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["plain", "packed"])
 def test_texts_and_exports(form: str, document: Doc, there: Run, here: Run, tmp_path: Path) -> None:
     document |= {"grid": "full_range", "bits": 4, "prompts": ["Once upon"], "new_tokens": 4}
@@ -247,6 +255,7 @@ def _with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrong
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("where", "name", "method", "mistake"), [
     (walk.BlockWalk, "through", "rtn", _on_the_cpu),
     (quantized_layer, "recon_loss", "rtn", _as_numpy),

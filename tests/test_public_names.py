@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 
 import sarqc
@@ -29,6 +30,7 @@ def test_a_layer_as_in_the_readme() -> None:
     assert torch.equal(sweep.dequantized(0, 1).codes, layer.codes)
 
 
+@pytest.mark.thorough
 def test_a_run_needs_no_settings(text_file: Path) -> None:
     recipe = Recipe(model="tiny-llama", calibration=str(text_file), method="rtn", samples=1, length=16)
     assert isinstance(list(execute(recipe))[-1], Finished)

@@ -96,6 +96,7 @@ def test_round_trips(document: dict[str, Any]) -> None:
     assert recipe.fingerprint() == Recipe.parse(recipe.to_json()).fingerprint()
 
 
+@pytest.mark.thorough
 @given(recipes)
 def test_round_trips_through_a_file(tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any]) -> None:
     recipe = Recipe.parse(document)

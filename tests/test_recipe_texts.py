@@ -64,6 +64,7 @@ def recipe_of_request(text: str) -> tuple[str, str]:
     return words[3], words[7]
 
 
+@pytest.mark.thorough
 @given(recipes | batches)
 def test_the_file_means_the_same_runs(tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any]) -> None:
     path = tmp_path_factory.mktemp("texts") / "recipe.yaml"
@@ -71,6 +72,7 @@ def test_the_file_means_the_same_runs(tmp_path_factory: pytest.TempPathFactory, 
     assert list(expanded(read_document(path)).values()) == list(expanded(document).values())
 
 
+@pytest.mark.thorough
 @given(recipes | batches)
 def test_the_request_means_the_same_runs(document: dict[str, Any]) -> None:
     address, body = recipe_of_request(one_text("rest", document, ADDRESS))
@@ -78,6 +80,7 @@ def test_the_request_means_the_same_runs(document: dict[str, Any]) -> None:
     assert list(expanded(json.loads(body)).values()) == list(expanded(document).values())
 
 
+@pytest.mark.thorough
 @given(recipes)
 def test_the_command_means_the_same_run(document: dict[str, Any]) -> None:
     assert understood(one_text("cli", document, ADDRESS)) == Recipe.parse(document)
@@ -109,11 +112,13 @@ def begun(document: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.thorough
 @given(recipes)
 def test_the_program_has_the_same_recipe(document: dict[str, Any]) -> None:
     assert begun(document)["recipe"] == Recipe.parse(document)
 
 
+@pytest.mark.thorough
 @given(batches)
 def test_the_program_of_a_batch_has_the_same_recipes(document: dict[str, Any]) -> None:
     assert list(begun(document)["recipes"].values()) == list(expanded(document).values())
@@ -127,6 +132,7 @@ def small(random_llama: Path, text_file: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lams", [0.1, [0, 0.1]])
 def test_the_program_runs(small: dict[str, Any], lams: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARQC_STATE_DIR", str(tmp_path))
@@ -160,6 +166,7 @@ def planned(script: str, environment: dict[str, str], *arguments: str) -> list[s
     return [line for line in done.stdout.splitlines() if line.startswith(("bits per weight", "warnings"))]
 
 
+@pytest.mark.thorough
 def test_launch_scripts_say_each_run(small: dict[str, Any], with_python: dict[str, str]) -> None:
     document = small | {"method": "gptq", "lambda": [None, 0.5], "bits": [2, 3]}
     lines = planned(one_text("shell", document, ADDRESS), with_python)
@@ -172,6 +179,7 @@ def test_launch_scripts_say_each_run(small: dict[str, Any], with_python: dict[st
     assert planned(script, with_python | {"SLURM_ARRAY_TASK_ID": "3"}) == lines[6:]
 
 
+@pytest.mark.thorough
 @given(batches, st.data())
 def test_every_number_of_a_launch_script_is_a_run(document: dict[str, Any], data: st.DataObject) -> None:
     """The shell takes the words apart; bash itself would take seconds for hundreds of examples."""
@@ -188,6 +196,7 @@ def printed_by(script: str, number: int) -> list[str]:
     return done.stdout.decode().split("\0")[:-1]
 
 
+@pytest.mark.thorough
 @settings(max_examples=25)
 @given(batches, st.data())
 def test_jobs_elsewhere_are_the_same_runs(document: dict[str, Any], data: st.DataObject) -> None:

@@ -33,6 +33,7 @@ with ProgressBar(sys.stdout) as progress:
 """
 
 
+@pytest.mark.thorough
 def test_a_run_on_a_terminal_waits_for_room_and_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     run = subprocess.Popen(

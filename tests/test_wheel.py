@@ -16,6 +16,8 @@ import pytest
 
 import sarqc
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

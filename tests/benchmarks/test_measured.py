@@ -50,6 +50,7 @@ def test_every_section_has_a_name_and_no_other_is_taken(tmp_path: Path, monkeypa
         bench.main()
 
 
+@pytest.mark.thorough
 def test_a_random_model_is_a_checkpoint_like_others(tmp_path: Path) -> None:
     shape = {
         "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,

@@ -177,6 +177,7 @@ def loaded(random_llama: Path) -> LoadedModel:
 IDS = np.random.default_rng(1).integers(0, 4096, 200)
 
 
+@pytest.mark.thorough
 def test_the_float_weights_lose_nothing_and_other_weights_leave_no_trace(loaded: LoadedModel) -> None:
     evaluator = Evaluator(loaded, IDS, 32)
     weights = {layer.name: loaded.weight(layer.name).numpy().copy() for layer in loaded.checkpoint.layers}
@@ -206,6 +207,7 @@ def test_the_divergence_is_that_of_pytorch_over_all_predicted_tokens(loaded: Loa
     assert found.kl == pytest.approx(float(expected), rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded: LoadedModel, tmp_path: Path) -> None:
     job = {"model": str(random_llama), "bits": 3, "group_size": 16, "settings": {"method": "rtn"}, "device": "cpu"}
     (tmp_path / "job.json").write_text(json.dumps(job))
@@ -240,6 +242,7 @@ def test_our_own_script_distils_scales(random_llama: Path, loaded: LoadedModel, 
     assert error < 0.7, "it approximates the weight"
 
 
+@pytest.mark.thorough
 def test_what_scripts_share_is_there_without_this_repository() -> None:
     """As an engine's interpreter finds it: beside the script."""
     probe = "import sys; sys.path.insert(0, sys.argv[1]); import engine_job; print(*sys.modules)"

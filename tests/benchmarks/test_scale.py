@@ -28,6 +28,7 @@ NOT_TIMED = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_every_route_and_page_is_timed(tmp_path: Path) -> None:
     app = create_app(settings_in(tmp_path), with_pages=False)
     app.state.supervisor.store.close()

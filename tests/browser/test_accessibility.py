@@ -35,6 +35,7 @@ def other_run(app: App) -> dict[str, Any]:
     return app.run(asked)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PAGES)
 def test_no_finding_of_any_level_in_either_theme(
     name: str, open_page: Any, small_run: dict[str, Any], other_run: dict[str, Any]
@@ -139,6 +140,7 @@ SMALL = """(pressed) => [...document.querySelectorAll(pressed)]
   .map((one) => one.outerHTML.slice(0, 120))"""
 
 
+@pytest.mark.thorough
 def test_on_a_phone_what_is_pressed_is_large_and_what_is_read_is_there(
     open_page: Any, small_run: dict[str, Any]
 ) -> None:

@@ -61,6 +61,7 @@ def shown_number(text: str) -> float:
     return float(text.split("±")[0].replace("%", "").replace("\u00a0", "").replace("\u2212", "-").strip())
 
 
+@pytest.mark.thorough
 def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_form):
     """Gradio may deliver what it gathered before the page put a method into the form."""
     page = open_form()
@@ -82,6 +83,7 @@ def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_form):
     assert page.is_checked("[data-testid=methods] input[value=awq]")
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("404")
@@ -98,6 +100,7 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
     assert page.evaluate(OVER_THE_BUTTONS) == []
 
 
+@pytest.mark.thorough
 def test_lambda_is_typed_chosen_or_left_empty(app: App, open_form):
     page = open_form()
     page.watch.expected.append("422")
@@ -174,6 +177,7 @@ ENTERED = {
 }
 
 
+@pytest.mark.thorough
 def test_every_field_is_taken_up_with_one_input_event(open_form):
     page = open_form()
     page.watch.expected.append("422")  # on the way
@@ -203,6 +207,7 @@ def test_every_field_is_taken_up_with_one_input_event(open_form):
     page.evaluate("(id) => fetch(`api/runs/${id}/cancel`, { method: 'POST' })", run["id"])
 
 
+@pytest.mark.thorough
 def test_a_run_is_of_what_the_form_shows(open_form):
     """Whatever writes into a field without a word, as some that fill in forms do."""
     page = open_form()
@@ -217,6 +222,7 @@ def test_a_run_is_of_what_the_form_shows(open_form):
     assert sent == []
 
 
+@pytest.mark.thorough
 def test_what_was_entered_outlives_another_model_and_a_reload(open_form):
     page = open_form()
     assert page.evaluate("location.search") == ""
@@ -234,6 +240,7 @@ def test_what_was_entered_outlives_another_model_and_a_reload(open_form):
     page.locator("[data-testid=suggestions]").wait_for(state="detached")
 
 
+@pytest.mark.thorough
 def test_an_answer_to_an_earlier_question_is_not_awaited(open_form):
     page = open_form()
     page.watch.expected.append("404")
@@ -261,6 +268,7 @@ def test_an_answer_to_an_earlier_question_is_not_awaited(open_form):
     page.wait_for_function("document.querySelector('[data-testid=checking]').textContent === 'Checking some …'")
 
 
+@pytest.mark.thorough
 def test_several_lambdas_are_chips_and_one_batch(app: App, open_form):
     page = open_form()
     fill_small(page)
@@ -386,6 +394,7 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page, open_for
     assert second.get_attribute("[data-testid=open-lab]", "href") == f"/?study={run['study_id']}"
 
 
+@pytest.mark.thorough
 def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
     page = open_page(f"/calibrate?run={small_run['id']}")
     page.wait_for_selector("[data-testid=report]")
@@ -419,6 +428,7 @@ def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
     assert "run=" not in page.url
 
 
+@pytest.mark.thorough
 def test_a_plan_can_be_taken_elsewhere(open_form):
     page = open_form()
     page.watch.expected.append("422")
@@ -434,6 +444,7 @@ def test_a_plan_can_be_taken_elsewhere(open_form):
     page.locator("[data-testid=copy-plan]").wait_for(state="hidden")
 
 
+@pytest.mark.thorough
 def test_what_another_engine_lacks_is_mended_in_the_form(open_form):
     page = open_form()
     fill_small(page)
@@ -445,6 +456,7 @@ def test_what_another_engine_lacks_is_mended_in_the_form(open_form):
     assert "from llmcompressor import oneshot" in panel.text_content()
 
 
+@pytest.mark.thorough
 def test_texts_and_speed_of_a_run(app: App, open_page):
     asked = {"method": "rtn", "lambda": None, "bits": 4, "samples": 1, "sweep": [], "test": None, "speed": True}
     prompts = ["Once, upon a time", "<b>The</b> king <script>alert(1)</script>"]
@@ -475,6 +487,7 @@ def test_texts_and_speed_of_a_run(app: App, open_page):
     page.wait_for_selector("[data-testid=texts]", state="hidden")
 
 
+@pytest.mark.thorough
 def test_cancel_keeps_what_is_done_and_continue_goes_on(app: App, open_page):
     run = app.json("/runs", {**SMALL_RUN, "blocks": [], "samples": 8, "length": 256, "seed": 3})
     page = open_page(f"/calibrate?run={run['id']}")
@@ -490,6 +503,7 @@ def test_cancel_keeps_what_is_done_and_continue_goes_on(app: App, open_page):
         app.json(f"/runs/{run['id']}/cancel", method="POST")
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_not_there(open_page):
     page = open_page("/calibrate?run=01HZZZZZZZZZZZZZZZZZZZZZZZ")
     page.watch.expected.append("404")
@@ -498,6 +512,7 @@ def test_a_run_that_is_not_there(open_page):
     page.wait_for_selector("[data-testid=start]")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_form_appears_whole_and_nothing_moves(open_page, width):
     """It is made field by field out of sight; and without any script's help it is seen in the end."""

@@ -60,6 +60,7 @@ def test_lambda_is_dragged_stepped_and_typed_in_the_equation(open_lab):
     assert page.input_value("[data-testid=knob-gamma]") == "0.5"
 
 
+@pytest.mark.thorough
 def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_lab):
     page = open_lab()
     drift = "[data-testid=sentence] .role-drift"
@@ -98,6 +99,7 @@ def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_lab):
     page.wait_for_selector(".lab:not([data-lit])")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_it_stays_in_sight_below_the_main_figure_and_over_a_figure_that_fills_the_window(open_lab, width, height):
     page = open_lab(width=width, height=height, has_touch=width < 500)

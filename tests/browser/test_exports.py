@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.conftest import SMALL_RUN, App
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app: App, small_run: dict, open_page):

@@ -112,6 +112,7 @@ def restyled(browser: Any, page: Any, change: str) -> int:
     return sum(event["args"].get("elementCount", 0) for event in told if event["name"] == "UpdateLayoutTree")
 
 
+@pytest.mark.thorough
 def test_a_mark_in_a_figure_restyles_what_it_is_in_and_no_other_part_of_the_page(browser, lab):
     lab.wait_for_function(SETTLED)
     mark = "document.createElementNS('http://www.w3.org/2000/svg', 'path')"
@@ -122,6 +123,7 @@ def test_a_mark_in_a_figure_restyles_what_it_is_in_and_no_other_part_of_the_page
     assert restyled(browser, lab, link) == 0
 
 
+@pytest.mark.thorough
 def test_the_shown_point_slides_and_the_numbers_of_the_sentence_count(lab):
     """Half a way after half the time: the mark lies between its two places, and the sentence says a λ between."""
     shown = """async () => {
@@ -149,6 +151,7 @@ def test_the_shown_point_slides_and_the_numbers_of_the_sentence_count(lab):
     assert [each[3] for each in (before, on_the_way, after)] == [False, True, False]
 
 
+@pytest.mark.thorough
 def test_a_surface_goes_over_to_the_heights_of_another_lambda(lab):
     lab.wait_for_function(SETTLED)
     drawn = """async () => {
@@ -164,6 +167,7 @@ def test_a_surface_goes_over_to_the_heights_of_another_lambda(lab):
     lab.wait_for_function(f"({drawn})().then(([moves, there]) => !moves && there)")
 
 
+@pytest.mark.thorough
 def test_the_row_of_the_shown_point_is_marked_below_the_screen_and_on_it(lab):
     marked = """() => {
       const at = document.querySelector('[data-plot="lab-hero"]').dataset.drawn;

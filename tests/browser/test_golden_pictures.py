@@ -40,6 +40,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[App, str
         yield app, app.run(SMALL_RUN)["id"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_cards_look_as_they_did(

@@ -33,6 +33,7 @@ def drawn_at(page: Any, gamma: int, lam: int, plot: str = SURFACES) -> None:
     page.wait_for_selector(f'{plot}[data-drawn="{gamma},{lam}"]')
 
 
+@pytest.mark.thorough
 def test_opens_with_the_sentence_and_every_figure_described(app, open_lab):
     page = open_lab()
     view = app.json("/studies/toy/view?method=sarqc-gbs&bits=2")
@@ -46,6 +47,7 @@ def test_opens_with_the_sentence_and_every_figure_described(app, open_lab):
     assert page.text_content("[data-testid=grid]") == "asymmetric, groups of 128"
 
 
+@pytest.mark.thorough
 def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nobody(open_lab):
     page = open_lab()
     drawn_at(page, 0, 2)
@@ -71,6 +73,7 @@ def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nob
     assert page.watch.requests[asked:] == []
 
 
+@pytest.mark.thorough
 def test_typing_is_not_stepping_dragging_on_the_curves_is_and_the_wheel_scrolls_over_surfaces(open_lab):
     page = open_lab()
     page.focus("[data-testid=pick-layer]")
@@ -87,6 +90,7 @@ def test_typing_is_not_stepping_dragging_on_the_curves_is_and_the_wheel_scrolls_
     page.wait_for_function("(before) => scrollY > before", arg=before)
 
 
+@pytest.mark.thorough
 def test_every_number_of_the_table_is_the_servers(app, open_lab):
     page = open_lab()
     table = app.json("/studies/toy/view?method=sarqc-gbs&bits=2")["table"]
@@ -106,6 +110,7 @@ def test_every_number_of_the_table_is_the_servers(app, open_lab):
     assert [float(row["perplexity"]) for row in rows] == [row["perplexity"] for row in table["rows"]]
 
 
+@pytest.mark.thorough
 def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_lab):
     page = open_lab("study=toy&method=rqc-gbs&bits=2")
     entries = page.evaluate("history.length")
@@ -129,6 +134,7 @@ def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_lab):
     assert page.evaluate("history.length") == entries + 2
 
 
+@pytest.mark.thorough
 def test_a_click_on_the_map_chooses_the_layer(open_lab):
     page = open_lab()
     canvas = page.locator('[data-plot="lab-map"] .plot-canvas')
@@ -154,6 +160,7 @@ APART = r"""() => {
 }"""
 
 
+@pytest.mark.thorough
 def test_the_slider_stands_on_the_axis_to_the_pixel_at_every_width(open_lab):
     page = open_lab()
     for width, height in ((1280, 800), (1920, 1080), (390, 844), (1000, 700), (1280, 800)):
@@ -166,6 +173,7 @@ def test_the_slider_stands_on_the_axis_to_the_pixel_at_every_width(open_lab):
     page.wait_for_function(f"({APART})() < 1")
 
 
+@pytest.mark.thorough
 def test_play_steps_until_it_is_paused(open_lab):
     page = open_lab()
     figure_menu(page, "hero").locator("[data-testid=play]").click()
@@ -177,6 +185,7 @@ def test_play_steps_until_it_is_paused(open_lab):
     assert page.input_value("[data-testid=knob-lambda]") == paused_at
 
 
+@pytest.mark.thorough
 def test_a_term_of_the_equation_puts_its_curve_in_the_place_of_perplexity_and_back(open_lab):
     page = open_lab()
     title = "document.querySelector('[data-plot=lab-hero] .card-name').textContent"
@@ -216,6 +225,7 @@ def test_everything_stands_on_one_screen_and_each_part_opens_at_its_finding(app,
     assert page.locator("#door-proof").is_hidden()
 
 
+@pytest.mark.thorough
 def test_a_phone_draws_the_surface_and_a_finger_on_it_scrolls_the_page(open_page):
     page = open_page("/?study=toy&method=sarqc-gbs&bits=2", width=390, height=844, has_touch=True)
     page.wait_for_selector(f"{SURFACES}[data-drawn]")
@@ -230,6 +240,7 @@ def test_a_phone_draws_the_surface_and_a_finger_on_it_scrolls_the_page(open_page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.thorough
 def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_something_to_show(open_lab):
     page = open_lab("study=chosen&method=sarqc-gbs-auto&bits=2&layer=1")
     page.wait_for_selector('[data-plot="lab-selection"][data-drawn]')
@@ -254,6 +265,7 @@ def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_someth
     assert page.locator('[data-plot="lab-selection"]').is_hidden()
 
 
+@pytest.mark.thorough
 def test_the_theme_is_kept(open_lab):
     page = open_lab(color_scheme="light")
     page.click("[data-testid=theme]")
@@ -263,6 +275,7 @@ def test_the_theme_is_kept(open_lab):
     assert page.evaluate("document.body.classList.contains('dark')")
 
 
+@pytest.mark.thorough
 def test_what_stands_below_the_sentence_keeps_its_place(open_lab):
     """Whatever the sentence says of a λ and of either quality; the bar above says the quality that is shown."""
     page = open_lab("study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0")
@@ -283,6 +296,7 @@ def test_what_stands_below_the_sentence_keeps_its_place(open_lab):
     assert len(lines) > 1
 
 
+@pytest.mark.thorough
 def test_a_chosen_layer_cuts_no_list(open_lab):
     page = open_lab("study=tiny-llama&method=sarqc-gbs&bits=2&layer=6")
     page.wait_for_selector("[data-testid=compute]:visible")
@@ -291,6 +305,7 @@ def test_a_chosen_layer_cuts_no_list(open_lab):
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_the_sentence_is_there_before_the_view_is(open_page, width, height):
     page = open_page("/api/health", width=width, height=height, script=SHIFTS)
@@ -309,6 +324,7 @@ def test_the_sentence_is_there_before_the_view_is(open_page, width, height):
     assert page.evaluate("window.shifts") < 0.1
 
 
+@pytest.mark.thorough
 def test_on_a_phone_the_main_figure_stays_where_it_is_when_another_line_is_chosen(open_page):
     page = open_page("/?study=tiny-llama&method=sarqc-gbs&bits=2", width=390, height=844)
     page.wait_for_selector(".lab.is-open")
@@ -321,6 +337,7 @@ def test_on_a_phone_the_main_figure_stays_where_it_is_when_another_line_is_chose
         assert figure.bounding_box()["y"] == before
 
 
+@pytest.mark.thorough
 def test_a_study_that_is_long_in_coming_is_waited_for_in_words(open_page):
     page = open_page("/api/health")
     held = []

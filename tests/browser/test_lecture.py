@@ -64,6 +64,7 @@ def test_a_phone_guesses_the_hall_sees_it_and_then_the_truth(open_page: Callable
     phone.get_by_text("The lecture is over").wait_for()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
 def test_a_lecture_is_read_from_the_last_row_and_nothing_is_cut(
     open_page: Callable[..., Any], width: int, height: int
@@ -82,6 +83,7 @@ def test_a_lecture_is_read_from_the_last_row_and_nothing_is_cut(
         page.keyboard.press("PageDown")
 
 
+@pytest.mark.thorough
 def test_the_notes_stay_in_step_and_move_the_lecture(open_page: Callable[..., Any]) -> None:
     page = open_page("/learn?lecture&step=1")
     page.get_by_test_id("step-1").get_by_test_id("show").wait_for()
@@ -115,6 +117,7 @@ UNDER_THE_AXIS = """() => {
 }"""
 
 
+@pytest.mark.thorough
 def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page: Callable[..., Any]) -> None:
     page = open_page("/?lecture&study=tiny-llama&bits=2&method=sarqc-gbs")
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
@@ -136,6 +139,7 @@ def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page: Callable[..., Any
     ended(page)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_finding_on_a_phone_or_under_the_code(open_page: Callable[..., Any], theme: Any) -> None:
     page = open_page("/learn?lecture&step=10", color_scheme=theme)

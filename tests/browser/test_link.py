@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import SHIFTS, figure_menu, findings, inside
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 LINE = "study=toy&method=sarqc-gbs&bits=2"
 

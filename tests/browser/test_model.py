@@ -54,6 +54,7 @@ def test_the_model_answers_a_sentence_at_the_shown_lambda(open_page):
     assert "λ = 0.2" in card.get_by_test_id("try-sentence").inner_text()
 
 
+@pytest.mark.thorough
 def test_a_sentence_is_written_and_another_one_found(open_page):
     page = open_page(LAB)
     card = opened(page)
@@ -85,6 +86,7 @@ def test_a_sentence_is_written_and_another_one_found(open_page):
     assert card.get_by_test_id("try-search").is_disabled()
 
 
+@pytest.mark.thorough
 def test_where_no_codes_are_kept_the_card_leads_to_those(open_page):
     page = open_page(LAB.replace("sarqc-gbs", "rqc-gbs"))
     card = page.get_by_test_id("try")
@@ -96,6 +98,7 @@ def test_where_no_codes_are_kept_the_card_leads_to_those(open_page):
     assert page.get_by_test_id("try").is_hidden()
 
 
+@pytest.mark.thorough
 def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
     run = app.run({**SMALL_RUN, "grid": "asymmetric", "sweep": []})
     page = open_page(f"/?study={run['study_id']}")
@@ -109,6 +112,7 @@ def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
     assert findings(page) == []
 
 
+@pytest.mark.thorough
 def test_missing_codes_are_computed_by_runs(app: App, open_page):
     run = app.run({**SMALL_RUN, "grid": "asymmetric", "sweep": [0, 1]})
     before = {each["id"] for each in app.json("/runs")["runs"]}
@@ -130,6 +134,7 @@ def test_missing_codes_are_computed_by_runs(app: App, open_page):
     assert findings(page) == []
 
 
+@pytest.mark.thorough
 def test_runs_for_codes_can_be_stopped(app: App, open_page):
     run = app.run({**SMALL_RUN, "grid": "asymmetric", "samples": 3})
     before = {each["id"] for each in app.json("/runs")["runs"]}
@@ -144,6 +149,7 @@ def test_runs_for_codes_can_be_stopped(app: App, open_page):
         time.sleep(0.3)
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_gone_is_said_and_can_be_asked_for_again(open_page):
     page = open_page(LAB)
     button = page.get_by_test_id("try").get_by_test_id("try-open")
@@ -156,6 +162,7 @@ def test_a_file_that_is_gone_is_said_and_can_be_asked_for_again(open_page):
     opened(page)
 
 
+@pytest.mark.thorough
 def test_learn_runs_the_model_of_its_last_step(open_page):
     page = open_page("/learn?step=10&shown=1", width=390, height=844)
     card = page.get_by_test_id("try-card")

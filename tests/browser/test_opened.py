@@ -78,6 +78,7 @@ def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(
     assert findings(page) == []
 
 
+@pytest.mark.thorough
 def test_the_original_is_a_click_away(host: App, made: Path, open_page: Any) -> None:
     page = open_page(f"/calibrate?quantized_checkpoint={made.name}&method=as-found", of=host, width=390)
     page.wait_for_selector(f".plan-body :text('{made.name}, GPTQ')")
@@ -89,6 +90,7 @@ def test_the_original_is_a_click_away(host: App, made: Path, open_page: Any) -> 
     page.wait_for_selector("[data-testid=start]:has-text('Start calibration'):enabled")
 
 
+@pytest.mark.thorough
 def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host: App, open_page: Any) -> None:
     page = open_page("/calibrate", of=host)
     page.wait_for_selector("[data-testid=start]:enabled")
@@ -126,6 +128,7 @@ def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host:
     page.wait_for_selector("[data-testid=start]:enabled")
 
 
+@pytest.mark.thorough
 def test_a_text_that_is_too_short_for_finding_lambda_is_mended_with_a_click(host: App, open_page: Any) -> None:
     page = open_page("/calibrate?model=mine", of=host)
     page.watch.expected.append("422")
@@ -137,6 +140,7 @@ def test_a_text_that_is_too_short_for_finding_lambda_is_mended_with_a_click(host
     page.wait_for_selector("[data-testid=tune]:enabled")
 
 
+@pytest.mark.thorough
 def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host: App, open_page: Any) -> None:
     texts = "calibration=tiny-llama-calibration&test=tiny-llama-test&samples=2"
     page = open_page(f"/calibrate?model=mine&{texts}", of=host)
@@ -150,6 +154,7 @@ def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host: A
     page.wait_for_selector("[data-testid=plan] summary:has-text('4 formats, 4 fit')")
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_is_inspected_from_the_page_of_runs(host: App, made: Path, open_page: Any) -> None:
     page = open_page("/runs", of=host)
     page.click("[data-testid=inspect]")

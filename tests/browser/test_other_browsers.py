@@ -9,7 +9,7 @@ import pytest
 from tests.browser.webdriver import LISTENER, Browser, absent, complaints, firefox, wait, webkit
 from tests.publish.sites import BELOW, served_site
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 BROWSERS: dict[str, Callable[[Path], AbstractContextManager[Browser]]] = {"firefox": firefox, "webkit": webkit}
 HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"

@@ -26,6 +26,7 @@ OURS = re.compile(r"/(?:api/|assets/v-|calibrate$|runs$|learn$|$)")
 OF_GRADIO = re.compile(r"/(?:assets/|static/|theme\.css$)")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_breaks_no_rule_of_its_policy(open_page: Any, path: str) -> None:
     page = open_page(path, script=COLLECT, reduced_motion="reduce")

@@ -130,6 +130,7 @@ def test_the_first_sentence_needs_little(visit: Callable[..., Any]) -> None:
     assert len(text.encode()) < 150_000
 
 
+@pytest.mark.thorough
 def test_a_published_lecture_has_notes_and_no_phones(visit: Callable[..., Any]) -> None:
     page = visit("learn/?lecture")
     page.get_by_test_id("open-notes").wait_for()
@@ -140,6 +141,7 @@ def test_a_published_lecture_has_notes_and_no_phones(visit: Callable[..., Any]) 
     opened.value.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
 
 
+@pytest.mark.thorough
 def test_the_model_runs_from_a_file_server(visit: Callable[..., Any]) -> None:
     page = visit("small/?lambda=0.1")
     button = page.get_by_test_id("try-open")

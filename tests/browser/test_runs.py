@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.conftest import SMALL_RUN, App
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

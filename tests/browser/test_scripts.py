@@ -104,6 +104,7 @@ def test_a_copy_is_said_for_a_moment_however_often_it_is_asked_for(page: Any) ->
     assert said == ["Copied", "Copy", "λ = 0.1"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/", "/calibrate", "/runs", "/learn"])
 def test_a_page_announces_its_module_and_its_styles_and_asks_for_no_other_file_of_ours(
     app: Any, open_page: Any, path: str

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conftest import App, all_settings, findings
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 SMALL = {
     "model": "tiny-llama", "bits": 2, "blocks": [0], "calibration": "tiny-llama-calibration", "samples": 2,

@@ -77,6 +77,7 @@ MARKS = """() => [...document.querySelectorAll(".cell-mark")].map((mark) => {
 })"""
 
 
+@pytest.mark.thorough
 def test_a_cell_that_is_pointed_at_is_marked_with_its_values(page):
     x, y = inside(page.locator('[data-plot="lab-surfaces"] .plot-canvas'), 0.4, 0.6)
     page.mouse.move(x, y)
@@ -119,6 +120,7 @@ SURFACE = """async () => {
 }"""
 
 
+@pytest.mark.thorough
 def test_a_click_on_weights_that_the_study_has_shows_them(small_run, page):
     assert page.locator(INSPECTOR).is_hidden()
     # The cells of the group are known once its figure is there; keys go to one and choose it.
@@ -143,6 +145,7 @@ def test_a_click_on_weights_that_the_study_has_shows_them(small_run, page):
     page.wait_for_function("location.search.includes('open=where')")
 
 
+@pytest.mark.thorough
 def test_the_curtain_is_a_slider(page):
     lam = page.input_value("[data-testid=lambda]")
     curtain = page.get_by_role("slider", name="Curtain between λ = 0 and λ = 1")
@@ -162,6 +165,7 @@ def test_the_curtain_is_a_slider(page):
     page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut > 10 && surface.cut < 30)")
 
 
+@pytest.mark.thorough
 def test_paper_is_light_and_cards_keep_their_height(small_run, open_page):
     page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1", color_scheme="dark")
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')

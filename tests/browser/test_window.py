@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 TYPE = """(card) => {
   const tick = document.querySelector(`${card} .axis[data-axis=x] text`);

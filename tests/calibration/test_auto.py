@@ -31,6 +31,7 @@ def auto_plan(loaded: LoadedModel, name: str) -> CalibrationJob:
     return replace(a_plan(loaded, name), candidates=candidates(name), validation_samples=2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gptaq"])
 def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp_path: Path, name: str) -> None:
     loaded = fresh(random_llama)
@@ -75,6 +76,7 @@ def test_keys_know_the_candidates_and_the_split(random_llama: Path) -> None:
     assert len(set(first)) == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sarqc-gs", "rqc-gs"])
 def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, tmp_path: Path, name: str) -> None:
     loaded = fresh(random_llama)

@@ -22,6 +22,7 @@ def sequences() -> torch.Tensor:
     return torch.randint(0, 4096, (5, 24), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch_tokens", [1, 50, 100_000])
 def test_the_walk_ends_where_the_model_does(
     loaded: LoadedModel, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
@@ -75,6 +76,7 @@ def test_no_sequences_walk_nowhere(loaded: LoadedModel) -> None:
     assert collect(walk, loaded.blocks()[0]) == ({}, [])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch_tokens", [24, 50, 100_000])
 def test_cross_terms_beside_a_float_walk(
     random_llama: Path, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int

@@ -13,6 +13,7 @@ from sarqc.calibration.kept_layers import Packing, packed, unpacked
 KINDS = {torch.int8: (-128, 127), torch.uint8: (0, 255)}
 
 
+@pytest.mark.thorough
 @given(st.data())
 def test_they_come_back(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from([*KINDS]))

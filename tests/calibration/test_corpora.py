@@ -184,6 +184,7 @@ def test_the_hub_is_streamed_and_asked_once(
     assert asked[0][3] is streamed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["c4", "c4-validation", "pile", "wikitext2"])
 def test_a_corpus_without_a_hub(settings: Settings, name: str) -> None:
     with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):

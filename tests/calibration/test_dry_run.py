@@ -38,6 +38,7 @@ def inputs_of(loaded: LoadedModel, job: CalibrationJob) -> tuple:
     return layers[path].name, weights[path], statistics[path]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rtn", "gptq", "sarqc-gbs", "gptaq", "awq"])
 def test_the_linear_is_solved_as_any_layer_is(loaded: LoadedModel, name: str) -> None:
     job = a_plan(loaded, name)
@@ -133,6 +134,7 @@ def test_states_of_all_sequences_are_held_meanwhile(loaded: LoadedModel, monkeyp
     assert not any(one() is not None for one in walks)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rtn", "gptq", "sarqc-gbs", "gptaq", "awq", "signround"])
 def test_on_a_device_it_is_the_same(random_llama: Path, loaded: LoadedModel, name: str) -> None:
     """With all tensors there, from the same random numbers: codes differ where a value lies next to a tie."""
@@ -146,6 +148,7 @@ def test_on_a_device_it_is_the_same(random_llama: Path, loaded: LoadedModel, nam
             assert (one.codes == other.codes.cpu()).float().mean() > 0.97
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("name", ["qwen3_moe, one block dense", "deepseek"])
 def test_experts_of_a_block_are_solved_together(tmp_path: Path, tiny_llama: Path, name: str, streamed: bool) -> None:

@@ -45,6 +45,7 @@ def same(one: LayerStatistics, other: LayerStatistics) -> bool:
     )
 
 
+@pytest.mark.thorough
 def test_statistics_are_those_of_a_walk(loaded: LoadedModel, tmp_path: Path) -> None:
     store, keys = ArtefactStore(tmp_path), statistics_keys(describe(loaded), SEQUENCES)
     last = len(loaded.blocks()) - 1

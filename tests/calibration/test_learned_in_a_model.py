@@ -21,6 +21,8 @@ from sarqc.quantization.methods import method
 from tests import oracles_clipping
 from tests.calibration.test_pipeline import a_plan, fresh
 
+pytestmark = pytest.mark.thorough
+
 EPOCHS, LAM = 3, 0.1
 
 

@@ -68,6 +68,7 @@ def expert_weights(loaded: LoadedModel, index: int, expert: int) -> list[Tensor]
     return [loaded.files.read(f"{family.in_file(name)}.weight").double() for name in names]
 
 
+@pytest.mark.thorough
 @every_mixture
 def test_an_experts_statistics_are_those_of_its_tokens(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
     loaded = fresh(folders[name])
@@ -111,6 +112,7 @@ def test_statistics_without_outputs_are_the_same(folders: dict[str, Path], seque
         walk.advance(outputs)
 
 
+@pytest.mark.thorough
 @every_mixture
 def test_a_cross_term_compares_the_same_tokens(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
     """Routed as the damaged model routes, whatever the float model would do."""
@@ -153,6 +155,7 @@ def solve(folder: Path, store: Path | None, name: str, **choices: object) -> tup
     return loaded, {step.info.name: step for step in solved_by(loaded, plan, store)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method_name", METHODS)
 def test_a_starved_expert_is_rounded_and_said(
     folders: dict[str, Path], tiny_llama: Path, tmp_path: Path, method_name: str
@@ -185,6 +188,7 @@ def test_a_starved_expert_is_rounded_and_said(
     assert {layer.info.module for layer in solved.values()} >= {"q_proj", "experts.down_proj", "down_proj"}
 
 
+@pytest.mark.thorough
 def test_only_experts_are_damped_and_by_their_own_tokens(folders: dict[str, Path]) -> None:
     """Each of the first block, which no other layer's weights precede, is a plain run's with the λ that it names."""
     _, damped = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2, expert_damping="damped")
@@ -218,6 +222,7 @@ def test_the_choice_is_in_the_keys_where_it_is_made(folders: dict[str, Path]) ->
     assert not set(plain.values()) & set(damped.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method_name", ["gptq", "sarqc-gbs", "sarqc-gs", "gptaq-full"])
 def test_experts_together_are_experts_one_by_one(method_name: str) -> None:
     generator = torch.Generator().manual_seed(5)
@@ -246,6 +251,7 @@ def test_experts_together_are_experts_one_by_one(method_name: str) -> None:
     assert "expert 1" in caught.value.where
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method_name", ["sarqc-gbs", "sarqc-gptaq"])
 def test_stopped_among_the_experts_ends_at_the_same_bits(
     folders: dict[str, Path], tmp_path: Path, method_name: str
@@ -282,6 +288,7 @@ def test_weights_are_views_and_make_parameters(folders: dict[str, Path]) -> None
     assert slices_of("mlp.experts.down_proj", 2) == [(f"mlp.experts.{expert}.down_proj",) for expert in (0, 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MIXTURES)
 def test_sizes_that_no_kernel_takes(tiny_llama: Path, tmp_path: Path, sequences: Tensor, name: str) -> None:
     """Rows of 36 and 22 numbers: transformers' default for experts fails on them."""

@@ -44,6 +44,7 @@ def assert_same_bits(mine: SolvedLayer, theirs: SolvedLayer) -> None:
     same_tensors(mine.quantized, theirs.quantized)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rtn", "sarqc-gs", "sarqc-gbs", "gptaq"])
 def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: MultiDevice, name: str) -> None:
     models, found = [], []
@@ -61,6 +62,7 @@ def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: MultiDev
     assert all(torch.equal(models[0][tensor], models[1][tensor]) for tensor in models[0])
 
 
+@pytest.mark.thorough
 def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: MultiDevice) -> None:
     candidates = tuple(method("sarqc-gbs", lam=lam, gamma=gamma) for lam in (0.01, 0.5) for gamma in (0.1, 0.5))
     found = []
@@ -73,6 +75,7 @@ def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: Mul
         assert_same_bits(mine, theirs)
 
 
+@pytest.mark.thorough
 def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: MultiDevice, tmp_path: Path) -> None:
     loaded = fresh(mixture)
     whole = solved_by(loaded, a_plan(loaded), spread=None)
@@ -112,6 +115,7 @@ def test_a_weight_that_is_not_finite_is_named_as_in_one_process(random_llama: Pa
     assert name in words[0]
 
 
+@pytest.mark.thorough
 def test_a_process_that_is_killed_ends_the_run_with_words(random_llama: Path) -> None:
     loaded = fresh(random_llama)
     plan = a_plan(loaded)
@@ -130,6 +134,7 @@ def test_a_process_that_is_killed_ends_the_run_with_words(random_llama: Path) ->
     assert not alive
 
 
+@pytest.mark.thorough
 def test_no_process_outlives_its_parent() -> None:
     program = (
         "import torch, time; from sarqc.calibration.multi_device import MultiDevice\n"

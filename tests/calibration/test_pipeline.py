@@ -57,6 +57,7 @@ def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list
     return loaded, solved_by(loaded, a_plan(loaded, **changes), store)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("inputs_from", ["float", "quantized"])
 def test_a_blocks_outputs_are_made_once(
     random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs_from: str
@@ -209,6 +210,7 @@ def test_a_layer_kept_before_shrinkages_were_is_read(random_llama: Path, tmp_pat
     assert then.curve.weight_norm == now.curve.weight_norm
 
 
+@pytest.mark.thorough
 def test_the_shift_acts_from_the_second_block_on(random_llama: Path, tmp_path: Path) -> None:
     plain, shifted = (weights(run(random_llama, tmp_path / name, name=name)[0]) for name in ("gptq", "gptaq"))
     same = {path for path in plain if torch.equal(plain[path], shifted[path])}
@@ -264,6 +266,7 @@ def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(
     assert sum(layer.from_cache for layer in solved) == 5
 
 
+@pytest.mark.thorough
 def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anyone who kills the process at a layer finds that layer kept, also where the disk is slower than the solver."""
     write = ArtefactStore.write
@@ -282,6 +285,7 @@ def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkey
     assert names == [layer.name for layer in loaded.checkpoint.layers]
 
 
+@pytest.mark.thorough
 def test_a_file_holds_no_weights_that_its_codes_make(random_llama: Path, tmp_path: Path) -> None:
     for name, is_stored in (("gptq", False), ("rtn", False), ("awq", True)):
         run(random_llama, tmp_path / name, name=name)
@@ -294,6 +298,7 @@ def test_a_file_holds_no_weights_that_its_codes_make(random_llama: Path, tmp_pat
             assert layer.quantized.dequantized.shape == layer.info.shape
 
 
+@pytest.mark.thorough
 def test_a_damaged_file_is_made_again(random_llama: Path, tmp_path: Path) -> None:
     first, _ = run(random_llama, tmp_path)
     victim = sorted(tmp_path.glob("*/*.layer"))[5]
@@ -328,6 +333,7 @@ def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> Non
         solved_by(loaded, plan, tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name: str) -> None:
     learning = {option: 2 for option in ("epochs", "steps") if option in METHODS[name].options}

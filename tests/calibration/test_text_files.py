@@ -188,6 +188,7 @@ def test_a_template_that_can_not_write(
         text_of(str(tmp_path / "chats.jsonl"), chatting, settings)
 
 
+@pytest.mark.thorough
 def test_a_template_without_an_end(chatting: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chats, "_CPU_SECONDS", 12)
     loops = "{% for a in range(99999) %}" * 2 + "{% endfor %}" * 2

@@ -42,6 +42,7 @@ def difference(one: LoadedModel, other: LoadedModel, plan: CalibrationJob) -> fl
     return float((logits_of(one, plan) - logits_of(other, plan)).square().mean())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("inputs_from", ["quantized", "float"])
 def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_path: Path, inputs_from: str) -> None:
     loaded = fresh(random_llama)
@@ -95,6 +96,7 @@ def states_of(
     return found, arguments
 
 
+@pytest.mark.thorough
 def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_llama: Path, tmp_path: Path) -> None:
     loaded = fresh(random_llama)
     plan = plan_of(loaded, LEARNED)
@@ -183,6 +185,7 @@ def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_pat
         steps_of(loaded, plan_of(loaded, LEARNED), tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "chosen", [FOLDABLE, LEARNED, ROUNDED, STOPPED], ids=["foldable", "learned", "rounded", "stopped"]
 )

@@ -31,6 +31,7 @@ def rows_of(card: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("checkpoint_format", ["plain", "packed"])
 def test_a_run_s_card(
     document: dict[str, object], fresh_settings: Settings, tmp_path: Path, checkpoint_format: str

@@ -79,6 +79,7 @@ def test_round_trip_bit_for_bit(random_llama: Path, tmp_path: Path, bits: int, k
         assert torch.equal(tensors[name], original[name])
 
 
+@pytest.mark.thorough
 def test_a_solver_s_codes_and_layers_that_groups_do_not_divide(random_llama: Path, tmp_path: Path) -> None:
     loaded, layers, grids = quantized(random_llama, Grid(3, 32, "symmetric"))
     assert {grid.group_size for grid in grids.values()} == {32, None}
@@ -91,6 +92,7 @@ def test_a_solver_s_codes_and_layers_that_groups_do_not_divide(random_llama: Pat
     assert second["weights"]["strategy"] == "channel"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_checkpoints_keep_their_weights(random_llama: Path, tmp_path: Path, dtype: torch.dtype) -> None:
     folder = in_dtype(random_llama, tmp_path / "narrow", dtype)
@@ -99,12 +101,14 @@ def test_narrow_checkpoints_keep_their_weights(random_llama: Path, tmp_path: Pat
     assert {tensor.dtype for tensor in tensors.values()} == {dtype, torch.int32, torch.int64}
 
 
+@pytest.mark.thorough
 def test_a_foldable_search_is_carried(random_llama: Path, tmp_path: Path) -> None:
     loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq", mode="foldable")
     assert any(layer.channel_scale is not None for layer in layers.values())
     assert_round_trip(loaded, layers, grids, tmp_path / "model")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bits", [2, 3, 4])
 @pytest.mark.parametrize("name", ["mixtral", "qwen3_moe, one block dense", "qwen3_moe", "deepseek"])
 def test_mixtures_of_experts(tiny_llama: Path, tmp_path: Path, name: str, bits: int) -> None:
@@ -115,6 +119,7 @@ def test_mixtures_of_experts(tiny_llama: Path, tmp_path: Path, name: str, bits: 
     assert_round_trip(loaded, layers, grids, tmp_path / "model")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "choices"), [("gptq", {}), ("awq", {"mode": "foldable"})])
 def test_biases_and_a_head_of_its_own(random_llama: Path, tmp_path: Path, name: str, choices: dict) -> None:
     torch.manual_seed(0)
@@ -145,6 +150,7 @@ def test_the_packing_is_that_of_the_format(bits: int, width: int) -> None:
     assert np.array_equal(unpacked(words[:20].numpy(), bits, width), unsigned[:20].numpy())
 
 
+@pytest.mark.thorough
 @given(st.integers(1, 8), st.integers(1, 70), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_what_is_packed_is_unpacked(bits: int, width: int, rows: int, seed: int) -> None:
     numbers = torch.randint(0, 2**bits, (rows, width), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
@@ -276,6 +282,7 @@ def test_what_is_carried_is_not_refused(recipe: Callable[..., Recipe]) -> None:
         check_format(recipe(), "gguf")
 
 
+@pytest.mark.thorough
 def test_a_run_writes_it(recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path) -> None:
     folders = {}
     for checkpoint_format in ("packed", "plain"):  # the second run takes its layers from the store

@@ -22,6 +22,7 @@ SIDES = {"intermediate_size": 96, "num_key_value_heads": 4}  # so that 32 divide
 EXPERTS = SIDES | {"moe_intermediate_size": 32, "head_dim": 8}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bits", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe, one block dense"])

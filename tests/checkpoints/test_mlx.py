@@ -26,6 +26,7 @@ def test_groups_are_made_of_those_that_there_are() -> None:
     assert group_of(48) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bits", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "affine"])
 @pytest.mark.parametrize("group_size", [32, None])
@@ -53,6 +54,7 @@ def test_scale_times_code_plus_bias(
     assert "model.embed_tokens.weight" in tensors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mixtral", "qwen3_moe, one block dense", "deepseek"])
 def test_experts_are_stacked(tiny_llama: Path, tmp_path: Path, name: str) -> None:
     more = {} if name == "mixtral" else {"moe_intermediate_size": 32}

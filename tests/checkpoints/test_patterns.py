@@ -106,6 +106,7 @@ def test_what_is_invalid_is_refused_in_a_sentence(pattern: str, words: str) -> N
 LONG = "model.layers.10." + "a." * 240
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("anywhere", [False, True])
 @pytest.mark.parametrize("pattern", pattern_bombs.PATTERNS)
 def test_no_pattern_takes_long(pattern: str, anywhere: bool) -> None:
@@ -119,6 +120,7 @@ def test_what_takes_long_is_refused_and_the_refusal_is_kept() -> None:
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.thorough
 def test_what_takes_much_memory_is_refused() -> None:
     assert answered(["a"], "a[b]" * 2_000_000) == "refused"
 

@@ -104,6 +104,7 @@ def unsigned(opened: QuantizedCheckpoint, name: str, codes: Tensor) -> np.ndarra
     return codes.numpy().astype(int) - opened.grids[name].lowest
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_what_was_stored_is_read_and_written_again(source: Path, tmp_path: Path, case: str) -> None:
     checkpoint, linears, folder = made(source, tmp_path / "theirs", case)
@@ -263,6 +264,7 @@ def test_every_number_has_its_place(
 OURS = {"packed": (save_packed, "asymmetric"), "gptq": (save_gptq, "asymmetric"), "mlx": (save_mlx, "affine")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe, one block dense"])
 @pytest.mark.parametrize("checkpoint_format", OURS)
 def test_our_own_exports_are_opened_like_any_other(
@@ -384,6 +386,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("case", "changes", "words"), REFUSED)
 def test_what_can_t_be_read_is_refused_at_once(
     source: Path, tmp_path: Path, case: str, changes: dict[str, Any], words: str

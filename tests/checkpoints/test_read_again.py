@@ -20,6 +20,8 @@ from sarqc.settings import Settings
 from tests.checkpoints.made import logits, quantized
 from tests.models.cases import make_checkpoint
 
+pytestmark = pytest.mark.thorough
+
 WRITERS = {"packed": save_packed, "gptq": save_gptq, "mlx": save_mlx}
 WIDE = {"intermediate_size": 64, "num_key_value_heads": 4, "head_dim": 8}
 CASES = [("qwen3", "plain", "asymmetric"), ("qwen3", "packed", "asymmetric"), ("qwen3_moe", "packed", "full_range"),

@@ -15,6 +15,8 @@ from sarqc.quantization.grid import Grid
 from tests.checkpoints.made import quantized, unpacked
 from tests.models.cases import make_checkpoint
 
+pytestmark = pytest.mark.thorough
+
 SIDES = {"hidden_size": 64, "intermediate_size": 96, "num_key_value_heads": 4}
 Decoded = tuple[np.ndarray, np.ndarray]  # signed codes (O, I), and scales (O, G)
 

@@ -70,6 +70,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_recipe_takes_it_from_plan_to_study(
     document: dict[str, object], unit: Unit, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_recipe_takes_it_from_plan_to_study(
     assert (line.title, line.lams, line.chosen) == ("Shrunk weights", (0.0, 0.25, 1.0), (0, 1))
 
 
+@pytest.mark.thorough
 def test_every_unit_gives_the_same_weights(
     document: dict[str, object], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def test_result_is_exactly_what_its_codes_say(name: str, dtype: torch.dtype) -> 
         assert torch.equal(layer.dequantized, spelt_out(layer, dtype))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", METHODS)
 def test_report_is_finite_and_true(name: str, dtype: torch.dtype) -> None:
@@ -185,6 +186,7 @@ def test_without_held_out_data_nothing_is_claimed_about_it(name: str) -> None:
     assert torch.equal(without.codes, with_it.codes)  # looking at held-out data does not change what is chosen
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", METHODS)
 def test_inputs_are_not_mutated_and_results_repeat(name: str, dtype: torch.dtype) -> None:
@@ -231,6 +233,7 @@ def test_rows_are_independent_of_each_other_unless_the_method_looks_at_all(name:
     assert twice.report.sar_loss == pytest.approx(2 * once.report.sar_loss, rel=tolerance)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", METHODS)
 def test_units_do_not_matter(name: str) -> None:
     """Inputs and weights measured in other units (powers of two, so nothing is rounded anew): the same codes.
@@ -252,6 +255,7 @@ def test_units_do_not_matter(name: str) -> None:
             assert other.report.relative_drift == pytest.approx(plain.report.relative_drift, rel=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bits", [5, 8])
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", METHODS)
@@ -289,6 +293,7 @@ def test_group_size_must_divide(name: str) -> None:
     assert "16" in refused.value.remedy
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", TUNED)
 def test_a_batch_is_its_loop(name: str, kind: str) -> None:

@@ -118,6 +118,7 @@ def test_the_same_again_is_read_from_what_is_stored(whole: Run, monkeypatch: pyt
     assert_same(again, whole.settings, whole, arrays)
 
 
+@pytest.mark.thorough
 def test_stopped_anywhere_it_ends_the_same(whole: Run, fresh_settings: Settings) -> None:
     for share in (0.2, 0.5, 0.8):
         running = execute(Recipe.parse(whole.document), fresh_settings)

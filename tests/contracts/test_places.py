@@ -32,6 +32,7 @@ def names(place: FileStore) -> set[str]:
     return {entry.name for entry in place.entries()}
 
 
+@pytest.mark.thorough
 def test_a_file_is_what_was_written_last(place: FileStore) -> None:
     assert place.read("ab/one") is None
     assert not place.touch("ab/one")

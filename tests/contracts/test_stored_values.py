@@ -102,6 +102,7 @@ def test_every_field_is_changed_here() -> None:
     assert names == {*LAYERS, *MEASURES, *ELSEWHERE}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("field", [*LAYERS, *MEASURES])
 def test_a_changed_recipe_gets_its_own_numbers(
     field: str, run: dict[str, Any], filled: Settings, fresh_settings: Settings
@@ -134,6 +135,7 @@ def edited(folder: Path, target: Path, name: str, values: dict[str, Any]) -> Pat
     return target
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_kind_of_run_reads_anything_of_another_configuration(
     kind: str, random_llama: Path, text_file: Path, settings: Settings, tmp_path: Path

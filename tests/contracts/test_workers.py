@@ -127,6 +127,7 @@ def test_cancel_before_the_run_has_begun(start: Start) -> None:
     assert not is_alive(pid)
 
 
+@pytest.mark.thorough
 def test_a_run_steps_aside_between_layers(start: Start, settings: Settings) -> None:
     workers, inbox, run, token, pid = start("slow", layers=1000)
     assert isinstance(inbox.next().event, Started)
@@ -155,6 +156,7 @@ def test_kill_takes_what_the_run_has_started(start: Start, settings: Settings) -
     workers.ask_to_stop(token)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("function", "kind", "what"),
     [
@@ -178,6 +180,7 @@ def test_missing_execute_is_an_error_of_the_run(start: Start) -> None:
     assert "no_such_module" in events[-1].what
 
 
+@pytest.mark.thorough
 def test_silent_death_is_told_with_its_cause(start: Start) -> None:
     _, inbox, _, _, _ = start("dies")
     events, gone = inbox.until_gone()
@@ -203,6 +206,7 @@ def worker_process(workers: Workers, pid: int) -> psutil.Process:
     return found
 
 
+@pytest.mark.thorough
 def test_a_worker_that_stands_still_is_silent_and_can_be_ended(start: Start) -> None:
     workers, inbox, _, token, pid = start("long_layer")
     assert isinstance(inbox.next().event, Started)
@@ -298,6 +302,7 @@ def test_what_asks_the_cluster_ends_with_the_app_however_that_ended(cluster: Clu
         process.dismiss()
 
 
+@pytest.mark.thorough
 def test_what_asks_a_cluster_that_does_not_answer_gives_up() -> None:
     program = (
         "import time; from sarqc.jobs import ray_cluster\n"

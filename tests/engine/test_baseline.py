@@ -53,6 +53,7 @@ def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True)), windows[:, 1:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("asked", "weights"),
     [
@@ -121,6 +122,7 @@ def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return passes
 
 
+@pytest.mark.thorough
 def test_the_next_run_on_the_same_text_pays_for_its_own_model_alone(
     recipe: Callable[..., Recipe], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +140,7 @@ def test_the_next_run_on_the_same_text_pays_for_its_own_model_alone(
     assert summary["baseline"]["difference"] != first["baseline"]["difference"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["quantizing", "measuring the quantized model", "comparing with GPTQ 1 %"])
 def test_a_run_that_was_stopped_needs_no_further_float_pass(
     recipe: Callable[..., Recipe], stage: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +158,7 @@ def states_of(settings: Settings) -> list[Path]:
     return list(settings.artefacts_dir().glob("*/*.safetensors"))
 
 
+@pytest.mark.thorough
 def test_states_that_were_removed_are_made_again(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
     whole = list(execute(recipe(), fresh_settings))[-1].summary
     for path in states_of(fresh_settings):
@@ -168,6 +172,7 @@ def test_states_that_were_removed_are_made_again(recipe: Callable[..., Recipe], 
     assert events[-1].summary == list(execute(recipe(**{"lambda": 0.7}), fresh))[-1].summary != whole
 
 
+@pytest.mark.thorough
 def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
     """They are damaged while the model is quantized: perplexity is measured without them, and the run says so."""
     events: list[Event] = []
@@ -187,6 +192,7 @@ def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe],
     assert again["baseline"]["reason"] == ""
 
 
+@pytest.mark.thorough
 def test_a_baseline_that_fails_leaves_the_run_its_results(
     recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +211,7 @@ def test_a_baseline_that_fails_leaves_the_run_its_results(
     assert files[0] == files[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
@@ -240,6 +247,7 @@ def test_the_plan_counts_it(recipe: Callable[..., Recipe], settings: Settings) -
     assert without.disk_bytes - none.disk_bytes == WINDOW * WINDOWS * 32 * 4
 
 
+@pytest.mark.thorough
 def test_a_single_window_has_no_error(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
     finished = list(execute(recipe(test_tokens=WINDOW), fresh_settings))[-1]
     summary = finished.summary

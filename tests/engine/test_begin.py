@@ -80,6 +80,7 @@ def test_the_beginning_is_that_of_the_tokenizer(model: Path, tiny_llama: Path, t
     assert beginning_of(tiny_llama, "model", 4096) == Beginning()
 
 
+@pytest.mark.thorough
 def test_sequences_and_windows_begin_so(document: dict[str, Any], model: Path, settings: Settings) -> None:
     prepared = prepare(Recipe.parse(document), settings)
     begin, own = ids_of(model, document["calibration"])
@@ -94,6 +95,7 @@ def test_sequences_and_windows_begin_so(document: dict[str, Any], model: Path, s
     assert prepared.test.ids.reshape(-1, 24).tolist() == windows
 
 
+@pytest.mark.thorough
 def test_without_it_the_text_is_cut_as_it_is(document: dict[str, Any], model: Path, settings: Settings) -> None:
     prepared = prepare(Recipe.parse(document | {"begin": "none"}), settings)
     begin, own = ids_of(model, document["calibration"])
@@ -103,6 +105,7 @@ def test_without_it_the_text_is_cut_as_it_is(document: dict[str, Any], model: Pa
     assert prepared.test.ids.tolist() == (begin + own)[:100]
 
 
+@pytest.mark.thorough
 def test_perplexity_predicts_every_token_of_the_text_and_nothing_else(
     document: dict[str, Any], model: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -139,6 +142,7 @@ def test_a_sequence_without_room_is_refused() -> None:
         draw_sequences(text, samples=1, length=2, held_out_samples=0, sampling="sequential", seed=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("begin", ["auto", "bos", "none"])
 @pytest.mark.parametrize("sampling", ["sequential", "random"])
 def test_programs_of_other_engines_make_the_same_tokens(
@@ -157,6 +161,7 @@ def test_records_from_before_the_field_keep_their_tokens(document: dict[str, Any
     assert Recipe.parse(document).begin == "auto"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("asked", "said"), [("auto", "<s>"), ("bos", "<s>"), ("none", "none")])
 def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
     random_llama: Path, text_file: Path, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, asked: str,

@@ -120,6 +120,7 @@ def test_what_is_right_is_read(tmp_path: Path) -> None:
     assert [layer.name for layer in bundle.layers] == [NAME]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BOMBS)
 def test_what_is_wrong_is_refused(tmp_path: Path, name: str) -> None:
     path = BOMBS[name](tmp_path / "bomb")

@@ -21,6 +21,8 @@ from sarqc.settings import Settings
 from tests import oracles
 from tests.checkpoints.made import in_dtype
 
+pytestmark = pytest.mark.thorough
+
 LAMS = (0.0, 0.01, 0.3)
 SAMPLES, LENGTH, GROUP = 4, 32, 16
 TYPES = {"F32": "<f4", "U8": "u1", "I64": "<i8"}  # safetensors is little-endian on any host

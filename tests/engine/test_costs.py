@@ -86,6 +86,7 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert host.free_bytes(Settings(device="cpu")) == pytest.approx(whole, rel=0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "more",
     [
@@ -109,6 +110,7 @@ def test_a_plan_says_what_a_run_writes(more: dict[str, object], fresh_settings: 
     assert 0.8 * written < said < 1.5 * written
 
 
+@pytest.mark.thorough
 def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path: Path) -> None:
     """The disk is really that small, for the command alone."""
     state = tmp_path / "state"

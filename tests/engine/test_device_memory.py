@@ -44,6 +44,7 @@ def without_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_solver, "_solve_together", no_room)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_any_device")
 def test_it_is_told_before_anything_is_measured(document: dict, fresh_settings: Settings) -> None:
     events = run(document, fresh_settings)
@@ -62,6 +63,7 @@ def test_a_processor_is_not_asked(document: dict, fresh_settings: Settings) -> N
     assert not of_type(run(document, fresh_settings), DryRun)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_any_device")
 def test_the_result_of_the_run_is_the_same(
     document: dict, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +108,7 @@ def test_the_same_error_ends_a_run_later(document: dict, fresh_settings: Setting
     assert f"the weights take {streamed:.3g} GiB instead of {resident:.3g} GiB" in error.remedy
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_any_device")
 def test_a_batch_made_smaller_is_a_warning(
     document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch

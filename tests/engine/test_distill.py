@@ -67,6 +67,7 @@ def checks_of(folder: Path, document: dict[str, Any], settings: Settings) -> dic
     return {check.what: check for check in verify(folder, settings, request)}
 
 
+@pytest.mark.thorough
 def test_the_exported_model_has_the_divergence_and_the_perplexity_that_were_measured(
     document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -100,6 +101,7 @@ def norms_in(folder: Path) -> dict[str, Tensor]:
     return {name: value.detach() for name, value in model.named_parameters() if value.ndim == 1}
 
 
+@pytest.mark.thorough
 def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(
     document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -158,6 +160,7 @@ def test_files_with_codes_have_the_tuned_numbers(
     assert "distilled" in checks["solved again"].words
 
 
+@pytest.mark.thorough
 def test_a_run_without_it_and_one_with_more_epochs_share_the_layers(
     document: dict[str, Any], fresh_settings: Settings
 ) -> None:
@@ -294,6 +297,7 @@ def test_its_memory_is_that_of_the_plan(
     assert 0.6 < (storages.peak - filled) / planned < 1.05
 
 
+@pytest.mark.thorough
 def test_lambda_of_auto_is_that_of_each_layer(document: dict[str, Any], fresh_settings: Settings) -> None:
     """A method without a choice of λ has none."""
     lams: dict[str, set[float]] = {}

@@ -179,6 +179,7 @@ def slope_of(block: Any, path: str) -> Tensor:
     return gate if name == "gate_proj" else up
 
 
+@pytest.mark.thorough
 def test_a_mixture_is_tuned(document: dict[str, Any], mixture: Path, fresh_settings: Settings, tmp_path: Path) -> None:
     document |= {"model": str(mixture), "samples": 2, "length": 8, "method": "sarqc-gbs", "lambda": 0.1}
     events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
@@ -188,6 +189,7 @@ def test_a_mixture_is_tuned(document: dict[str, Any], mixture: Path, fresh_setti
     assert summary_of(events)["written"]["other_tensors"] == []
 
 
+@pytest.mark.thorough
 def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(
     document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(
     assert summary_of(third)["written"]["other_tensors"] == []
 
 
+@pytest.mark.thorough
 def test_a_block_has_inputs_of_the_float_model_where_the_recipe_says_so(
     document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "RECIPE", few)
 
 
+@pytest.mark.thorough
 def test_every_method_is_compared_and_equals_itself(fresh_settings: Settings) -> None:
     findings = list(device_check.compare_with_cpu(fresh_settings, torch.device("cpu"), METHODS))
     assert [finding.words.partition(":")[0] for finding in findings] == list(METHODS)
@@ -64,6 +65,7 @@ def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> No
     assert device_check.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # other precision
 
 
+@pytest.mark.thorough
 def test_a_solver_that_fails_on_the_device_is_a_finding(
     fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_solver_that_fails_on_the_device_is_a_finding(
     assert findings[1].words == "awq: RuntimeError: CUDA error: no kernel image is available"
 
 
+@pytest.mark.thorough
 def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
     fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,11 +118,13 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
     assert len(looked) == 24
 
 
+@pytest.mark.thorough
 def test_a_comparison_needs_no_room_of_a_run(fresh_settings: Settings) -> None:
     narrow = fresh_settings.model_copy(update={"memory_gib": 0.01})
     assert len(list(device_check.require_sound_device(torch.device("cpu"), narrow))) == 1
 
 
+@pytest.mark.thorough
 def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(codes: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("not implemented for this device\nand more")
@@ -130,6 +135,7 @@ def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypa
     assert finding.words == "No 4-bit kernel: PyTorch's 4-bit kernel failed: not implemented for this device."
 
 
+@pytest.mark.thorough
 def test_the_command_says_what_the_host_can_do(tmp_path: Path) -> None:
     answer = CliRunner().invoke(app, ["doctor"], env={"SARQC_DEVICE": "cpu", "SARQC_STATE_DIR": str(tmp_path)})
     assert answer.exit_code == 0, answer.output
@@ -141,6 +147,7 @@ def test_the_command_says_what_the_host_can_do(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())  # what it tried is not kept
 
 
+@pytest.mark.thorough
 def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
     if torch.cuda.is_available():
         pytest.skip("this host has a GPU")
@@ -166,6 +173,7 @@ def test_isolation_is_tried_where_programs_are_allowed(
     assert "apt-get install bubblewrap" in finding.words
 
 
+@pytest.mark.thorough
 def test_object_storage_is_tried(fresh_settings: Settings, object_storage: str) -> None:
     found = [
         [(one.is_sound, one.words) for one in doctor._host(fresh_settings.model_copy(update={"storage": storage}))]

@@ -41,6 +41,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_run_says_all_it_does(document: dict, text_file: Path, fresh_settings: Settings, tmp_path: Path) -> None:
     to = {"study_dir": tmp_path / "studies", "study_id": "one", "checkpoint_dir": tmp_path / "model"}
     events = run(document, fresh_settings, **to)
@@ -79,6 +80,7 @@ def test_a_run_says_all_it_does(document: dict, text_file: Path, fresh_settings:
     assert perplexity(tmp_path / "model", text_file) == pytest.approx(summary["perplexity"], rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document: dict, fresh_settings: Settings) -> None:
     first = run(document, fresh_settings)
     victim = sorted(fresh_settings.artefacts_dir().glob("*/*.layer"))[7]
@@ -112,6 +114,7 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(
     assert "same text" in prepared.shown.warnings[0]
 
 
+@pytest.mark.thorough
 def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(
     document: dict, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -130,6 +133,7 @@ def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(
     assert "written_by" not in own.sequences.protocol  # its own
 
 
+@pytest.mark.thorough
 def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(
     document: dict, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -165,6 +169,7 @@ def test_calibration_text_inside_a_longer_test_text_is_said(document: dict, sett
     assert "measure on another text" in refused.value.remedy
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sweep_gib", [1.0, 1e-9])  # all λ at once, and one after the other
 @pytest.mark.parametrize("method", ["sarqc-gbs", "sarqc-gs"])
 def test_a_layer_alone_tells_its_points(
@@ -304,6 +309,7 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
     assert here
 
 
+@pytest.mark.thorough
 def test_what_was_prepared_is_not_found_out_again(
     document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +333,7 @@ def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
     assert shifted.calibration_tokens == plain.calibration_tokens
 
 
+@pytest.mark.thorough
 def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     document |= {"lambda": "auto", "gamma": "auto", "sweep": [], "samples": 8, "validation_share": 0.25}
     events = run(document, fresh_settings, study_dir=tmp_path, study_id="auto")
@@ -356,6 +363,7 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
     assert all(event.from_cache for event in of_type(again, LayerDone))
 
 
+@pytest.mark.thorough
 def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     """With λ of its own, and beside λ and γ; what is compared at each (γ, λ) is the α that was judged best."""
     common = {**document, "sweep": [], "samples": 8, "validation_share": 0.25, "inputs_from": "quantized"}
@@ -386,6 +394,7 @@ def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Setting
         assert (view["figures"]["selection"] is None) == (len(lams) == 1)
 
 
+@pytest.mark.thorough
 def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     changes = {"method": "sarqc-gs", "lambda": "auto", "gamma": None, "sweep": []}
     events = run(document | changes, fresh_settings, study_dir=tmp_path, study_id="auto")
@@ -429,6 +438,7 @@ def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) ->
     assert minutes(**few, stopping="early") > minutes(**few)
 
 
+@pytest.mark.thorough
 def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
     document: dict, random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -440,6 +450,7 @@ def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
     assert not torch.equal(before[norm], after[norm])
 
 
+@pytest.mark.thorough
 def test_the_affine_grid_is_kept_between_attempts_and_exported_as_plain_weights(
     document: dict, text_file: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:

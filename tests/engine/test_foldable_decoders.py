@@ -17,6 +17,8 @@ from sarqc.settings import Settings
 from tests.engine.running import of_type, perplexity
 from tests.every_model.small import small_config
 
+pytestmark = pytest.mark.thorough
+
 
 def saved(model_type: str, folder: Path, tokenizer: Path) -> Path:
     """A random model; norms and biases are random too."""

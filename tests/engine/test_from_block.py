@@ -64,6 +64,7 @@ def study_of(document: dict, settings: Settings, **changes: object) -> Study:
     return Study.open(settings.studies_dir() / Recipe.parse(document | changes).fingerprint())
 
 
+@pytest.mark.thorough
 def test_finished_blocks_are_taken_and_the_rest_is_solved_again(
     document: dict, fresh_settings: Settings, tmp_path: Path, solved: list
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_run_that_failed_half_way_goes_on_with_another_lambda(
     assert [lam for lam, _ in solved] == [1.0] * 7
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sarqc-omniquant", "sarqc-gs"])
 def test_methods_over_blocks_and_scale_searches_too(document: dict, fresh_settings: Settings, name: str) -> None:
     document |= {"method": name, "epochs": 1, "gamma": None}
@@ -118,6 +120,7 @@ def test_methods_over_blocks_and_scale_searches_too(document: dict, fresh_settin
     assert [event.from_cache for event in again.values()] == [True] * 7 + [False] * 14
 
 
+@pytest.mark.thorough
 def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     recipe = Recipe.parse(document | {"from_block": 2, "then_lambda": 0.3})
     study = study_of(document, fresh_settings, from_block=2, then_lambda=0.3)
@@ -147,6 +150,7 @@ def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settin
     assert sorted(one.label for one in both.lines) == sorted([line.label, line.title])
 
 
+@pytest.mark.thorough
 def test_it_is_never_taken_for_the_baseline(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     """GPTQ 1 % is identity at λ = 0.01 in all blocks: not such a line, alone or beside another one in a batch."""
     document |= {"method": "rqc-gbs", "lambda": 0.01, "gamma": None}
@@ -162,6 +166,7 @@ def test_it_is_never_taken_for_the_baseline(document: dict, fresh_settings: Sett
     assert (facts.baseline_position, other.baseline_position) == (None, 0)
 
 
+@pytest.mark.thorough
 def test_gamma_changes_too(document: dict, fresh_settings: Settings) -> None:
     study = study_of(document, fresh_settings, from_block=1, then_gamma=1.0)
     assert study.lines[0].label.endswith(", λ = 0.1, γ = 0.5, from block 1: γ = 1")

@@ -59,6 +59,7 @@ def repaired(as_found: dict, state: Settings, tmp_path_factory: pytest.TempPathF
     return folder, run(recipe, state, checkpoint_dir=folder, checkpoint_format="as-found")
 
 
+@pytest.mark.thorough
 def test_it_is_measured_as_the_model_that_it_is(
     as_found: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_it_is_measured_as_the_model_that_it_is(
     assert lab_view(study)["figures"]
 
 
+@pytest.mark.thorough
 def test_a_repair_has_other_codes_in_the_same_files(
     rounded: tuple[Path, list[Event]], repaired: tuple[Path, list[Event]], random_llama: Path
 ) -> None:
@@ -112,6 +114,7 @@ def test_a_repair_has_other_codes_in_the_same_files(
     assert reports_of(events)[first]["chosen"]["found_recon"] == pytest.approx(own[first]["relative_recon"], rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_files_of_a_repair_without_gain_are_not_written(
     document: dict, repaired: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:
@@ -126,6 +129,7 @@ def test_files_of_a_repair_without_gain_are_not_written(
     assert any("nothing was written" in event.what for event in of_type(events, Warned))
 
 
+@pytest.mark.thorough
 def test_auto_chooses_for_each_layer_of_a_repair(as_found: dict, state: Settings, tmp_path: Path) -> None:
     recipe = {**as_found, "method": "rqc-gbs", "lambda": "auto"}
     events = run(recipe, state, study_dir=tmp_path, study_id="auto")
@@ -134,6 +138,7 @@ def test_auto_chooses_for_each_layer_of_a_repair(as_found: dict, state: Settings
     assert lab_view(Study.open(tmp_path / "auto"))["figures"]
 
 
+@pytest.mark.thorough
 def test_scales_that_norms_took_up_are_found_again(document: dict, state: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "folded"
     made = run(

@@ -52,6 +52,7 @@ def without_clock(ladder: LadderRun) -> dict[str, Any]:
     return {name: value for name, value in ladder.items() if name != "seconds"}
 
 
+@pytest.mark.thorough
 def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, Any], fresh_settings: Settings) -> None:
     """A run that takes the float model's inputs, of the same draw, has the same perplexity and KL to the last digit."""
     ladder = outcome(climbed)
@@ -99,6 +100,7 @@ def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_what_tuning_measured_is_read(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ class Checks(Budget):
         super().check()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("most", [1, 40, 90, 150, 10_000])
 def test_a_budget_ends_it_at_the_next_check(
     climbed: list[Event], document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int
@@ -175,6 +178,7 @@ def test_the_recipe_s_own_numbers_are_taken(document: dict[str, Any]) -> None:
     assert steps[1].method.fitting() == {"expert_damping": "damped"}
 
 
+@pytest.mark.thorough
 def test_a_step_that_changes_nothing_is_left_out(document: dict[str, Any], fresh_settings: Settings) -> None:
     ladder = outcome(run(document | {"lambda": 0.01}, fresh_settings))
     assert [row["step"] for row in ladder["rows"]] == [step for step in STEPS if step != "lambda"]

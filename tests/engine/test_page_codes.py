@@ -65,6 +65,7 @@ def test_codes_of_a_method_without_lambda_are_kept_without_one(fresh_settings: S
     assert [(point["method"], point["gamma"], point["lam"]) for point in kept["points"]] == [("rtn", None, None)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "changes",
     [
@@ -93,6 +94,7 @@ def test_a_model_elsewhere_has_no_files_for_pages(
         assert (kept is not None and kept["model"] == "tiny-llama") == is_shipped
 
 
+@pytest.mark.thorough
 def test_a_gathered_study_has_the_codes_of_its_first_draw(fresh_settings: Settings, tmp_path: Path) -> None:
     points = [{"lambda": 0.0, "seed": 1}, {"lambda": 0.5, "seed": 1}, {"lambda": 0.5, "seed": 2}]
     studies = [study_of(RANDOM | point, fresh_settings, tmp_path / str(number)) for number, point in enumerate(points)]

@@ -48,6 +48,7 @@ def _statistics_bytes(part: LayerBatch) -> int:
     return sum(gram.numel() * 4 for gram in grams.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("devices", [2, 4])
 def test_parts_and_bytes_are_those_that_travel(tiny_llama: Path, tmp_path: Path, devices: int) -> None:
     folder = make_checkpoint("qwen3_moe, one block dense", tmp_path / "model", tiny_llama)
@@ -96,6 +97,7 @@ def test_more_devices_take_less_time_of_single_linears_only() -> None:
     assert costs.stages(replace(blockwise, span=4)) == costs.stages(blockwise)
 
 
+@pytest.mark.thorough
 def test_a_run_that_spans_processes_has_the_study_of_one_that_does_not(
     random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def drift(found: Tensor, weight: Tensor) -> float:
     return float((found.double() - weight.double()).norm() / weight.double().norm())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["r1", "r1+r2"])
 def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
     document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, kind: str
@@ -120,6 +121,7 @@ def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
     assert (recipe["rotate"], recipe["seed"]) == (kind, 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("checkpoint_format", "changes"),
     [
@@ -149,6 +151,7 @@ def test_every_format_has_the_rotated_model(
         assert not torch.equal(first, second)
 
 
+@pytest.mark.thorough
 def test_the_stamp_of_another_rotation_is_not_that_of_this_one(
     document: dict[str, Any], fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -159,6 +162,7 @@ def test_the_stamp_of_another_rotation_is_not_that_of_this_one(
     assert len(stamps) == 4
 
 
+@pytest.mark.thorough
 def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_basis(
     document: dict[str, Any], fresh_settings: Settings
 ) -> None:
@@ -173,6 +177,7 @@ def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_bas
     assert summary_of(plain)["perplexity_float"] == pytest.approx(summary_of(first)["perplexity_float"], rel=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["qwen3_moe, one block dense", "deepseek"])
 def test_a_mixture_is_rotated_with_its_router(
     document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, case: str

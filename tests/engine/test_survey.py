@@ -57,6 +57,7 @@ def run_of(small: dict, **changes: Any) -> Recipe:
     return Recipe.parse({name: small[name] for name in names} | {"sampling": "random", "seed": 7} | changes)
 
 
+@pytest.mark.thorough
 def test_points_are_runs(small: dict, surveyed: Surveyed, fresh_settings: Settings) -> None:
     lines = [
         {"method": "rtn", "bits": 2},
@@ -80,6 +81,7 @@ def test_points_are_runs(small: dict, surveyed: Surveyed, fresh_settings: Settin
     np.testing.assert_allclose(study.array(line, "recon")[1, :, 0, 1], reports, rtol=2e-3)
 
 
+@pytest.mark.thorough
 def test_with_a_task_every_point_has_its_accuracy(surveyed: Surveyed) -> None:
     lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3]}]
     words, study = surveyed(lines, tasks=["tiny-llama-continuations"])
@@ -94,6 +96,7 @@ def test_with_a_task_every_point_has_its_accuracy(surveyed: Surveyed) -> None:
     assert (study.protocol["tasks"], study.protocol["items"]) == (["tiny-llama-continuations"], items)
 
 
+@pytest.mark.thorough
 def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(small: dict, surveyed: Surveyed) -> None:
     lines = [
         {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "tasks_at": [0.01]},
@@ -128,6 +131,7 @@ def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(small: dict
         Survey.model_validate({**small, "lines": [{**lines[0], "tasks_at": [0.02]}]})
 
 
+@pytest.mark.thorough
 def test_without_a_task_figures_do_without_accuracies(surveyed: Surveyed) -> None:
     lines = [
         {"method": "gptq", "bits": 3},
@@ -147,6 +151,7 @@ def test_without_a_task_figures_do_without_accuracies(surveyed: Surveyed) -> Non
     assert frame(study)["accuracy"].isna().all()
 
 
+@pytest.mark.thorough
 def test_lines_that_are_there_are_kept(small: dict, surveyed: Surveyed) -> None:
     first = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3]}
     second = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "range": "search", "order": "activation"}
@@ -194,6 +199,7 @@ def test_lines_that_are_there_are_kept(small: dict, surveyed: Surveyed) -> None:
         Survey.model_validate({**small, "lines": [first, {**first, "lambda": [0.2]}]})
 
 
+@pytest.mark.thorough
 def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
     small: dict, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +258,7 @@ def test_methods_that_look_at_the_quantized_prefix_are_refused(surveyed: Surveye
     assert not (tmp_path / "refused").exists()
 
 
+@pytest.mark.thorough
 def test_a_line_over_beta_begins_with_the_plain_one(
     small: dict, surveyed: Surveyed, fresh_settings: Settings, tmp_path: Path
 ) -> None:
@@ -274,6 +281,7 @@ def test_a_line_over_beta_begins_with_the_plain_one(
     assert sum("kept as it is" in line for line in kept) == 2
 
 
+@pytest.mark.thorough
 def test_a_line_over_alpha_is_of_runs(small: dict, surveyed: Surveyed, fresh_settings: Settings) -> None:
     lines = [{"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3], "shift_strength": [0, 1], "pictures": "none"}]
     _, study = surveyed(lines, inputs_from="quantized")
@@ -306,6 +314,7 @@ def test_a_line_has_one_value_beside_lambda(small: dict) -> None:
     assert len(Survey.model_validate({**small, "inputs_from": "quantized", "lines": both}).lines) == 3
 
 
+@pytest.mark.thorough
 def test_under_a_quantized_prefix_points_are_exactly_runs(
     small: dict, surveyed: Surveyed, fresh_settings: Settings
 ) -> None:
@@ -348,6 +357,7 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
     assert study.array(by_layer, "candidate_validation").shape == (1, 21, 4, 3)
 
 
+@pytest.mark.thorough
 def test_more_and_fewer_calibration_sequences(surveyed: Surveyed) -> None:
     lines = [{"method": "sarqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "gamma": [0.1, 0.5], "sizes": [1, 4, 16]}]
     _, study = surveyed(lines)

@@ -95,6 +95,7 @@ def test_a_model_in_float32_has_its_products_in_float32() -> None:
         assert in_float32.losses == count.losses + count.products
 
 
+@pytest.mark.thorough
 def test_a_token_passes_through_its_experts_alone() -> None:
     counted = work("qwen3-30b-a3b")
     attention, expert = 2048 * (2 * 4096 + 2 * 512), 3 * 2048 * 768
@@ -144,6 +145,7 @@ def test_texts_are_made_at_the_rate_of_a_gpus_own_memory() -> None:
     assert rates.seconds(costs.stages(counted)["texts"]) == pytest.approx(4 * 2 * 48 * once, rel=0.05)
 
 
+@pytest.mark.thorough
 def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings: Settings) -> None:
     recipe = Recipe.parse(
         {

@@ -73,6 +73,7 @@ def single_run(document: dict[str, Any]) -> dict[str, Any]:
     return left | {"inputs_from": "float", "sampling": "random", "seed": 1, "baseline": False}
 
 
+@pytest.mark.thorough
 def test_measurements_are_those_of_runs(
     tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, fresh_settings: Settings
 ) -> None:
@@ -164,6 +165,7 @@ def test_the_lab_opens_its_study(tuned: list[Event], tuned_settings: Settings) -
             assert view["figures"]["hero"] is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", [{"bits": 3}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
 def test_another_question_needs_no_pass_of_the_float_model(
     tuned: list[Event],
@@ -206,6 +208,7 @@ MANY = {"sweep": [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5], "draws": 8}
 MODEL = 21 * 0.1 + 10.0  # seconds, on that clock
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("minutes", "least", "draws_made", "step"),
     [(1e-6, 0, 0, "go_on"), (0.5, 0, 1, "go_on"), (2.2, 2, 2, None), (6.0, 3, 2, None), (40.0, 5, 3, None)],
@@ -232,6 +235,7 @@ def test_a_budget_is_kept_and_used(
     assert any(event.type == "saved" for event in events) == (draws_made > 0)
 
 
+@pytest.mark.thorough
 def test_going_on_costs_what_is_missing(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +251,7 @@ def test_going_on_costs_what_is_missing(
     assert clock.now <= 60 * float(first["more_minutes"] or 0) + MODEL
 
 
+@pytest.mark.thorough
 def test_a_host_that_becomes_slow_still_says_what_is_true(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,12 +269,14 @@ def test_a_host_that_becomes_slow_still_says_what_is_true(
     )
 
 
+@pytest.mark.thorough
 def test_a_band_that_is_narrow_enough_ends_it(document: dict[str, Any], fresh_settings: Settings) -> None:
     tuning = outcome(run(document | {"band": 1000.0, "draws": 8}, fresh_settings))
     assert tuning["end"] in ("narrow", "known")
     assert tuning["draws"] == 2
 
 
+@pytest.mark.thorough
 def test_a_best_value_at_an_end_widens_the_range(document: dict[str, Any], fresh_settings: Settings) -> None:
     tuning = outcome(run(document | {"sweep": [1e-4, 1e-3], "draws": 2}, fresh_settings))
     lams = [row["lambda"] for row in tuning["rows"] if row["method"] == "sarqc-gbs"]
@@ -280,6 +287,7 @@ def test_a_best_value_at_an_end_widens_the_range(document: dict[str, Any], fresh
     assert tuning["rows"][errors.index(min(errors))]["standing"] != "ruled_out"
 
 
+@pytest.mark.thorough
 def test_a_part_of_the_model(document: dict[str, Any], fresh_settings: Settings) -> None:
     events = run(document | {"blocks": [2, 0], "draws": 2}, fresh_settings)
     [started] = of_type(events, Started)
@@ -325,6 +333,7 @@ def test_a_share_is_spread_evenly(document: dict[str, Any], share: float, expect
     assert Recipe.parse(document | {"block_fraction": share}).blocks_of(6) == expected
 
 
+@pytest.mark.thorough
 def test_a_bundle_says_the_same_without_the_model(
     document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +367,7 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, tiny_llama: Path) -> None:
             Bundle.open(damaged)
 
 
+@pytest.mark.thorough
 def test_one_more_value_costs_its_own_work_alone(
     tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +396,7 @@ def test_one_more_value_costs_its_own_work_alone(
 ASKED = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
 
 
+@pytest.mark.thorough
 def test_tasks_are_asked_of_what_is_still_in_question(
     tuned: list[Event], document: dict[str, Any], tuned_settings: Settings
 ) -> None:
@@ -408,6 +419,7 @@ def test_tasks_are_asked_of_what_is_still_in_question(
     assert tuning["recipe"]["tasks"] == ASKED["tasks"]
 
 
+@pytest.mark.thorough
 def test_answers_survive_a_stop(document: dict[str, Any], fresh_settings: Settings) -> None:
     asked = document | ASKED | {"sweep": [0.1, 1], "draws": 2}
     whole = outcome(run(asked, fresh_settings))
@@ -418,6 +430,7 @@ def test_answers_survive_a_stop(document: dict[str, Any], fresh_settings: Settin
     assert without_clock(outcome(run(asked, elsewhere))) == without_clock(whole)
 
 
+@pytest.mark.thorough
 def test_tasks_have_what_is_left_of_the_budget(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -438,6 +451,7 @@ def test_tasks_have_what_is_left_of_the_budget(
     assert len(asked) < 4
 
 
+@pytest.mark.thorough
 def test_float_predictions_that_are_gone_are_said(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("checkpoint_format", "changes"), KINDS)
 def test_what_is_sound_passes(make: Make, state: Settings, given: dict, checkpoint_format: str, changes: dict) -> None:
     folder = make(checkpoint_format, **changes)
@@ -112,6 +113,7 @@ def test_what_is_sound_passes(make: Make, state: Settings, given: dict, checkpoi
         assert ("taken from the files" in words(checks, "solved again")) == is_given
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["tiny-llama", "tiny-moe"])
 def test_the_embedded_models(state: Settings, tmp_path: Path, model: str) -> None:
     recipe = Recipe.parse({
@@ -231,6 +233,7 @@ def test_without_a_stamp(state: Settings, tmp_path: Path, copied: Path) -> None:
         list(verify(copied, state, ALL))
 
 
+@pytest.mark.thorough
 def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make: Make, state: Settings, given: dict) -> None:
     stamp = Stamp.read(make("packed") / "model")
     assert (stamp.made_with["threads"], stamp.computing.threads) == (torch.get_num_threads(), None)
@@ -246,6 +249,7 @@ def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make: Make, st
         torch.set_num_threads(before)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["as-found", "gptq"])
 def test_the_study_of_an_opened_checkpoint(
     make: Make, base: dict, state: Settings, tmp_path: Path, method: str

@@ -73,6 +73,7 @@ def written(loaded: LoadedModel, prompt: str, tokens: int) -> str:
     return answer
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("isolating_host")
 def test_lm_eval_writes_and_the_fence_judges(
     allowing: Settings, writer: LoadedModel, monkeypatch: pytest.MonkeyPatch
@@ -102,6 +103,7 @@ def test_lm_eval_writes_and_the_fence_judges(
     json.dumps(found.protocol)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("isolating_host")
 def test_a_prompt_too_long_for_the_model_is_said(allowing: Settings, writer: LoadedModel) -> None:
     lengths = [len(writer.tokenizer(row["prompt"])["input_ids"]) for row in rows()]
@@ -110,6 +112,7 @@ def test_a_prompt_too_long_for_the_model_is_said(allowing: Settings, writer: Loa
     assert protocol["prompts_without_their_beginning"] == sum(length > 20 for length in lengths)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("isolating_host")
 def test_a_run_says_pass_at_1_of_both_models(
     allowing: Settings, random_llama: Path, text_file: Path, tmp_path: Path
@@ -170,6 +173,7 @@ def test_the_definition_is_read_without_its_metric_and_leaves_no_trace(allowing:
     assert len(task.test_docs()) == 3
 
 
+@pytest.mark.thorough
 def test_asking_for_permission_loads_neither_torch_nor_lm_eval(allowing: Settings) -> None:
     code = (
         "import sys; from sarqc.evaluation.tasks import known_task; from sarqc.settings import Settings\n"

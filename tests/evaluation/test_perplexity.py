@@ -35,6 +35,7 @@ def oracle(folder: Path, ids: np.ndarray, window: int) -> float:
     return math.exp(-sum(logs) / len(logs))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("tokens", "window"), [(200, 50), (209, 50), (64, 64), (64, 2)])
 @pytest.mark.parametrize("logit_bytes", [1, 1 << 28])
 def test_equals_the_loop(
@@ -110,6 +111,7 @@ def scale_layers(model: torch.nn.Module, change: float) -> None:
             weight.data *= 1 + change
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("logit_bytes", [1, 1 << 28])
 def test_how_far_from_the_float_model(
     loaded: LoadedModel, random_llama: Path, monkeypatch: pytest.MonkeyPatch, logit_bytes: int

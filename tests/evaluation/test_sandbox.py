@@ -34,6 +34,7 @@ def test_reaching_the_last_line_passes() -> None:
     assert run_program("def f(x):\n    return x + 1\n\nassert f(1) == 2", SMALL) == ProgramResult("passed")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("program", "error"),
     [
@@ -53,6 +54,7 @@ def test_anything_else_fails_and_says_why(program: str, error: str | None) -> No
     assert outcome.error == error if error else outcome.error
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "program",
     [
@@ -71,6 +73,7 @@ def test_memory_is_bounded() -> None:
     assert run_program("x = []\nwhile True: x.append('a' * (1 << 20) + str(len(x)))", SMALL).result == "out of memory"
 
 
+@pytest.mark.thorough
 def test_processes_are_bounded_and_end_with_the_program() -> None:
     mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
     program = f"""
@@ -159,6 +162,7 @@ def test_files_of_the_host_are_neither_seen_nor_written(tmp_path: Path) -> None:
     ) in (str([False] * 5))
 
 
+@pytest.mark.thorough
 def test_the_working_folder_is_writable_small_and_new() -> None:
     program = "import os, tempfile\nwith tempfile.TemporaryFile() as f: f.write(b'x')\nopen('left', 'w').write('x')\n"
     for _ in range(2):
@@ -170,6 +174,7 @@ def test_the_working_folder_is_writable_small_and_new() -> None:
     assert run_program(empty, Limits()) == ProgramResult("failed", "more than 1000 files")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_what_it_prints_is_not_kept(stream: str) -> None:
     printing = f"import sys\nsys.{stream}.write('x' * 100_000_000)\n"
@@ -201,6 +206,7 @@ def test_it_has_no_privileges() -> None:
     assert run_program(killing, SMALL).result == "passed"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -264,6 +270,7 @@ RIGHT = "def double(x):\n    return 4 if x == 2 else 7 if x == [(1, {'a': {2}})]
 WRONG = "def double(x):\n    return 5\n"
 
 
+@pytest.mark.thorough
 def test_tests_call_the_program() -> None:
     assert run_program(Program(RIGHT, TESTS, "double"), SMALL) == ProgramResult("passed")
     assert run_program(Program(WRONG, TESTS, "double"), SMALL) == ProgramResult("failed", "AssertionError: two")
@@ -304,12 +311,14 @@ CHEATS = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_program_can_not_say_that_it_passed(name: str) -> None:
     outcome = run_program(Program(CHEATS[name], TESTS, "double"), replace(SMALL, wall_seconds=60.0))
     assert outcome.result in ("failed", "out of memory"), outcome  # the latter: the tests were killed
 
 
+@pytest.mark.thorough
 def test_many_at_once_keep_their_order() -> None:
     outcomes = run_programs([f"assert {number} % 3" for number in range(9)], SMALL)
     assert [outcome.result == "passed" for outcome in outcomes] == [number % 3 > 0 for number in range(9)]

@@ -126,6 +126,7 @@ def test_the_first_divergent_token(one: list[int], other: list[int], at: int | N
     assert divergence(one, other) == at
 
 
+@pytest.mark.thorough
 def test_the_nucleus_and_its_inversion() -> None:
     p = torch.tensor([0.06, 0.5, 0.04, 0.4], dtype=torch.float64)
     kept = nucleus(TEMPERATURE * p.log())  # temperature taken back: p itself
@@ -169,6 +170,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_nothing_is_made_twice(document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     document |= {"prompts": "one\ntwo", "new_tokens": 3}
 

@@ -127,6 +127,7 @@ def test_without_a_kernel_only_the_float_model_is_measured(random_model: LoadedM
     assert all(torch.equal(before[name], tensor) for name, tensor in random_model.model.state_dict().items())
 
 
+@pytest.mark.thorough
 def test_a_run_at_four_bits_uses_the_kernel(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     made, original = [], Int4Linear.__init__
     monkeypatch.setattr(Int4Linear, "__init__", lambda *given: (made.append(given), original(*given))[1])

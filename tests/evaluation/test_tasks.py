@@ -38,6 +38,7 @@ from sarqc.settings import Settings
 TASK = "tiny-llama-continuations"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("begin", [[], [0]], ids=["as the tokenizer has it", "behind bos"])
 def test_equals_the_most_likely_choice(
     settings: Settings, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch, begin: list[int]
@@ -196,6 +197,7 @@ def rows_of(task: str, settings: Settings, limit: int | None = None) -> list[dic
     return [json.loads(line) for line in lines if line][:limit]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("task", BY_HAND)
 def test_usual_tasks_from_a_mirror_equal_the_hand_count(mirror: Settings, loaded: LoadedModel, task: str) -> None:
     known_task(task, mirror)
@@ -214,6 +216,7 @@ def test_usual_tasks_from_a_mirror_equal_the_hand_count(mirror: Settings, loaded
         assert found.normalised_standard_error == pytest.approx(math.sqrt(share * (1 - share) / 7))
 
 
+@pytest.mark.thorough
 def test_the_two_accuracies_differ_somewhere(mirror: Settings, loaded: LoadedModel) -> None:
     """Else the tests above could not tell one from the other."""
     outcomes = [outcome(loaded, BY_HAND[task](row)) for task in BY_HAND for row in rows_of(task, mirror)]
@@ -221,6 +224,7 @@ def test_the_two_accuracies_differ_somewhere(mirror: Settings, loaded: LoadedMod
     assert {acc for acc, _ in outcomes} == {0, 1}
 
 
+@pytest.mark.thorough
 def test_mmlu_pools_the_items_of_its_subjects(mirror: Settings, loaded: LoadedModel) -> None:
     limit = 2  # a third of the subjects has one item, a third two, a third three
     expected = {
@@ -239,6 +243,7 @@ def test_mmlu_pools_the_items_of_its_subjects(mirror: Settings, loaded: LoadedMo
     json.dumps(found.protocol)
 
 
+@pytest.mark.thorough
 def test_a_run_says_both_accuracies_of_both_models(mirror: Settings, loaded: LoadedModel, tmp_path: Path) -> None:
     recipe = Recipe(
         model="tiny-llama", method="rtn", bits=2, group_size=32, calibration="c4", samples=2, length=64,
@@ -259,6 +264,7 @@ def test_a_run_says_both_accuracies_of_both_models(mirror: Settings, loaded: Loa
     assert summary["protocol"]["calibration"]["corpus"] == 'c4, the first 8 documents, joined by "\\n\\n"'
 
 
+@pytest.mark.thorough
 def test_the_shipped_names_are_those_of_the_installed_lm_eval() -> None:
     from lm_eval.tasks import TaskManager
 

@@ -424,6 +424,7 @@ def test_a_comparison_shows_every_chosen_point_within_its_panel(study):
     assert {row["title"] for row in view["differences"]} >= {"Method", "γ"}
 
 
+@pytest.mark.thorough
 def test_views_of_a_study_with_accuracies_at_some_points_are_plain_json() -> None:
     """Accuracies of SmolLM2 are measured at a few λ on one draw."""
     study = shipped("smollm2")

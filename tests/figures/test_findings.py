@@ -53,6 +53,7 @@ def per_cent(text: str) -> float:
     return (-1 if word == "less" else 1) * float(size.replace(",", "")) / 100
 
 
+@pytest.mark.thorough
 def test_every_shipped_line_has_sentences_for_people() -> None:
     spoken = dict.fromkeys(DOORS, 0)
     for name in SHIPPED:
@@ -279,6 +280,7 @@ def test_one_draw_of_a_ladder_is_called_that() -> None:
     assert steps[0][0] == "the searched range alone cuts perplexity most, by 13 % (one draw)"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["tiny-llama-methods", "smollm2-methods", "points", "curves"])
 def test_without_a_ladder_the_place_among_the_methods(name: str, tmp_path: Path) -> None:
     writers = {"points": write_points_study, "curves": write_study}

@@ -91,6 +91,7 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> Non
     assert view["lam_flags"][:4] == ["no damping", "GPTQ, llm-compressor", "", "GPTQModel"]
 
 
+@pytest.mark.thorough
 def test_the_sentence_says_where_gptq_stands_against_the_band(study: Study) -> None:
     facts = facts_of(study, "rqc-gbs")
     assert not facts.perplexity.band[0, : facts.line.lams.index(0.01) + 1].any()  # the band begins later

@@ -43,6 +43,7 @@ def trace(figure: dict[str, Any], name: str) -> dict[str, Any]:
     return next(one for one in figure["data"] if one["name"] == name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [*AUTO_LINES, "sarqc-gbs"])
 @pytest.mark.parametrize("layer", [None, 1])
 def test_every_figure_is_plain_described_and_takes_its_colours_from_the_page(study, method, layer):
@@ -58,6 +59,7 @@ def test_every_figure_is_plain_described_and_takes_its_colours_from_the_page(stu
                 assert all(len(t["x"]) == len(t["y"]) for t in made["data"] if t["type"] == "scatter")
 
 
+@pytest.mark.thorough
 def test_one_draw_has_no_errors_and_no_nan(tmp_path):
     folder = tmp_path / "one"
     written = write_study(folder, draws=1, auto=True, sizes=True)
@@ -78,6 +80,7 @@ GAP = st.just((math.nan, 1.0))  # not measured
 
 
 class TestPlane:
+    @pytest.mark.thorough
     @hypothesis_settings(max_examples=300, deadline=None)
     @given(st.one_of(st.lists(st.one_of(COARSE, GAP), min_size=1, max_size=8), st.lists(FINE, min_size=1, max_size=8)))
     def test_hull_is_all_pairwise_comparisons_in_drift_squared(self, pairs):
@@ -322,6 +325,7 @@ class TestAutoIsNeverZero:
         assert view["table"]["rows"][0]["lambda"] == "auto"
         assert view["line"]["title"].endswith(", auto")
 
+    @pytest.mark.thorough
     def test_names_lead_to_lines(self, study):
         view = lab_view(study, method="sarqc-gbs", bits=2)
         names = [one["name"] for one in view["choices"]]

@@ -41,6 +41,7 @@ def map_of(made: Study, quantity: str | None, g: int = 0, m: int = 0, **more: An
     return at(view["figures"]["map"], g, m)
 
 
+@pytest.mark.thorough
 def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mixture):
     def offered(made: Study, method: str) -> list[str]:
         return [one["name"] for one in lab_view(made, method=method, bits=2)["quantities"]]
@@ -57,6 +58,7 @@ def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mix
         lab_view(study, quantity="loss")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ERRORS)
 def test_every_cell_is_its_layers_mean_over_the_draws_on_one_scale(study, name):
     values = stored(study, name)  # D L G M

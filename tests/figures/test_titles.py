@@ -38,6 +38,7 @@ def at(figure: Any, gamma: int, lam: int) -> str:
     return str(value).replace("\u00a0", " ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_finding_of_a_shipped_line_is_short_and_says_numbers(name: str) -> None:
     study, found = shipped(name), set()

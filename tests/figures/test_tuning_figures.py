@@ -399,6 +399,7 @@ def documents(draw: st.DrawFn) -> Tuning:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @given(documents())
 def test_any_stage_can_be_drawn_said_and_sent(tuning: Tuning) -> None:
     known = any(one["layer_error"] is not None for one in tuning["rows"])

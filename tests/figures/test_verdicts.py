@@ -60,6 +60,7 @@ def study(request: pytest.FixtureRequest) -> Study:
     return shipped(request.param)
 
 
+@pytest.mark.thorough
 def test_the_sentence_and_what_stands_under_it(study: Study) -> None:
     checked = points = 0
     for line, facts in lines_of(study):

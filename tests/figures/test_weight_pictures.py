@@ -87,6 +87,7 @@ def cells(delta: np.ndarray, size: int, how) -> np.ndarray:
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("index", [0, 1])
 def test_stored_pictures_are_those_of_the_solved_layers(study, index):
     weight, statistics, layers = solved("sarqc-gbs", index, GAMMAS[1])

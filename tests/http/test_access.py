@@ -286,6 +286,7 @@ def test_the_token(door: Door) -> None:
     assert client.get("/api/visitor").json()["role"] == "runner"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "to", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\n"]
 )
@@ -375,6 +376,7 @@ with TestClient(app) as client:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("access", ["private", "open"])
 def test_the_operators_token_is_not_for_strangers(access: str, tmp_path: Path) -> None:
     with serving(FakeHub({"some/model": Path("assets/models/tiny-llama")})) as hub:
@@ -416,6 +418,7 @@ def test_a_person_has_a_share_of_the_queue(door: Door, monkeypatch: pytest.Monke
     submit(bob)
 
 
+@pytest.mark.thorough
 def test_a_person_has_a_share_of_the_disk(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = door(access="open", strangers="runner", export_gib_each=5000 / 2**30)  # the fake plan says 4,000 bytes
     runs = [finished(alice, submit(alice)["id"]) for _ in range(2)]
@@ -446,6 +449,7 @@ def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path: Path) -
         assert status("198.51.100.2") == 201
 
 
+@pytest.mark.thorough
 def test_plans_that_wait_keep_nobody_else_waiting(tmp_path: Path) -> None:
     """As while the Hub swallows packets, or a model takes minutes: more plans than there are threads."""
     going_on = threading.Event()

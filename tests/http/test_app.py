@@ -34,6 +34,7 @@ def test_headers_on_every_answer(client: TestClient, settings: Settings) -> None
             assert name == "frame-ancestors" or not any("://" in source or "*" in source for source in sources.split())
 
 
+@pytest.mark.thorough
 def test_scripts_and_styles_are_kept_for_ever_until_a_file_changes(settings: Settings) -> None:
     without = shutil.ignore_patterns("models", "studies")
     shutil.copytree("assets", settings.assets_dir, ignore=without, dirs_exist_ok=True)
@@ -64,6 +65,7 @@ def test_scripts_and_styles_are_kept_for_ever_until_a_file_changes(settings: Set
             assert client.get(f"{root}/{name}").status_code == 404
 
 
+@pytest.mark.thorough
 def test_models_are_not_served(client: TestClient, settings: Settings) -> None:
     for path in ("models/tiny/model.safetensors", "studies/x/study.json"):
         (settings.assets_dir / path).parent.mkdir(parents=True)
@@ -84,6 +86,7 @@ def test_an_app_without_its_device_does_not_start(settings: Settings) -> None:
     create_app(settings, with_pages=False).state.supervisor.store.close()  # the store was not left open
 
 
+@pytest.mark.thorough
 def test_main_says_in_one_line_why_it_can_not_start(settings: Settings) -> None:
     environment = {"SARQC_STATE_DIR": str(settings.state_dir), "SARQC_DEVICE": "abacus", "PATH": ""}
     answer = subprocess.run([sys.executable, "app.py"], capture_output=True, text=True, env=environment)
@@ -93,6 +96,7 @@ def test_main_says_in_one_line_why_it_can_not_start(settings: Settings) -> None:
     assert line.endswith("auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.")
 
 
+@pytest.mark.thorough
 def test_the_whole_app_does_not_import_torch(settings: Settings) -> None:
     code = (
         "import sys; from app import create_app; from sarqc.settings import Settings; from pathlib import Path\n"
@@ -103,6 +107,7 @@ def test_the_whole_app_does_not_import_torch(settings: Settings) -> None:
     assert answer.stdout.strip() == "set()"
 
 
+@pytest.mark.thorough
 def test_pages_and_interface_live_together(settings: Settings) -> None:
     app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
     with TestClient(app) as client:
@@ -135,6 +140,7 @@ OF_GRADIO = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_of_gradio_there_is_what_the_pages_load_alone(settings: Settings) -> None:
     """See ``tests/browser/test_policy.py`` for what that is; nothing but pages, scripts and styles."""
     app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
@@ -174,6 +180,7 @@ def test_no_element_of_a_page_calls_python(settings: Settings) -> None:
     assert [fn.fn for fn in pages.fns.values() if fn.fn is not None] == []
 
 
+@pytest.mark.thorough
 def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings: Settings) -> None:
     app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
     nonces = set()

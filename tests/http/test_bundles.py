@@ -42,6 +42,7 @@ def in_node(script: str, *arguments: str) -> str:
     ).stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
 def test_a_bundle_exports_what_its_modules_export(page, tmp_path: Path) -> None:
     file = tmp_path / "bundle.mjs"

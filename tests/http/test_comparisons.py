@@ -20,6 +20,8 @@ from sarqc.settings import SITE
 from tests.http.conftest import assert_error, events_of, finished, run_of
 from tests.jobs.conftest import settings_in, until
 
+pytestmark = pytest.mark.thorough
+
 SMALL = {
     "model": "tiny-llama", "bits": 2, "blocks": [0], "calibration": "tiny-llama-calibration", "samples": 2,
     "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2,

@@ -102,6 +102,7 @@ def ancestors(client: TestClient, address: str, **headers: str) -> str:
     return said.removeprefix("frame-ancestors ")
 
 
+@pytest.mark.thorough
 def test_other_sites_may_show_cards_alone(tmp_path: Path) -> None:
     with opened(tmp_path, with_pages=True, **OPEN_HOST) as client:
         for card in ("plane", "hero", "numbers"):
@@ -129,6 +130,7 @@ def test_other_sites_may_show_cards_alone(tmp_path: Path) -> None:
         assert oembed(client, asked[0])["type"] == "rich"
 
 
+@pytest.mark.thorough
 def test_who_has_to_sign_in_sees_no_card(tmp_path: Path) -> None:
     given = {"access": "token", "access_token": TOKEN, "hosts": "demo.example"}
     with opened(tmp_path, with_pages=True, **given, embed_ancestors="*") as client:
@@ -141,6 +143,7 @@ def test_who_has_to_sign_in_sees_no_card(tmp_path: Path) -> None:
         assert client.get("/oembed", params={"url": "http://demo.example/"}).status_code == 401
 
 
+@pytest.mark.thorough
 def test_nothing_changes_where_the_operator_has_not_allowed_it(tmp_path: Path) -> None:
     with opened(tmp_path, with_pages=True, **OPEN_HOST | {"embed_ancestors": ""}) as client:
         assert ancestors(client, CARD) == "'self'"

@@ -25,6 +25,7 @@ def test_numbers_without_measure_are_refused_in_words(client: TestClient, name: 
             assert_error(client.post(path, content=body, headers=JSON), 422, "refused")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "path", "status", "kind", "what"),
     [
@@ -72,6 +73,7 @@ def test_requests_that_lead_nowhere(
     assert list(error) == ["kind", "what", "where", "remedy"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/api/plan", "/api/runs"])
 @pytest.mark.parametrize(
     ("body", "what"),
@@ -151,6 +153,7 @@ def test_strange_lanes(client: TestClient) -> None:
     assert_error(client.post("/api/runs?lane=express", json=recipe().to_json()), 422, "refused")
 
 
+@pytest.mark.thorough
 def test_wrong_state(client: TestClient) -> None:
     run_id = finished(client, submit(client)["id"])["id"]
     for path in ("cancel", "continue"):
@@ -171,6 +174,7 @@ def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
             assert answer.json()["error"]["where"] == f"GET {path}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("wanted", "status"), [("bytes=5-2", 400), ("bytes=999999999-", 416), ("x", 400)])
 def test_ranges_that_are_none(client: TestClient, settings: Settings, wanted: str, status: int) -> None:
     write_study(settings.studies_dir(), "mine")
@@ -195,6 +199,7 @@ def test_an_address_has_an_end(client: TestClient, path: str) -> None:
     assert "8192 characters" in error["what"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/api/events", f"/api/runs/{UNKNOWN}/events"])
 @pytest.mark.parametrize("number", ["-1", str(2**63), "1" * 40, "x"])
 def test_no_number_of_a_listener_is_too_much_for_the_database(client: TestClient, path: str, number: str) -> None:

@@ -29,6 +29,7 @@ def unpacked(content: bytes, folder: Path) -> Path:
     return found
 
 
+@pytest.mark.thorough
 def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: Path) -> None:
     run_id = submit(client, grid="symmetric")["id"]
     assert_error(client.get(f"/api/runs/{run_id}/checkpoint?format=packed"), 404, "not_found")
@@ -61,6 +62,7 @@ def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: 
     assert {change.id for change in store.changed_since(revision)} == {export_id}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "more"])
 def test_an_export_that_changed_on_disk_is_named_and_made_again(
     client: TestClient, settings: Settings, tmp_path: Path, damage: str
@@ -89,6 +91,7 @@ def test_an_export_that_changed_on_disk_is_named_and_made_again(
     assert (folder / "model.safetensors").read_bytes() == b"packed" * 1000
 
 
+@pytest.mark.thorough
 def test_exports_that_are_refused(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = client.app.state.supervisor
     run_id = finished(client, submit(client)["id"])["id"]

@@ -17,6 +17,8 @@ from tests.http.conftest import App, assert_error, events_of, finished, run_of, 
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 
+pytestmark = pytest.mark.thorough
+
 WAITS = "waits for room on the disk"
 MOUNT = 'mkdir -p "$0" && mount -t tmpfs -o size={size}m tmpfs "$0" && exec "$@"'
 

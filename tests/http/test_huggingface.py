@@ -99,6 +99,7 @@ def left_for(client: TestClient, provider: Provider, to: str = "/runs") -> str:
     return asked["state"][0]
 
 
+@pytest.mark.thorough
 def test_from_the_link_to_a_name(client: TestClient, provider: Provider) -> None:
     assert client.get("/api/runs").status_code == 401
     state = left_for(client, provider)
@@ -111,12 +112,14 @@ def test_from_the_link_to_a_name(client: TestClient, provider: Provider) -> None
     assert client.get("/api/runs").status_code == 401
 
 
+@pytest.mark.thorough
 def test_an_operator_by_name(client: TestClient, provider: Provider) -> None:
     provider.name = "olga"
     client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
     assert client.get("/api/visitor").json()["role"] == "operator"
 
 
+@pytest.mark.thorough
 def test_an_operator_no_more_signs_in_again_as_what_they_are_now(
     client: TestClient, provider: Provider, tmp_path: Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_signing_out_ends_the_cookie_everywhere(client: TestClient, provider: Pr
     assert copy.get("/api/visitor").status_code == 401
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", ["code", "state", "elsewhere", "name"])
 def test_what_is_forged_signs_nobody_in(client: TestClient, provider: Provider, wrong: str) -> None:
     state, code = left_for(client, provider), "the-code"

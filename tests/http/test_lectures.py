@@ -340,6 +340,7 @@ def test_the_code_to_scan_is_a_qr_code_of_the_address() -> None:
         assert [row[left : left + 7] for row in rows[top : top + 7]] == finder
 
 
+@pytest.mark.thorough
 def test_a_phone_follows_a_lecture_through_a_server(serve: Callable[..., App], tmp_path: Path) -> None:
     app = serve("quick")
     lecture = app.http.post("/api/lectures").json()

@@ -41,6 +41,7 @@ def many_files() -> None:
         pytest.skip(f"this host allows fewer than {IDLE + 200} open files")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("many_files")
 @pytest.mark.parametrize("said", [b"", b"POST /api/plan HTTP/1.1\r\nHost: x\r\n"])
 def test_the_app_answers_beside_more_idle_connections_than_it_has_files(
@@ -60,6 +61,7 @@ def test_the_app_answers_beside_more_idle_connections_than_it_has_files(
     assert "Too many open files" not in (tmp_path / "app.log").read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("many_files")
 def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
     serve: Callable[..., App], monkeypatch: pytest.MonkeyPatch
@@ -124,6 +126,7 @@ def test_a_newcomer_resets_nobody_who_is_about_to_ask(monkeypatch: pytest.Monkey
             assert answer_to(first) == b""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"])
 def test_half_a_request_is_not_waited_for(short_server: int, said: bytes) -> None:
     with socket.create_connection(("127.0.0.1", short_server), timeout=20) as connection:
@@ -186,6 +189,7 @@ def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words() -> No
     assert b"the app is being ended" in sent[1]["body"]
 
 
+@pytest.mark.thorough
 def test_a_plan_that_the_end_of_the_app_cuts_off_is_answered_in_words(
     serve: Callable[..., App], tmp_path: Path
 ) -> None:
@@ -237,6 +241,7 @@ def test_a_flood_of_one_message_is_a_line_a_minute() -> None:
     assert "1000 more like it" in str(passes("accept\nsocket: 7", error=full))
 
 
+@pytest.mark.thorough
 def test_nobody_else_on_the_host_can_read_the_state(serve: Callable[..., App], tmp_path: Path) -> None:
     app = serve("quick")
     run_id = finished(app.http, submit(app.http)["id"])["id"]

@@ -44,6 +44,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield client
 
 
+@pytest.mark.thorough
 def test_a_link_says_what_it_shows(client: TestClient) -> None:
     for lam, quality in (("0.05", "perplexity"), ("1", "perplexity"), ("1", "accuracy")):
         address = f"{ADDRESS}&lambda={lam}&show={quality}"
@@ -74,6 +75,7 @@ def test_what_a_study_says_of_itself_stays_text() -> None:
     assert {found.said[key] for key in ("og:title", "og:description", "description")} == {name}
 
 
+@pytest.mark.thorough
 def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client: TestClient) -> None:
     whole, layer, draw = (
         head(client, f"/?study=tiny-llama&bits=3{more}&lambda=0.1") for more in ("", "&layer=6", "&draw=1")
@@ -151,6 +153,7 @@ def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path: Path) -
         assert "evil" not in str(foreign.said)
 
 
+@pytest.mark.thorough
 def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_they_show(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, access="token", access_token=TOKEN, hosts="demo.example",
                            assets_dir=ASSETS)  # fmt: skip

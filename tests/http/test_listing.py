@@ -19,6 +19,8 @@ from tests.http.test_access import Door, door
 from tests.jobs.fake_runs import recipe
 from tests.jobs.test_listing import tuning
 
+pytestmark = pytest.mark.thorough
+
 __all__ = ["door"]
 
 

@@ -87,6 +87,7 @@ def test_readiness_is_looked_at_now_and_then(settings: Settings, monkeypatch: py
         assert len(asked) == 1
 
 
+@pytest.mark.thorough
 def test_metrics_count_runs_requests_and_layers(settings: Settings) -> None:
     with opened(settings.model_copy(update={"metrics": "token", "metrics_token": SecretStr(TOKEN)})) as client:
         run_id = submit(client, 3)["id"]
@@ -130,6 +131,7 @@ def test_metrics_are_off_for_whoever_may_not_read_them(settings: Settings, tmp_p
         create_app(short, with_pages=False)
 
 
+@pytest.mark.thorough
 def test_a_stream_counts_while_it_is_open(serve: Callable[..., App], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARQC_METRICS", "local")
     app = serve("long_layer")
@@ -148,6 +150,7 @@ def test_a_stream_counts_while_it_is_open(serve: Callable[..., App], monkeypatch
     until(lambda: value("sarqc_streams_open") == 0)
 
 
+@pytest.mark.thorough
 def test_the_access_log_says_who_and_what_and_no_secret(
     serve: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +180,7 @@ def test_the_access_log_says_who_and_what_and_no_secret(
     assert all(entry["path"] != "/healthz" for entry in asked)
 
 
+@pytest.mark.thorough
 def test_the_audit_log_outlives_what_it_is_about_and_is_only_added_to(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

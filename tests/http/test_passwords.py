@@ -36,6 +36,7 @@ def resident_mib(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("way", "wrong"), [("page", 403), ("basic", 401)])
 def test_of_two_hundred_guesses_at_once_ten_are_judged(
     serve: Callable[[str], App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, wrong: int
@@ -59,6 +60,7 @@ def test_of_two_hundred_guesses_at_once_ten_are_judged(
     assert resident_mib(app.process.pid) - before < GROWTH_MIB
 
 
+@pytest.mark.thorough
 def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More guesses than the app has threads, from as many addresses, none of which comes to an end."""
     going_on, at_once, most = threading.Event(), Counter[str](), Counter[str]()
@@ -89,6 +91,7 @@ def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pyt
     assert most["ever"] == AT_ONCE
 
 
+@pytest.mark.thorough
 def test_who_is_right_does_not_count(tmp_path: Path) -> None:
     with opened(of_users(tmp_path)) as client:
         for _ in range(2 * ADDRESS):

@@ -38,6 +38,7 @@ def test_the_next_waits_for_the_run_at_work(store: Store) -> None:
     assert (hidden["behind"], hidden["at_work"]) == (None, 1)  # that there is a run is said, and not whose it is
 
 
+@pytest.mark.thorough
 def test_owners_take_turns_and_more_than_a_page_of_runs_is_counted(store: Store) -> None:
     many = [store.create(recipe(), "ann") for _ in range(250)]
     time.sleep(0.01)

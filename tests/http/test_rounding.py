@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
@@ -9,6 +10,8 @@ from sarqc.figures import rounding_view
 from sarqc.settings import SITE
 from tests.http.conftest import assert_error, events_of, finished
 from tests.jobs.conftest import settings_in
+
+pytestmark = pytest.mark.thorough
 
 RECIPE = {
     "method": "signround", "model": "tiny-llama", "bits": 2, "blocks": [1, 4], "steps": 3, "stopping": "early",

@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from sarqc.integrations.programs import programs
@@ -47,6 +48,7 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
     assert {"name", "role"} <= client.get("/api/corpora").json()["corpora"][0].keys()
 
 
+@pytest.mark.thorough
 def test_a_preview_is_listed_once_it_is_kept(client: TestClient, settings: Settings) -> None:
     preview = recipe(layer="model.layers.0.mlp.down_proj").to_json()
     run_id = client.post("/api/runs?lane=preview", json=preview).json()["id"]
@@ -67,6 +69,7 @@ def test_plan_is_only_a_plan(client: TestClient) -> None:
     assert client.get("/api/runs").json()["runs"] == []
 
 
+@pytest.mark.thorough
 def test_a_plan_warms_a_worker_up(client: TestClient) -> None:
     workers = client.app.state.supervisor.workers
     assert not workers._warm
@@ -76,6 +79,7 @@ def test_a_plan_warms_a_worker_up(client: TestClient) -> None:
     assert not workers._warm
 
 
+@pytest.mark.thorough
 def test_a_run(client: TestClient, settings: Settings) -> None:
     run = submit(client, 2)
     assert (run["state"], run["recipe"], run["attempt"]) == ("queued", recipe(2).to_json(), 1)

@@ -40,6 +40,7 @@ def sign_in(client: TestClient, name: str = "") -> str:
     return str(client.cookies[COOKIE])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("access", ["users", "token"])
 def test_a_copied_cookie_ends_with_signing_out(of_users: Settings, access: str) -> None:
     given = of_users.model_copy(update={"access": access})
@@ -113,6 +114,7 @@ def shared(tmp_path: Path) -> Iterator[Shared]:
         yield ann, run, ann.post(f"/api/runs/{run['id']}/link").json()["address"]
 
 
+@pytest.mark.thorough
 def test_a_guest_reads_the_numbers_and_not_whose_they_are(shared: Shared) -> None:
     ann, run, address = shared
     guest = another(ann)

@@ -52,6 +52,7 @@ def test_the_size_is_said_before_and_to_those_who_may_run_alone(tmp_path: Path) 
         assert not (settings.resolved_state_dir() / "sites").exists()
 
 
+@pytest.mark.thorough
 def test_a_viewer_makes_no_work(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, **OPEN_HOST, strangers="viewer")
     with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
@@ -134,6 +135,7 @@ def test_room_is_asked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert_error(client.get("/api/studies/steps/site.zip"), 503, "unwritable")
 
 
+@pytest.mark.thorough
 def test_twenty_clicks_make_one_site(tmp_path: Path) -> None:
     settings = host_of_two(tmp_path / "host").model_copy(update={**OPEN_HOST, "strangers": "runner"})
     with (

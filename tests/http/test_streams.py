@@ -52,6 +52,7 @@ def messages(answer: httpx.Response) -> Iterator[tuple[int, dict]]:
             data = None
 
 
+@pytest.mark.thorough
 def test_a_run_is_followed_live_to_its_end(serve: Serve) -> None:
     app = serve("slow")
     run_id = submit(app.http, 4)["id"]
@@ -70,6 +71,7 @@ def test_a_run_is_followed_live_to_its_end(serve: Serve) -> None:
     assert app.http.get(f"/api/runs/{run_id}/events", headers={"Last-Event-ID": "6"}).status_code == 204
 
 
+@pytest.mark.thorough
 def test_a_listener_that_comes_back_misses_nothing(serve: Serve) -> None:
     app = serve("slow")
     run_id = submit(app.http, 6)["id"]
@@ -81,6 +83,7 @@ def test_a_listener_that_comes_back_misses_nothing(serve: Serve) -> None:
     assert [number for number, _ in first + rest] == list(range(1, 9))
 
 
+@pytest.mark.thorough
 def test_two_listeners_hear_the_same(serve: Serve) -> None:
     app = serve("slow")
     run_id = submit(app.http, 4)["id"]
@@ -95,6 +98,7 @@ def test_two_listeners_hear_the_same(serve: Serve) -> None:
     assert heard[0] == heard[1]
 
 
+@pytest.mark.thorough
 def test_changes_of_all_runs(serve: Serve) -> None:
     app = serve("quick")
     revision = app.http.get("/api/runs").json()["revision"]
@@ -116,6 +120,7 @@ def test_changes_of_all_runs(serve: Serve) -> None:
         assert next(messages(answer)) == (number, data)
 
 
+@pytest.mark.thorough
 def test_a_storm_does_not_hold_up_the_server(serve: Serve) -> None:
     app = serve("storm")
     run_id = submit(app.http, 10_000)["id"]
@@ -155,6 +160,7 @@ def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
     assert run_of(second.http, run_id)["attempt"] == 2
 
 
+@pytest.mark.thorough
 def test_sigterm_ends_streams_workers_and_app(serve: Serve, tmp_path: Path) -> None:
     app = serve("long_layer")
     run_id = submit(app.http, 1)["id"]

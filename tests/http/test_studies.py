@@ -62,6 +62,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.thorough
 def test_one_damaged_study_never_hides_the_others(client: TestClient, settings: Settings, study: Study) -> None:
     for name, content in DAMAGED.items():
         (settings.studies_dir() / name).mkdir()
@@ -90,6 +91,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_is_named_and_not_served(client: TestClient, settings: Settings, study: Study) -> None:
     write_study(settings.studies_dir(), "other")
     path = settings.studies_dir() / "mine" / "study.safetensors"
@@ -141,6 +143,7 @@ def test_a_layer_is_read_by_itself(study: Study) -> None:
                 np.testing.assert_array_equal(study.array(line, name, layer), expected)
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_in_an_array_of_a_former_version(client: TestClient, settings: Settings) -> None:
     settings.studies_dir().mkdir(parents=True, exist_ok=True)
     former = former_study("v3", settings.studies_dir())
@@ -151,6 +154,7 @@ def test_a_flipped_bit_in_an_array_of_a_former_version(client: TestClient, setti
     assert_error(client.get("/api/studies/v3/view"), 409, "conflict")
 
 
+@pytest.mark.thorough
 def test_a_deleted_study_is_forgotten(settings: Settings) -> None:
     library = Library(settings, lambda names: ())
     for name in ("a", "b"):
@@ -222,6 +226,7 @@ def test_shipped_studies_are_found_without_the_others(settings: Settings) -> Non
     assert len(library.listing()["studies"]) == 2
 
 
+@pytest.mark.thorough
 def test_a_study_and_its_tag(client: TestClient, settings: Settings, study: Study) -> None:
     answer = client.get("/api/studies/mine")
     assert Study.model_validate(answer.json()) == study
@@ -234,6 +239,7 @@ def test_a_study_and_its_tag(client: TestClient, settings: Settings, study: Stud
     assert again.json()["created"].startswith("2026-02")
 
 
+@pytest.mark.thorough
 def test_arrays_are_raw_and_for_ever(client: TestClient, settings: Settings, study: Study) -> None:
     info = client.get("/api/studies/mine/view?layer=1").json()["arrays"]["surface"]
     assert (info["file"], info["version"]) == ("study.safetensors", study.checksum)
@@ -255,6 +261,7 @@ def test_arrays_are_raw_and_for_ever(client: TestClient, settings: Settings, stu
         assert (answer.content, answer.headers["cache-control"]) == (content, "no-cache")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 def test_arrays_of_former_versions(client: TestClient, settings: Settings, version: str) -> None:
     settings.studies_dir().mkdir(parents=True, exist_ok=True)
@@ -277,6 +284,7 @@ def test_arrays_of_former_versions(client: TestClient, settings: Settings, versi
     assert views[0] == views[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [
@@ -298,6 +306,7 @@ def test_nothing_but_arrays(client: TestClient, study: Study, name: str) -> None
     assert "schema_version" not in answer.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["..", "../studies/mine", "/etc", "mine/../mine", ".hidden", "a" * 200, "mi ne", ""])
 def test_nothing_but_studies(client: TestClient, settings: Settings, study: Study, name: str) -> None:
     (settings.resolved_state_dir() / "study.json").write_text('{"schema_version": 1}')
@@ -309,6 +318,7 @@ def test_nothing_but_studies(client: TestClient, settings: Settings, study: Stud
         assert "schema_version" not in answer.text
 
 
+@pytest.mark.thorough
 def test_download(client: TestClient, settings: Settings, study: Study, tmp_path: Path) -> None:
     (settings.studies_dir() / "mine" / "private.txt").write_text("not part of the study")
     answer = client.get("/api/studies/mine/download")
@@ -322,6 +332,7 @@ def test_download(client: TestClient, settings: Settings, study: Study, tmp_path
     assert Study.open(tmp_path / "unpacked" / "mine") == study
 
 
+@pytest.mark.thorough
 def test_views_come_from_the_figures(client: TestClient, settings: Settings, study: Study) -> None:
     view = client.get("/api/studies/mine/view?method=sarqc-gbs&bits=2&layer=1")
     assert view.status_code == 200, view.text

@@ -52,6 +52,7 @@ def kept(settings: Settings) -> list[Path]:
     return list(settings.uploads_dir().iterdir()) if settings.uploads_dir().exists() else []
 
 
+@pytest.mark.thorough
 def test_what_is_downloaded_can_be_uploaded_elsewhere(client: TestClient, settings: Settings, tmp_path: Path) -> None:
     study = write_study(settings.studies_dir(), "mine")
     content = client.get("/api/studies/mine/download").content
@@ -75,6 +76,7 @@ def test_what_is_downloaded_can_be_uploaded_elsewhere(client: TestClient, settin
     assert_error(client.delete(f"/api/studies/{entry['id']}"), 404, "not_found")
 
 
+@pytest.mark.thorough
 def test_shipped_studies_go_round_too(settings: Settings) -> None:
     settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     with TestClient(create_app(settings, with_pages=False)) as client:
@@ -204,6 +206,7 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_refused_and_nothing_stays(
     client: TestClient, settings: Settings, files: Files, name: str
@@ -217,6 +220,7 @@ def test_what_is_wrong_is_refused_and_nothing_stays(
     assert not list(settings.resolved_state_dir().rglob("*evil*"))
 
 
+@pytest.mark.thorough
 def test_entries_that_are_no_files(client: TestClient, settings: Settings, files: Files) -> None:
     buffer = io.BytesIO(zipped(files))
     with zipfile.ZipFile(buffer, "a") as archive:
@@ -234,6 +238,7 @@ def test_entries_that_are_no_files(client: TestClient, settings: Settings, files
     assert kept(settings) == []
 
 
+@pytest.mark.thorough
 def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings: Settings, files: Files) -> None:
     settings = settings.model_copy(update={"upload_mib": 0.25})
     with TestClient(create_app(settings, with_pages=False)) as client:
@@ -247,6 +252,7 @@ def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings: Settings, f
         assert len(kept(settings)) == 1
 
 
+@pytest.mark.thorough
 def test_a_document_has_an_end_of_its_own(client: TestClient, files: Files, settings: Settings) -> None:
     """A few kB of archive that would be a document of many MB, kept in memory by anyone who lists it."""
     content = zipped(changed(files, lambda d: d["protocol"].update(x=[[]] * 2_000_000)))
@@ -274,6 +280,7 @@ def many_points(files: Files) -> Files:
     return changed(files, change) | {array(files): content}
 
 
+@pytest.mark.thorough
 def test_a_check_has_so_much_time_and_memory(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
     with monkeypatch.context() as hurried:
         hurried.setattr(uploads, "CPU_SECONDS", 1)  # a fast host draws all these points in less than four
@@ -284,6 +291,7 @@ def test_a_check_has_so_much_time_and_memory(client: TestClient, files: Files, s
     assert kept(settings) == []
 
 
+@pytest.mark.thorough
 def test_the_app_reads_nothing_that_was_not_approved(client: TestClient, files: Files, monkeypatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the app has read what was sent")
@@ -300,6 +308,7 @@ def one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studies_api, "UNDER_WAY", 1)
 
 
+@pytest.mark.thorough
 def test_so_many_at_once(one_at_once: None, client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
     began, goes_on = threading.Event(), threading.Event()
 
@@ -329,6 +338,7 @@ def test_what_a_stopped_upload_left_goes_at_the_next_start(settings: Settings) -
         assert [path.name for path in root.iterdir()] == ["kept"]
 
 
+@pytest.mark.thorough
 def test_so_many_and_no_more(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
     monkeypatch.setattr(uploads, "AT_MOST", 1)
     assert send(client, zipped(files)).status_code == 201
@@ -343,6 +353,7 @@ def test_other_sites_upload_nothing(client: TestClient, files: Files) -> None:
     assert_error(answer, 403, "forbidden")
 
 
+@pytest.mark.thorough
 def test_studies_say_where_they_come_from_and_whose_they_are(client: TestClient, settings: Settings) -> None:
     run_id = finished(client, submit(client)["id"])["id"]
     shutil.rmtree(settings.studies_dir() / run_id)

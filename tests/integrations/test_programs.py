@@ -220,6 +220,7 @@ def test_names_are_strings_of_a_program_and_no_code() -> None:
         assert assigned(program)["MODEL"] == hostile
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("more", [{}, {"sampling": "random", "seed": 3, "held_out_samples": 2}, {"test": "same"}])
 def test_the_tokens_are_those_of_the_run(
     more: dict[str, Any], tiny_llama: Path, text_file: Path, settings: Settings
@@ -261,6 +262,7 @@ def by_layer(random_llama: Path, text_file: Path, tmp_path_factory: pytest.TempP
     return Study.open(folder / "one")
 
 
+@pytest.mark.thorough
 def test_lambda_by_linear(by_layer: Study) -> None:
     _, line, document = of_run(by_layer.folder)
     chosen = {name: report["chosen"]["lam"] for name, report in by_layer.layer_reports.items()}

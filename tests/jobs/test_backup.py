@@ -40,6 +40,7 @@ def of_snapshot(backup: Path) -> tuple[dict[str, str], set[str]]:
         return states, {name for (name,) in rows.execute("SELECT study_id FROM runs WHERE study_id IS NOT NULL")}
 
 
+@pytest.mark.thorough
 def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(
     supervise: Supervise, settings: Settings, other: Settings, tmp_path: Path
 ) -> None:
@@ -208,6 +209,7 @@ def test_what_is_there_is_moved_aside(store: Store, settings: Settings, tmp_path
     former.close()
 
 
+@pytest.mark.thorough
 def test_writers_are_not_kept_waiting(store: Store, settings: Settings, tmp_path: Path) -> None:
     """A backup of a larger database, and the longest that a write took meanwhile."""
     run_id = store.create(recipe(), "ann").id

@@ -34,6 +34,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jumps", [(HOUR, -HOUR), (-HOUR, HOUR), (0.5, -0.5)])
 def test_runs_and_their_order_outlive_jumps(
     supervise: Supervise, store: Store, settings: Settings, host: Clock, jumps: tuple[float, float]

@@ -39,6 +39,7 @@ def partial(settings: Settings, export: Run) -> Path:
     return exports.export_folder(settings, export.id) / ".partial" / "model.safetensors"
 
 
+@pytest.mark.thorough
 def test_an_export_is_a_run_of_its_own(supervise: Supervise, store: Store, settings: Settings) -> None:
     supervisor = supervise("exporting")
     run_id = supervisor.submit(recipe(1, grid="symmetric"), "ann").id
@@ -65,6 +66,7 @@ def test_an_export_is_a_run_of_its_own(supervise: Supervise, store: Store, setti
     until_state(store, anew.id, State.FINISHED)
 
 
+@pytest.mark.thorough
 def test_what_can_not_be_exported(supervise: Supervise, store: Store, settings: Settings) -> None:
     supervisor = supervise("exporting")
     parent = finished_run(supervisor)
@@ -85,6 +87,7 @@ def test_what_can_not_be_exported(supervise: Supervise, store: Store, settings: 
         supervisor.export(cancelled.id, "plain", 5, "ann")
 
 
+@pytest.mark.thorough
 def test_cancelled_it_leaves_nothing_and_can_be_asked_for_again(
     supervise: Supervise, store: Store, settings: Settings
 ) -> None:
@@ -125,6 +128,7 @@ def test_a_loop_that_is_woken_for_an_export_sees_it_queued(
     assert seen == [State.QUEUED]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("does", "state", "what"),
     [("fail", State.FAILED, "channel 3"), ("end after writing", State.INTERRUPTED, "exit code 7")],
@@ -147,6 +151,7 @@ def test_lost_or_failed_it_says_why_and_the_run_stays(
     until_state(store, made.id, State.FINISHED)
 
 
+@pytest.mark.thorough
 def test_it_goes_on_after_a_restart(supervise: Supervise, store: Store, settings: Settings) -> None:
     first = supervise("exporting")
     parent = finished_run(first)
@@ -162,6 +167,7 @@ def test_it_goes_on_after_a_restart(supervise: Supervise, store: Store, settings
     assert store.get(parent.id) == parent
 
 
+@pytest.mark.thorough
 def test_deleted_with_its_run(supervise: Supervise, store: Store, settings: Settings) -> None:
     supervisor = supervise("exporting")
     parent, other = finished_run(supervisor), finished_run(supervisor, bits=2)
@@ -180,6 +186,7 @@ def test_deleted_with_its_run(supervise: Supervise, store: Store, settings: Sett
     assert list(settings.exports_dir().iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_the_disk_has_an_end(supervise: Supervise, store: Store, settings: Settings, monkeypatch) -> None:
     supervisor = supervise("exporting")
     one, two = finished_run(supervisor), finished_run(supervisor, bits=2)

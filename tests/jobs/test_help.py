@@ -10,6 +10,8 @@ from sarqc.settings import Settings
 from tests.jobs.conftest import Supervise, is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(autouse=True)
 def three_devices(monkeypatch: pytest.MonkeyPatch) -> None:

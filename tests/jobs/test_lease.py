@@ -52,6 +52,7 @@ def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
+@pytest.mark.thorough
 def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(
     supervise: Supervise, store: Store, clock: Clock
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(
     until_state(store, run_id, State.CANCELLED)
 
 
+@pytest.mark.thorough
 def test_a_long_computation_gives_signs_of_life(supervise: Supervise, store: Store, clock: Clock) -> None:
     supervisor = supervise("long_layer")
     run_id = supervisor.submit(recipe(1), "ann").id
@@ -104,6 +106,7 @@ def test_a_worker_that_hangs_again_and_again_waits_for_a_person(
     assert "That was attempt 1" in store.get(run_id).error["what"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", ["long_layer", "deaf"])
 def test_a_run_over_its_hours_fails_and_can_be_continued(
     supervise: Supervise, store: Store, clock: Clock, function: str

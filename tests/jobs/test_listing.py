@@ -139,6 +139,7 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings, steps: 
     store.close()
 
 
+@pytest.mark.thorough
 def test_one_group_of_any_number_is_summed_up_around_its_mean(store: Store) -> None:
     values = [1e9 + number % 7 for number in range(300)]  # squares of these have no room for their spread
     for seed, value in enumerate(values):
@@ -329,6 +330,7 @@ def check_group(group: RunGroup, members: list[Run]) -> None:
             assert math.isclose(measured["error"], error, rel_tol=1e-9, abs_tol=1e-12 * max(map(abs, values)))
 
 
+@pytest.mark.thorough
 @given(
     drawn=drawn_runs,
     typed=st.sampled_from(TYPED),
@@ -470,6 +472,7 @@ class Counted:
         self._reader.set_progress_handler(None, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sort", [*SORTS, *(f"-{name}" for name in SORTS)])
 def test_a_part_of_three_thousand_in_any_order_walks_an_index(full: Store, sort: str) -> None:
     question = Question(sort=sort)

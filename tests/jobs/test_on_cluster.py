@@ -18,6 +18,7 @@ def cluster(settings: Settings, function: str, *layers: int) -> OnCluster:
     return OnCluster(recipes, settings, workers=LocalWorkers, execute=f"tests.jobs.fake_runs:{function}")
 
 
+@pytest.mark.thorough
 def test_studies_and_models_are_where_a_local_run_leaves_them(settings: Settings, tmp_path: Path) -> None:
     with cluster(settings, "exporting", 1, 2) as runs:
         for layers in (2, 1):

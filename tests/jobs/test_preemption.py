@@ -79,6 +79,7 @@ def test_the_last_wish_counts() -> None:
     assert not wish.is_there()
 
 
+@pytest.mark.thorough
 def test_a_preview_gets_the_device_and_the_run_goes_on(supervise: Supervise, store: Store) -> None:
     supervisor = supervise("slow")
     run_id = supervisor.submit(recipe(1000), "ann").id
@@ -117,6 +118,7 @@ def test_a_wish_is_taken_back_with_its_preview(supervise: Supervise, store: Stor
     supervisor.cancel(run_id)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["gptq", "awq"])
 def test_going_on_loses_no_layer_and_changes_no_bit(name: str, tmp_path: Path) -> None:
     """The real engine, which steps aside twice, as soon as it may."""

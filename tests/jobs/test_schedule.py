@@ -60,6 +60,7 @@ def test_as_many_step_aside_as_previews_wait() -> None:
     assert steps_aside([long], 0, running, 9.0, {}) == set()
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 100), st.sampled_from(["batch", "preview"])), max_size=12),
     st.integers(0, 5),

@@ -75,6 +75,7 @@ def test_ids_still_sort_when_the_clock_goes_back(settings, monkeypatch: pytest.M
     again.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("to", list(State))
 @pytest.mark.parametrize("state", list(State))
 def test_only_the_listed_transitions(store: Store, state: State, to: State) -> None:
@@ -259,6 +260,7 @@ drawn_rows = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(rows=drawn_rows, before=seconds, limit=st.integers(1, 4))
 @examples(max_examples=60, deadline=None)
 def test_questions_to_an_index_are_answered_as_plain_python_does(

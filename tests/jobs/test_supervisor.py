@@ -31,6 +31,7 @@ def test_a_run_from_its_queue_to_its_summary(supervise: Supervise, store: Store)
     assert run.created <= run.started <= run.ended
 
 
+@pytest.mark.thorough
 def test_runs_queue_up_and_go_in_turn(supervise: Supervise, store: Store) -> None:
     supervisor = supervise("quick")
     ids = [supervisor.submit(recipe(1), owner).id for owner in ("ann", "ann", "bob")]
@@ -39,6 +40,7 @@ def test_runs_queue_up_and_go_in_turn(supervise: Supervise, store: Store) -> Non
     assert by_start == [ids[0], ids[2], ids[1]]
 
 
+@pytest.mark.thorough
 def test_each_device_has_one_run_at_a_time(
     supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +74,7 @@ def test_cancel_inside_a_layer(supervise: Supervise, store: Store, settings: Set
         supervisor.cancel(run_id)
 
 
+@pytest.mark.thorough
 def test_cancel_of_one_that_does_not_listen(supervise: Supervise, store: Store, settings: Settings) -> None:
     supervisor = supervise("deaf")
     run_id = supervisor.submit(recipe(1), "ann").id
@@ -94,6 +97,7 @@ def test_cancel_of_one_that_waits(supervise: Supervise, store: Store) -> None:
     until_state(store, running, State.CANCELLED)
 
 
+@pytest.mark.thorough
 def test_killed_worker_is_interrupted_and_goes_on(supervise: Supervise, store: Store) -> None:
     supervisor = supervise("slow")
     run_id = supervisor.submit(recipe(8), "ann").id
@@ -110,6 +114,7 @@ def test_killed_worker_is_interrupted_and_goes_on(supervise: Supervise, store: S
     assert types(store, run_id).count("started") == 2
 
 
+@pytest.mark.thorough
 def test_worker_that_somebody_else_stops_is_interrupted(supervise: Supervise, store: Store) -> None:
     supervisor = supervise("long_layer")
     run_id = supervisor.submit(recipe(1), "ann").id
@@ -118,6 +123,7 @@ def test_worker_that_somebody_else_stops_is_interrupted(supervise: Supervise, st
     assert "outside" in until_state(store, run_id, State.INTERRUPTED).error["what"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("function", "state"), [("dies", State.INTERRUPTED), ("refuses", State.FAILED)])
 def test_ends_that_are_no_success_can_be_continued(
     supervise: Supervise, store: Store, function: str, state: State
@@ -130,6 +136,7 @@ def test_ends_that_are_no_success_can_be_continued(
     until(lambda: store.get(run_id).attempt == 2 and store.get(run_id).at_rest)
 
 
+@pytest.mark.thorough
 def test_a_storm_is_stored_whole_and_does_not_hold_up_a_cancel(supervise: Supervise, store: Store) -> None:
     supervisor = supervise("storm")
     run_id = supervisor.submit(recipe(20_000), "ann").id
@@ -141,6 +148,7 @@ def test_a_storm_is_stored_whole_and_does_not_hold_up_a_cancel(supervise: Superv
     assert [event.seq for event in store.events(run_id)] == list(range(1, 20_003))
 
 
+@pytest.mark.thorough
 def test_stop_ends_workers_and_the_next_start_goes_on(supervise: Supervise, store: Store) -> None:
     first = supervise("slow")
     run_id = first.submit(recipe(8), "ann").id
@@ -196,6 +204,7 @@ def test_full_queue(store: Store, settings: Settings) -> None:
         supervisor.submit(recipe(), "ann")
 
 
+@pytest.mark.thorough
 def test_trouble_with_the_disk_is_said_and_survived(
     supervise: Supervise, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +225,7 @@ def test_trouble_with_the_disk_is_said_and_survived(
     until(lambda: supervisor.trouble is None)
 
 
+@pytest.mark.thorough
 def test_who_gave_up_for_room_tries_again_while_that_leads_on(
     supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def start(store: Store, settings: Settings) -> Iterator[Start]:
         workers.close()
 
 
+@pytest.mark.thorough
 def test_a_finished_worker_leaves_a_log_and_a_study_for_its_owner_alone(start: Start, settings: Settings) -> None:
     _, inbox, run, _, pid = start("quick")
     assert inbox.until_gone()[1].returncode == 0
@@ -52,6 +53,7 @@ def test_a_finished_worker_leaves_a_log_and_a_study_for_its_owner_alone(start: S
     assert [stat.S_IMODE(path.stat().st_mode) for path in (log, study, study / "study.json")] == [0o600, 0o700, 0o600]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("function", "kind", "what"),
     [
@@ -66,6 +68,7 @@ def test_further_errors_are_said_in_their_parts(start: Start, function: str, kin
     assert events[-1].remedy
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("limit", "value"), [("EVENT_BYTES", 40), ("RUN_BYTES", 10_000)])
 def test_a_run_that_says_too_much_is_ended(
     start: Start, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
@@ -79,6 +82,7 @@ def test_a_run_that_says_too_much_is_ended(
     assert not is_alive(pid)
 
 
+@pytest.mark.thorough
 def test_a_warm_process_takes_the_run(start: Start, settings: Settings) -> None:
     workers, inbox, _, _, pid = start("quick", warm=True)
     events, _ = inbox.until_gone()
@@ -108,6 +112,7 @@ def test_what_was_kept_warm_in_vain_is_let_go(
     workers.close()
 
 
+@pytest.mark.thorough
 def test_no_worker_outlives_an_app_that_was_killed(tmp_path: Path) -> None:
     """kill -9 of the parent: both the busy worker, its own child, and the warm one end."""
     script = textwrap.dedent(
@@ -139,6 +144,7 @@ def test_no_worker_outlives_an_app_that_was_killed(tmp_path: Path) -> None:
     app.stdout.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("job", [b"", b'{"run_id": "one"}\n'], ids=["no job yet", "a job"])
 def test_a_worker_that_still_imports_ends_with_its_app(tmp_path: Path, job: bytes) -> None:
     path = os.pathsep.join([str(Path(__file__).parent), *map(os.path.abspath, sys.path)])

@@ -121,6 +121,7 @@ def texts_of(count: int) -> list[str]:
     return [line[: 20 + 5 * (i % 30)] for i, line in enumerate(chosen)]
 
 
+@pytest.mark.thorough
 def test_logits_are_those_of_pytorch(kept: dict[str, Any], tmp_path: Path) -> None:
     point = kept["points"][4]
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
@@ -152,6 +153,7 @@ def test_logits_are_those_of_pytorch(kept: dict[str, Any], tmp_path: Path) -> No
     assert np.array_equal(parts[4], parts[1][:few])
 
 
+@pytest.mark.thorough
 def test_tokens_are_those_of_transformers(tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
     made = random.Random(3)
@@ -168,6 +170,7 @@ def test_tokens_are_those_of_transformers(tmp_path: Path) -> None:
 
 
 # Those at 3 bits were solved on another processor than the study.
+@pytest.mark.thorough
 @pytest.mark.parametrize(("bits", "lam", "tolerance"), [(2, 0.0, 1e-5), (2, 0.1, 1e-5), (3, 0.1, 1e-4)])
 def test_a_kept_point_has_the_perplexity_of_the_study(
     study: Study, kept: dict[str, Any], bits: int, lam: float, tolerance: float

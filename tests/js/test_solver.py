@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from sarqc.quantization.grid import Grid
@@ -13,6 +14,8 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver
 from sarqc.quantization.solve import quantize_layer
 from tests.js.node import run_node
+
+pytestmark = pytest.mark.thorough
 
 LAYERS = 1000
 LAMS = (0.0, 0.01, 0.1, 0.3, 1.0, 3.0)

@@ -49,6 +49,7 @@ def test_an_undamaged_copy_is_planned(
     assert plan(Recipe.parse(recipe_of(copy, text_file)), fresh_settings).layers
 
 
+@pytest.mark.thorough
 @every_damage
 def test_a_damaged_one_is_refused(
     models: Path, tmp_path: Path, text_file: Path, fresh_settings: Settings, model: str, damage: Damage
@@ -89,6 +90,7 @@ def test_damaged_ones_hide_no_other(all_of_them: dict[str, Path], settings: Sett
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for _, name, _ in SOME])
 def test_the_command_line_refuses_them(
     all_of_them: dict[str, Path], text_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],

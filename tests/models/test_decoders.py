@@ -66,6 +66,7 @@ def saved(model: PreTrainedModel, folder: Path, tokenizer: Path) -> Path:
 
 # One each with: stacked experts, transposed and with biases; a state space beside attention; transposed linears and a
 # learned embedding of positions; scaled embeddings, and norms on both sides of attention.
+@pytest.mark.thorough
 @pytest.mark.parametrize("model_type", ["gpt_oss", "falcon_h1", "gpt2", "gemma3_text"])
 def test_from_files_to_files(model_type: str, tiny_llama: Path, tmp_path: Path) -> None:
     outcome = check(model_type, tmp_path, tiny_llama)
@@ -74,6 +75,7 @@ def test_from_files_to_files(model_type: str, tiny_llama: Path, tmp_path: Path) 
     assert outcome.share > 0.9
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model_type", "has_parts"), [("gpt_oss", True), ("granitemoe", True), ("phi3", False)])
 def test_packed_files_have_codes_where_a_linear_is_a_tensor_of_its_own(
     model_type: str, has_parts: bool, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path
@@ -115,6 +117,7 @@ def save_again(recipe: Recipe, settings: Settings, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in CASES if "deepseek" not in name])  # whose class is our own
 def test_a_written_family_is_what_would_be_derived(name: str) -> None:
     config = CASES[name].config
@@ -133,6 +136,7 @@ def test_a_written_family_is_what_would_be_derived(name: str) -> None:
         assert linear.is_own
 
 
+@pytest.mark.thorough
 def test_blocks_of_a_hybrid_are_of_several_kinds() -> None:
     decoder = described("qwen3_next")
     assert len(decoder.kinds) == 2

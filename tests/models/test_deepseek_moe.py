@@ -154,6 +154,7 @@ def reference(model: DeepseekForCausalLM, ids: list[int]) -> np.ndarray:
     return np.stack([head @ reference_norm(row, final, config.rms_norm_eps) for row in rows])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kv_heads", [2, 4])
 @pytest.mark.parametrize("frequency", [1, 2])
@@ -277,6 +278,7 @@ def test_names_are_the_published_ones(changes: dict[str, Any]) -> None:
     assert sorted(model.state_dict()) == sorted(published_names(model.config))
 
 
+@pytest.mark.thorough
 def test_the_published_configuration_is_the_published_model() -> None:
     config = DeepseekConfig(**PUBLISHED)
     assert config.rope_parameters == {"rope_theta": 10000.0, "rope_type": "default"}

@@ -87,6 +87,7 @@ def test_all_linears_are_found(folders: dict[str, Path], name: str) -> None:
     assert checkpoint.share_quantized == pytest.approx(share)
 
 
+@pytest.mark.thorough
 @every_case
 @pytest.mark.parametrize("batch_tokens", [64, 100_000])
 def test_the_walk_is_the_models_own_forward(
@@ -112,6 +113,7 @@ def test_the_walk_is_the_models_own_forward(
         torch.testing.assert_close(torch.cat(seen[path]), expected[path], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.thorough
 @every_case
 def test_windows_are_where_the_configuration_says(folders: dict[str, Path], sequences: torch.Tensor, name: str) -> None:
     loaded = fresh(folders[name])
@@ -192,6 +194,7 @@ def check_export(sequences: torch.Tensor, text_file: Path, tmp_path: Path) -> Ch
     return check
 
 
+@pytest.mark.thorough
 @every_case
 def test_quantized_and_loaded_again(folders: dict[str, Path], check_export: Check, name: str) -> None:
     loaded, layers, _ = quantize(folders[name], method("sarqc-gbs"))
@@ -203,6 +206,7 @@ def test_quantized_and_loaded_again(folders: dict[str, Path], check_export: Chec
     check_export(loaded)
 
 
+@pytest.mark.thorough
 @every_case
 def test_folded_and_loaded_again(
     folders: dict[str, Path], sequences: torch.Tensor, check_export: Check, name: str
@@ -228,6 +232,7 @@ def test_folded_and_loaded_again(
     assert all(torch.equal(tensor, original[path]) for path, tensor in stored_tensors(loaded))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chosen", [method("omniquant", epochs=1), method("signround", steps=1)])
 @pytest.mark.parametrize("name", ["qwen2, windows", "qwen3_moe, one block dense"])
 def test_learned_and_loaded_again(folders: dict[str, Path], check_export: Check, name: str, chosen: Method) -> None:
@@ -251,6 +256,7 @@ def in_types(folder: Path, target: Path, linears: list[torch.dtype], others: tor
 THREE = [torch.float32, torch.float16, torch.bfloat16]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe", "deepseek"])
 @pytest.mark.parametrize(
     "chosen", [method("sarqc-gbs"), method("awq"), method("omniquant", epochs=1)], ids=lambda chosen: chosen.solver
@@ -268,6 +274,7 @@ def test_linears_of_several_types_are_exported_as_they_were_evaluated(
     check_export(loaded)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("norms", [torch.float16, torch.float32])
 def test_what_takes_up_a_scale_is_exported_as_it_was_evaluated(
     folders: dict[str, Path], check_export: Check, tmp_path: Path, norms: torch.dtype

@@ -175,6 +175,7 @@ def test_one_scale_in_the_wrong_place_is_seen() -> None:
     assert distance(folded, model) > 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("storage", "compute", "least"),
     [

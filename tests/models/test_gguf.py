@@ -117,6 +117,7 @@ def test_its_config_alone_promises_the_bytes_of_its_weights(kind, llama, tmp_pat
     assert promised.size_bytes > linears * (2 if kind == "F16" else 4)
 
 
+@pytest.mark.thorough
 def test_a_model_in_pieces_is_read_as_one(llama, llama_gguf, tmp_path):
     whole = read_header((llama_gguf,), "")
     pieces = _split(llama_gguf, whole, tmp_path)
@@ -249,6 +250,7 @@ def test_adapters_and_vocabularies_are_said_to_be_no_models(tmp_path):
         assert "ownload" not in error.value.remedy
 
 
+@pytest.mark.thorough
 def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, tmp_path):
     models, state = tmp_path / "models", tmp_path / "state"
     (models / "a-model").mkdir(parents=True)
@@ -300,6 +302,7 @@ def test_a_folder_with_several_models_and_a_disk_without_room_are_refused(llama_
     assert not (tmp_path / "unpacked").exists()
 
 
+@pytest.mark.thorough
 def test_what_breaks_off_leaves_nothing(llama_gguf, tmp_path, monkeypatch):
     def breaks(*_: object, **__: object) -> None:
         raise OSError("no room")
@@ -310,6 +313,7 @@ def test_what_breaks_off_leaves_nothing(llama_gguf, tmp_path, monkeypatch):
     assert list((tmp_path / "unpacked").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_what_an_ended_process_left_goes_with_the_next_model(llama_gguf, tmp_path):
     left = tmp_path / f".unpacking-{2**22 + 1}-abc"  # no process has such a number
     left.mkdir()
@@ -327,6 +331,7 @@ def test_an_unknown_split_of_texts_is_refused(llama, tmp_path):
         gguf_unpacking.unpack(described(path), tmp_path / "unpacked")
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_file_is_read_or_refused(data, llama_gguf, tmp_path):
@@ -408,6 +413,7 @@ def test_the_origin_of_a_damaged_note_is_refused(llama, tmp_path):
         read_checkpoint(folder)
 
 
+@pytest.mark.thorough
 def test_a_run_unpacks_it_first_and_its_study_and_its_card_say_what_it_is(llama_gguf, tmp_path):
     host = Settings(state_dir=tmp_path / "state", device="cpu")
     recipe = Recipe(

@@ -88,6 +88,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Path, text_file: Path) -> None:
     wrong = {
         "unknown": ("refused", "type “gpt9”"), "code": ("refused", "code from the checkpoint"),
@@ -116,6 +117,7 @@ def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Pat
         assert fetched == {"config.json"}
 
 
+@pytest.mark.thorough
 def test_a_model_larger_than_the_disk(hub: FakeHub, tmp_path: Path, text_file: Path) -> None:
     hub.sizes["somebody/large/model.safetensors"] = 1 << 60
     with serving(hub):
@@ -123,6 +125,7 @@ def test_a_model_larger_than_the_disk(hub: FakeHub, tmp_path: Path, text_file: P
     assert "are free for downloads" in said["what"]
 
 
+@pytest.mark.thorough
 def test_a_download_brings_data_only_and_a_broken_one_goes_on(hub: FakeHub, tmp_path: Path, text_file: Path) -> None:
     home, good = tmp_path / "home", "somebody/good"
     with serving(hub):
@@ -164,6 +167,7 @@ def test_every_file_of_a_tokenizer_and_its_chats_comes_along(hub: FakeHub, tmp_p
     assert (folder / "chat_template.jinja").read_bytes() == b"{}"
 
 
+@pytest.mark.thorough
 def test_a_hub_that_swallows_packets(tmp_path: Path, text_file: Path) -> None:
     """It takes connections and never answers: models and texts are given up in time, both."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -36,6 +36,7 @@ def note_stages(recipe: Recipe, settings: Settings, stages: list[str]) -> None:
     stages.extend(event.name for event in execute(recipe, settings) if isinstance(event, Stage))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", [LINEAR, EMBEDDING, NORM])
 @pytest.mark.parametrize("kind", ["run", "tune"])

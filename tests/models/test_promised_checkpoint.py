@@ -75,6 +75,7 @@ def test_a_plan_knows_a_model_before_it_is_downloaded(offered, fresh_settings: S
     assert "somebody/model is not on this host yet" in shown.warnings[-1]
 
 
+@pytest.mark.thorough
 def test_what_has_no_room_or_no_groups_is_refused_before_it_is_downloaded(offered, fresh_settings: Settings) -> None:
     offered("qwen3-30b-a3b")
     with pytest.raises(Refused, match="even block by block"):

@@ -261,6 +261,7 @@ def test_widths_of_which_too_few_channels_are_mixed_are_refused(make: Make) -> N
     assert rotated(checkpoint, "r1", 0).rotation.values == frozenset()
 
 
+@pytest.mark.thorough
 def test_a_decoder_without_a_written_family_is_refused(tmp_path: Path, tiny_llama: Path) -> None:
     config = GPT2Config(vocab_size=4096, n_positions=64, n_embd=32, n_layer=2, n_head=4)
     GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")

@@ -143,6 +143,7 @@ def test_what_changes_nothing_stays_in_the_export_and_outside_the_stamp_of_block
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model_type", "more"), [("glm4_moe", {}), ("deepseek_v3", {"kv_lora_rank": 16})])
 def test_layers_of_speculation_are_no_blocks_of_a_derived_model(
     model_type: str, more: dict, tmp_path: Path, tiny_llama: Path

@@ -50,6 +50,7 @@ def test_its_tokens_are_those_of_its_authors(host: Settings) -> None:
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
+@pytest.mark.thorough
 def test_two_blocks_are_quantized(host: Settings) -> None:
     recipe = Recipe(
         model="smollm2-135m-instruct", bits=3, group_size=64, method="sarqc-gbs", lam=0.1, gamma=0.1, blocks=(0, 29),

@@ -19,6 +19,8 @@ from sarqc.models.sources import LittleMemory, with_sources
 from tests.every_model.small import small_config
 from tests.models.cases import CASES
 
+pytestmark = pytest.mark.thorough
+
 
 def described(config: PretrainedConfig) -> Decoder:
     with FakeTensorMode(), no_init_weights():

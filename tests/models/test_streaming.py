@@ -52,6 +52,7 @@ def held(loaded: LoadedModel) -> int:
     return sum(not any(part.is_meta for part in block.parameters()) for block in loaded.blocks())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_filled_from_files_as_transformers_loads_them(folders: dict[str, Path], tmp_path: Path, name: str) -> None:
     reference = AutoModelForCausalLM.from_pretrained(folders[name], dtype=torch.float32, attn_implementation="sdpa")
@@ -76,6 +77,7 @@ def test_filled_from_files_as_transformers_loads_them(folders: dict[str, Path], 
     assert model_fingerprint(parts) == model_fingerprint(whole)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "method_name", "choices"),
     [
@@ -153,6 +155,7 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
     return lambda **changes: Recipe.parse(base | changes)
 
 
+@pytest.mark.thorough
 def test_a_run_that_has_no_room_streams_and_says_so(
     recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path
 ) -> None:

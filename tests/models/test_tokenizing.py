@@ -148,6 +148,7 @@ def test_facts_of_a_tokenizer(tiny_llama: Path, tmp_path: Path) -> None:
     assert facts_of(folder, "3").chats_begin
 
 
+@pytest.mark.thorough
 def test_a_folder_without_tokenizer_json_is_read_by_its_vocabulary(tiny_llama: Path, tmp_path: Path) -> None:
     PreTrainedTokenizerFast.from_pretrained(tiny_llama).backend_tokenizer.model.save(str(tmp_path))
     config = {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "</s>"}
@@ -175,6 +176,7 @@ BOMBS: dict[str, tuple[Change, str]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_what_a_tokenizer_takes_is_bounded(
     tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bomb: str

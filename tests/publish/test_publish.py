@@ -213,6 +213,7 @@ def test_the_document_says_its_sentence_before_any_script(site: Path) -> None:
         assert f">{absent}<" not in text
 
 
+@pytest.mark.thorough
 def test_an_absolute_address_is_said_to_previews_alone(
     host: Settings, studies: dict[str, Study], tmp_path: Path
 ) -> None:
@@ -321,6 +322,7 @@ def test_the_size_is_said_before(studies: dict[str, Study]) -> None:
     assert re.fullmatch(r"9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download", plan.words)
 
 
+@pytest.mark.thorough
 def test_the_model_of_a_study_travels_with_it(tmp_path: Path) -> None:
     host = host_of_two(tmp_path / "host")
     folder = host.assets_dir / "studies" / "small" / FOLDER

@@ -26,6 +26,7 @@ def front_matter(text: str) -> dict[str, Any]:
     return fields
 
 
+@pytest.mark.thorough
 def test_a_site_has_what_a_static_space_needs(tmp_path: Path) -> None:
     host, site = host_of_two(tmp_path / "host"), tmp_path / "site"
     studies = studies_named(["steps"], host)

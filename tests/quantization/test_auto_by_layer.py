@@ -39,6 +39,7 @@ def inputs_and_weight(seed: int = 0) -> tuple[torch.Tensor, ...]:
     return train, validation, train + 0.3 * noise[0], validation + 0.3 * noise[1], weight
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rqc-gbs", "sarqc-gbs", "sarqc-gptaq", "gptaq", "gptaq-full"])
 @pytest.mark.parametrize("seed", [0, 10, 20])
 def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, seed: int) -> None:
@@ -71,6 +72,7 @@ def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, 
         assert row["train"] == pytest.approx(quantize_layer(weight, seen, GRID, point).report.relative_recon, rel=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rqc-gbs", "sarqc-gbs", "sarqc-gptaq"])
 def test_statistics_may_be_on_another_device_than_the_weight(name: str) -> None:
     train, validation, float_train, float_validation, weight = inputs_and_weight()

@@ -22,6 +22,7 @@ SHAPES = [(1, 1, 1), (2, 7, 3), (1, 12, 130)]  # candidates, columns, rows
 DTYPES = [torch.float32, torch.float64]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
@@ -33,6 +34,7 @@ def test_turns(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype, shif
         same_bits(columns, grid, column_kernels.take_turns, turns_in_a_loop, ("codes", "delta", "values"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,6 +58,7 @@ def test_ties_and_values_far_outside_of_the_grid() -> None:
     assert columns.codes.flatten().tolist() == [0, 0, 3, 3, 3, 5, 5, 7, 7, 7]  # ties to even quotients
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["asymmetric", "affine"])
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 def test_a_whole_solver(kind: Kind, static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +87,7 @@ def test_a_whole_solver(kind: Kind, static: bool, monkeypatch: pytest.MonkeyPatc
     assert {"take_turns", "descend"} == set(calls)
 
 
+@pytest.mark.thorough
 def test_what_a_host_is_told_about_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_difference(column_kernels, DEVICE) == ""
     assert why_no_kernels(torch.device("cpu")) == ""
@@ -127,6 +131,7 @@ print("compiled")
 """
 
 
+@pytest.mark.thorough
 def test_the_kernels_compile_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"TRITON_CACHE_DIR": str(tmp_path)}

@@ -96,6 +96,7 @@ def test_the_solver_beats_rounding_on_its_own_objective() -> None:
         assert np.trace((found - W) @ g @ (found - W).T) < 0.9 * np.trace((rounded - W) @ g @ (rounded - W).T)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("group_size", [8, 32, None])
 def test_block_size_never_changes_a_result(group_size: int | None, kind: str) -> None:
@@ -139,6 +140,7 @@ def test_gptq_is_identity_at_one_percent() -> None:
     oracles.assert_same_codes(one.codes.numpy(), oracles.algorithm_2(W, damped, 3, 32, "asymmetric"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("gamma", [None, 0.35])
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_precision_follows_the_oracle(kind: str, gamma: float | None) -> None:

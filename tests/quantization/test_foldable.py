@@ -68,6 +68,7 @@ def oracle(kind: str, bits: int, salient: bool, tied: bool, scaled: bool) -> lis
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("tied", "scaled"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(("kind", "bits"), [("symmetric", 3), ("asymmetric", 2), ("asymmetric", 4), ("full_range", 3)])
 def test_choice_codes_and_losses_equal_the_oracle(kind: str, bits: int, tied: bool, scaled: bool) -> None:
@@ -116,6 +117,7 @@ def test_the_group_does_not_just_follow_one_of_its_linears() -> None:
     assert total == pytest.approx(min(one.recon for one in oracle("asymmetric", 2, True, False, False)), rel=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_group_of_one_is_the_paper_bit_for_bit(kind: str, dtype: torch.dtype) -> None:
@@ -230,6 +232,7 @@ class TestLambdaInterval:
         ("rqc-gs", Grid(2, 16, "asymmetric")),
     )
 
+    @pytest.mark.thorough
     @settings(max_examples=40, deadline=None)
     @given(st.sampled_from(PATHS), st.one_of(st.floats(0, 2), st.floats(0, 1e9)), st.sampled_from(("q", "k", "v")))
     def test_holds_the_lambda_and_is_that_of_the_path(self, path: tuple[str, Grid], lam: float, which: str) -> None:

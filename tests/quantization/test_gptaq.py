@@ -188,6 +188,7 @@ def test_names_and_needs() -> None:
             ColumnSolver(shift="published", shift_strength=strength)
 
 
+@pytest.mark.thorough
 @odd_layers
 @given(
     case=cases(),

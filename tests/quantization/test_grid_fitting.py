@@ -64,6 +64,7 @@ def assert_same(layer: QuantizedLayer, codes: Any, margin: oracles.Array, least:
     assert np.array_equal(layer.codes.numpy()[free], codes[free])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("gamma", [None, 0.5])
 @pytest.mark.parametrize("order", ["natural", "activation"])
 @pytest.mark.parametrize("source", ["minmax", "search"])
@@ -94,6 +95,7 @@ def test_a_searched_range_is_the_best_of_those_tried(kind: Kind) -> None:
             assert zeros_of(layer)[row, group] == pytest.approx(zero, rel=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "asymmetric"), (2, "affine"), (3, "affine")])
 def test_a_joint_search_takes_the_best_pair_of_ends(bits: int, kind: Kind) -> None:
     layer = solved(method("rtn", range="joint"), bits, kind)
@@ -109,6 +111,7 @@ def test_a_joint_search_takes_the_best_pair_of_ends(bits: int, kind: Kind) -> No
     assert compared >= ROWS
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
@@ -197,6 +200,7 @@ def test_a_pass_goes_on_over_blocks_of_columns(passes: int) -> None:
     assert_same(refined, codes, margin)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["asymmetric", "symmetric", "affine"])
 @pytest.mark.parametrize("order", ["natural", "activation"])
 @pytest.mark.parametrize("source", ["minmax", "search"])
@@ -220,6 +224,7 @@ def test_twenty_dead_channels_without_damping(source: Any, order: Any, kind: Kin
     assert plain.report.diagonal_floor == refined.report.diagonal_floor == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize("choices", [{}, {"range": "search", "order": "activation", "refine": 5}])
 def test_without_damping_few_tokens_are_fitted_whether_channels_are_dead_or_not(
@@ -269,6 +274,7 @@ def test_activation_order_of_the_shifted_solvers_is_the_plain_order_of_a_sorted_
         assert torch.allclose(ours.scales, by_hand.scales)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["awq", "sarqc-gs"])
 def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
     plain, clipped, refined = (
@@ -292,6 +298,7 @@ def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
     assert_same(refined, codes, margins)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
@@ -344,6 +351,7 @@ def test_refinement_never_raises_the_objective(
     assert bool((losses(settled) <= losses(again) * (1 + 1e-12) + 1e-9 * before.max()).all())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_in_the_storage_dtype_too(dtype: torch.dtype) -> None:
     weight, statistics = torch.from_numpy(W).to(dtype), STATISTICS.to("cpu", torch.float32)
@@ -372,6 +380,7 @@ def test_enough_passes_make_calibration_error_smallest_without_drift_penalty() -
     assert bool((refined.diff() > 0).all())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "refit" in entry.options])
 def test_all_at_once_is_each_by_itself(name: str) -> None:
     fitting = {"range": "joint", "order": "activation", "refine": 3, "refit": 2}

@@ -193,6 +193,7 @@ def test_running_sums_notice_what_is_not_finite_at_the_end() -> None:
         sums.total()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [2047, 2048, 2051])
 def test_half_of_a_large_gram_is_all_of_it(width: int) -> None:
     inputs = torch.randn(70, width, generator=torch.Generator().manual_seed(1))

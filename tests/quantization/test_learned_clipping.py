@@ -122,6 +122,7 @@ def some_logits(linear: ClippedLinear, seed: int) -> Tensor:
 # Rounding
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 3, 4])
@@ -244,6 +245,7 @@ def test_first_look_by_hand() -> None:
     assert abs(unweighted.sar[0] / wanted.sar[0] - 1) > 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("bits", [2, 3])
@@ -267,6 +269,7 @@ def test_every_epoch_is_plain_omniquant_and_the_result_no_worse(bits: int, kind:
         assert sum(layer.report.sar_loss for layer in layers.values()) == pytest.approx(best.sar, rel=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("normalise", ["initial", "none"])
 @pytest.mark.parametrize("saliency", ["saliency", "identity"])
 def test_the_other_forms_are_the_references_too(saliency: str, normalise: str) -> None:
@@ -278,6 +281,7 @@ def test_the_other_forms_are_the_references_too(saliency: str, normalise: str) -
     assert sum(layer.report.sar_loss for layer in layers.values()) == pytest.approx(min(plain.sar), rel=1e-7)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
 def test_in_single_precision_no_worse_than_plain(dtype: torch.dtype, kind: str) -> None:
@@ -324,6 +328,7 @@ def test_without_lambda_saliency_plays_no_part() -> None:
         assert one[name].report.sar_loss != three[name].report.sar_loss
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("bits", "epochs"), [(2, 40), (3, 20)])
 def test_epochs_follow_the_bit_width(bits: int, epochs: int) -> None:
     block = Block(torch.float32)

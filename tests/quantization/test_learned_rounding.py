@@ -93,6 +93,7 @@ def saliencies_of(block: Block) -> dict[str, Tensor]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lam", [0.0, 0.2])
 @pytest.mark.parametrize(("kind", "bits"), [("asymmetric", 2), ("symmetric", 3), ("full_range", 2), ("affine", 2)])
 def test_every_epoch_is_plain_signround(kind: str, bits: int, lam: float) -> None:
@@ -122,6 +123,7 @@ def learn(block: Block, grid: Grid, **choices: object) -> tuple[list[Epoch], dic
     return block.quantize(grid, LearnedRounding(**{"steps": 30} | choices))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("choices", [{}, GPTQ, {"range": "search"}], ids=["nearest", "gptq", "search"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
 def test_no_worse_than_its_start_and_two_runs_are_one(dtype: torch.dtype, choices: dict[str, str]) -> None:
@@ -156,6 +158,7 @@ def test_a_start_that_is_best_is_kept() -> None:
         assert torch.equal(layer.dequantized, rounded[name])
 
 
+@pytest.mark.thorough
 def test_more_lambda_less_drift() -> None:
     block, grid = Block(), Grid(2, 16, "asymmetric")
     best = []

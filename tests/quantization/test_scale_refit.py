@@ -71,6 +71,7 @@ def assert_same(layer: QuantizedLayer, expected: tuple[Any, ...], least: int = R
     assert np.allclose(zeros_of(layer).numpy()[free], zeros[free], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("passes", [0, 2])
 @pytest.mark.parametrize(
     ("bits", "kind", "order"),
@@ -136,6 +137,7 @@ def test_a_scale_search_is_refitted_in_the_coordinates_of_its_scaled_weight(name
     assert_same(layer, expected)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
@@ -250,6 +252,7 @@ def test_some_rows_at_a_time_are_all_rows(monkeypatch: pytest.MonkeyPatch) -> No
         assert torch.allclose(alone.scales[0], together.scales[row])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_in_the_storage_dtype_too(dtype: torch.dtype) -> None:
     weight, statistics = torch.from_numpy(W).to(dtype), STATISTICS.to("cpu", torch.float32)

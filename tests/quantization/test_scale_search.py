@@ -41,6 +41,7 @@ def channel_scale(layer: QuantizedLayer) -> oracles.Array:
     return np.ones(COLUMNS) if layer.channel_scale is None else layer.channel_scale.double().numpy()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("group_size", [32, None])
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
 @pytest.mark.parametrize("bits", [2, 3, 4])

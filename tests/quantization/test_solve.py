@@ -137,6 +137,7 @@ def test_every_odd_layer_gives_a_sound_result(case: Case, method_: Method) -> No
     assert torch.equal(statistics.abs_sum, abs_sum)
 
 
+@pytest.mark.thorough
 @odd_layers
 @given(case=cases(), lam=st.sampled_from([0.0, 0.01, 1.0]), gamma=st.sampled_from([None, 0.1, 0.5]))
 def test_every_odd_layer_follows_algorithm_2(case: Case, lam: float, gamma: float | None) -> None:

@@ -66,6 +66,7 @@ def found(points: Points) -> LambdaIntervals:
     return lambda_intervals(*tensors(points))
 
 
+@pytest.mark.thorough
 @settings(max_examples=400)
 @given(SETS)
 def test_intervals_are_all_pairwise_comparisons_together(points: Points) -> None:
@@ -91,6 +92,7 @@ def test_a_dense_scan_of_lambda_finds_the_same_candidates(points: Points) -> Non
             assert (lam in interval) == (value == least), (lam, value)
 
 
+@pytest.mark.thorough
 @settings(max_examples=400)
 @given(SETS)
 def test_both_definitions_agree(points: Points) -> None:
@@ -115,6 +117,7 @@ def constrained_minimisers(points: Points) -> set[int]:
     return positions
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(st.lists(COARSE, min_size=1, max_size=9), st.integers(0, 500).map(lambda step: Fraction(step, 60)))
 def test_the_corollary(points: Points, lam: Fraction) -> None:
@@ -125,6 +128,7 @@ def test_the_corollary(points: Points, lam: Fraction) -> None:
         assert (position in minimisers(points, lam)) == (float(lam) in definition)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(st.lists(FINE, min_size=1, max_size=9), st.floats(0, 1e6))
 def test_the_corollary_with_awkward_numbers(points: Points, lam: float) -> None:
@@ -153,6 +157,7 @@ def test_supported_intervals_cover_every_lambda(points: Points) -> None:
         reached = max(reached, interval.highest)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200)
 @given(SETS, st.integers(-40, 40), st.integers(-40, 40))
 def test_units_move_lambda_and_nothing_else(points: Points, of_drift: int, of_recon: int) -> None:
@@ -262,6 +267,7 @@ def assert_the_path_is_the_search(
         assert interval.lowest * (1 - 1e-12) <= lam <= interval.highest * (1 + 1e-12) + 1e-15, lam
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("include_identity", [True, False])
 @pytest.mark.parametrize(
     ("name", "bits", "kind"), [("sarqc-gs", 3, "symmetric"), ("sarqc-gs", 2, "asymmetric"), ("rqc-gs", 3, "asymmetric")]

@@ -68,6 +68,7 @@ def tell(tracker: Notebook, run: Told) -> list[Event]:
     return said
 
 
+@pytest.mark.thorough
 def test_a_run_is_told_from_its_recipe_to_its_end(run: Told) -> None:
     tracker = Notebook()
     assert tell(tracker, run) == [Saved("report", "a notebook")]
@@ -125,6 +126,7 @@ def test_a_tracker_that_does_not_answer_is_waited_for_so_long_and_no_longer(
     answers.set()
 
 
+@pytest.mark.thorough
 def test_a_survey_is_a_run_and_one_for_each_line(settings: Any) -> None:
     study = Study.open(settings.assets_dir / "studies" / "tiny-moe")
     made: list[Notebook] = []

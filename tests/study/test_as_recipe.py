@@ -40,6 +40,7 @@ def test_every_line_of_a_shipped_study_can_be_run(folder: Path) -> None:
         assert recipe.test_tokens == study.protocol["test"].get("only_the_first_tokens")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "more",
     [

@@ -102,6 +102,7 @@ def raced(everything: np.ndarray) -> SuccessiveElimination:
     return SuccessiveElimination(values)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("draws", "kind"), [(5, "independent"), (8, "independent"), (8, "uneven")])
 def test_the_best_is_kept_as_often_as_promised(draws: int, kind: Noise) -> None:
     """Also where errors differ between candidates, which the guarantee does not cover: there each has its own."""

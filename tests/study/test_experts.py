@@ -186,6 +186,7 @@ class TestTokensAndError:
         assert made["layout"]["annotations"][0]["text"] == "λ = 0; dotted: the same"
 
 
+@pytest.mark.thorough
 def test_the_view_of_a_large_mixture_stays_small(tmp_path):
     tokens = np.random.default_rng(0).integers(0, 3000, (1, 48, 128))
     study = write_mixture(tmp_path / "large", tokens=tokens)

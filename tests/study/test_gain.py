@@ -59,6 +59,7 @@ def test_what_was_given_up_early_keeps_its_own_draws() -> None:
     assert gain.high[1] - gain.mean[1] > gain.high[0] - gain.mean[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", NOISES)
 @pytest.mark.parametrize(("count", "draws"), [(5, 2), (5, 5), (12, 2)])
 def test_no_gain_is_claimed_where_there_is_none(kind: Noise, count: int, draws: int) -> None:

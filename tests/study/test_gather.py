@@ -39,6 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, settings: Settings, random_ll
     return root / "left"
 
 
+@pytest.mark.thorough
 def test_it_is_the_survey_of_the_same_points(
     runs: Path, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_count_is_never_below_the_enumeration(distances: list[list[float]], part
     assert bound <= math.log(len(everything)) + 1e-9
 
 
+@pytest.mark.thorough
 def test_count_is_the_least_over_a_dense_scan() -> None:
     """Chernoff's function by loops, on a fine grid of t: the bisection finds nothing worse, and t cannot do better."""
     distances = np.random.default_rng(3).uniform(-2, 2, size=(40, 8)) ** 2
@@ -128,6 +129,7 @@ def test_the_nearest_levels_are_alone_in_their_ball(name: str) -> None:
     assert math.isnan(float(ours.gap))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", ["rtn", "sarqc-gs", "sarqc-gbs"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -151,6 +153,7 @@ def test_levels_of_scales_that_neighbours_take_up() -> None:
     assert torch.equal(taken, (layer.dequantized - W).square())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", ["awq", "gptq"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -221,6 +224,7 @@ def test_bound_grows_with_each_of_its_terms() -> None:
     assert bool(risk_bound(1.0, 1.0, **base | {"log_class": 1e6}).is_vacuous)
 
 
+@pytest.mark.thorough
 @settings(max_examples=50, deadline=None)
 @given(st.integers(-8, 8), st.integers(-8, 8))
 def test_risk_and_bound_scale_alike(of_weight: int, of_inputs: int) -> None:
