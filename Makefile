@@ -67,19 +67,19 @@ site: .venv/app.done
 	$(BIN)/python -m sarqc publish tiny-llama tiny-moe smollm2 --output build/site
 
 bench: .venv/dev.done
-	$(BIN)/python -m tests.benchmarks.$(if $(MODEL),model_costs $(MODEL),bench)
+	$(BIN)/python -m benchmarks.$(if $(MODEL),model_costs $(MODEL),bench)
 
 loaders: .venv/dev.done
-	$(BIN)/python -m tests.loaders $(LOADERS)
+	$(BIN)/python -m conformance.loaders $(LOADERS)
 
 real: .venv/dev.done
-	$(BIN)/python -m tests.real $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m conformance.real $(if $(ONLY),--only $(ONLY))
 
 models: .venv/dev.done
-	$(BIN)/python -m tests.every_model $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m conformance.every_model $(if $(ONLY),--only $(ONLY))
 
 image: .venv/dev.done
-	$(BIN)/python -m tests.image_steps
+	$(BIN)/python -m conformance.image_steps
 
 space:
 	python3 deploy/make_space.py build/space
@@ -88,10 +88,10 @@ torture: .venv/dev.done
 	$(BIN)/python -m tests.torture $(TORTURE)
 
 test-engines: .venv/dev.done
-	$(BIN)/python -m tests.engines --folder build/engines $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m conformance.engines --folder build/engines $(if $(ONLY),--only $(ONLY))
 
 test-opened: .venv/dev.done
-	$(BIN)/python -m tests.opened --folder build/opened $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m conformance.opened --folder build/opened $(if $(ONLY),--only $(ONLY))
 
 REPORTS := build/reports
 test-reports: .venv/dev.done

@@ -1,6 +1,6 @@
 """The part of docs/results.md about other engines: our own comparison, from docs/engines.json, and published numbers.
 
-The file is written by ``python -m tests.benchmarks.quality --write docs/engines.json``, which takes hours.
+The file is written by ``python -m benchmarks.quality --write docs/engines.json``, which takes hours.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from make_reference import table
 
-from tests.benchmarks.quality.contenders import BASELINE, CONTENDERS, RIVAL
-from tests.benchmarks.quality.table import difference, ratio, table_of
+from benchmarks.quality.contenders import BASELINE, CONTENDERS, RIVAL
+from benchmarks.quality.table import difference, ratio, table_of
 
 NUMBERS = Path(__file__).parent / "engines.json"
 OURS = ("rqc-natural", "rqc-everything")
@@ -51,7 +51,7 @@ def parts() -> list[str]:
 def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
     yield "## Other engines on the same tokens"
     yield (
-        "Written by `python -m tests.benchmarks.quality`: each engine calibrates in an environment of its own on the "
+        "Written by `python -m benchmarks.quality`: each engine calibrates in an environment of its own on the "
         "same tokens, and one evaluator, ours, measures all of them: the codes that an engine left are dequantized by "
         "the definition of its format, rounded to the dtype of the checkpoint and put into the float model. "
         f"Made on {summary['host']}, with {_versions(summary['versions'])}."
@@ -183,7 +183,7 @@ def _same_codes(rows: list[Mapping[str, Any]]) -> Iterator[str]:
         return
     yield "### The same codes as llm-compressor's"
     yield (
-        "Written by `python -m tests.benchmarks.quality.same_codes`: our column solver with identity and "
+        "Written by `python -m benchmarks.quality.same_codes`: our column solver with identity and "
         "llm-compressor's GPTQ on one draw of the tokens above, both with activation order, static groups of 128, the "
         f"same damping ({rows[0]['lam']:.0%}) and grid, weights and scales in float32."
     )

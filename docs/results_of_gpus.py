@@ -1,4 +1,4 @@
-"""The part of docs/results.md about a GPU, from docs/gpus.json, which ``tests/benchmarks/bench_gpu.py`` writes."""
+"""The part of docs/results.md about a GPU, from docs/gpus.json, which ``benchmarks/bench_gpu.py`` writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _host(host: dict[str, Any]) -> str:
     rates = host["rates"]
     versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
     return (
-        f"Written by `python -m tests.benchmarks.bench_gpu` on one {host['gpu']}, driver {host['driver']}, CUDA "
+        f"Written by `python -m benchmarks.bench_gpu` on one {host['gpu']}, driver {host['driver']}, CUDA "
         f"{host['cuda']}, {versions}, on {host['when'][:10]}. Large products there: {rates['half'] / 1e12:.0f} TFLOP/s "
         f"in 16 bits, {rates['single'] / 1e12:.0f} in float32; memory {rates['memory'] / 1e12:.1f} TB/s; "
         f"{rates['started']:,.0f} operations on nothing a second."

@@ -1,5 +1,5 @@
 """The part of docs/results.md about checkpoints that others made, from docs/repaired.json, which
-``tests/benchmarks/opened.py`` writes."""
+``benchmarks/opened.py`` writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parts() -> Iterator[str]:
     texts, first = document["texts"], document["checkpoints"][0]
     yield "## Imported checkpoints, repaired"
     yield (
-        "Written by `python -m tests.benchmarks.opened`: checkpoints that other engines made of "
+        "Written by `python -m benchmarks.opened`: checkpoints that other engines made of "
         f"{texts['model']}, opened with `python -m sarqc inspect` and repaired on the scales that they have. "
         f"{texts['samples']} × {texts['length']} tokens of {texts['calibration']}; KL from the float model in nats a "
         f"token on {first['predicted_tokens']:,} tokens of {texts['test']}, in {first['windows']} windows of "

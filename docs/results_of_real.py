@@ -18,7 +18,7 @@ from sarqc.study.facts import LineFacts, Quality, line_facts
 from sarqc.study.intervals import signed
 
 NUMBERS = Path(__file__).parent / "real.json"
-FIRST_TOKENS = Path(__file__).parent / "first_tokens.json"  # of python -m tests.first_tokens
+FIRST_TOKENS = Path(__file__).parent / "first_tokens.json"  # of python -m benchmarks.first_tokens
 STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"
 STUDY, METHODS_STUDY = STUDIES / "smollm2", STUDIES / "smollm2-methods"
 PENALTIES = (("rqc-gbs", "identity"), ("sarqc-gbs", "saliency"))

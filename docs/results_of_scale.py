@@ -1,6 +1,6 @@
 """The part of docs/results.md about large hosts, from docs/scale.json.
 
-The file is what ``python -m tests.benchmarks.bench --only many-runs many-studies mixture large-study --write
+The file is what ``python -m benchmarks.bench --only many-runs many-studies mixture large-study --write
 docs/scale.json`` keeps.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from make_reference import table
 from results_of_costs import host_words
 
-from tests.benchmarks.answers import GOAL, SMALLER, TIMES
+from benchmarks.answers import GOAL, SMALLER, TIMES
 
 NUMBERS = Path(__file__).parent / "scale.json"
 TITLES = {

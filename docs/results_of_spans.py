@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from make_reference import table
 
+from benchmarks.known_models import known_checkpoint
 from sarqc.engine import costs
 from sarqc.engine.throughput import published_rates
 from sarqc.recipe import Recipe
-from tests.benchmarks.known_models import known_checkpoint
 
 MODELS = {"mixtral-8x7b": "Mixtral-8x7B", "qwen3-30b-a3b": "Qwen3-30B-A3B"}
 SPANS = (1, 4, 8)

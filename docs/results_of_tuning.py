@@ -1,4 +1,4 @@
-"""The part of docs/results.md about tuning, from docs/tuning.json, which ``tests/benchmarks/tuning.py`` writes."""
+"""The part of docs/results.md about tuning, from docs/tuning.json, which ``benchmarks/tuning.py`` writes."""
 
 from __future__ import annotations
 

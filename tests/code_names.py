@@ -22,7 +22,8 @@ from sarqc.settings import Settings
 from sarqc.web.browser_contract import members
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("sarqc", "pages", "app", "tests")
+UNSHIPPED = ("tests/", "benchmarks/", "conformance/")
+PACKAGES = ("sarqc", "pages", "app", "tests", "benchmarks", "conformance")
 ENDINGS = ("py", "zip", "js", "ts", "json", "md", "yaml", "ipynb", "safetensors", "txt", "jsonl", "mjs", "css")
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)|^export \{([^}]*)\}", re.M)
 _PARAMETER = re.compile(r"/\{[^}]*\}")
@@ -61,7 +62,7 @@ class CodeNames:
         """Functions, classes, fields, parameters and module names of Python, and exports of scripts."""
         names = set()
         for file, tree in self.python.items():
-            for node in tree.body if file.startswith("tests/") else ast.walk(tree):
+            for node in tree.body if file.startswith(UNSHIPPED) else ast.walk(tree):
                 if isinstance(node, ast.Assign | ast.AnnAssign):
                     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                     names |= {target.id for target in targets if isinstance(target, ast.Name)}
@@ -83,7 +84,7 @@ class CodeNames:
         return {*EVENT_TYPES} | {
             node.value
             for file, tree in self.python.items()
-            if not file.startswith("tests/")
+            if not file.startswith(UNSHIPPED)
             for node in ast.walk(tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value
         }

@@ -1,4 +1,4 @@
-"""What the images promise, read from their recipes. Their steps are run by ``python -m tests.image_steps``."""
+"""What the images promise, read from their recipes. Their steps are run by ``python -m conformance.image_steps``."""
 
 import re
 import subprocess

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks.quality.dequantize import from_compressed_tensors
 from sarqc.checkpoints.codes import pack_bits, unpack_bits
 from sarqc.checkpoints.compressed_tensors import save_packed
 from sarqc.checkpoints.formats import FORMATS, check_format, who_can_load, why_not
@@ -26,7 +27,6 @@ from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from tests.benchmarks.quality.dequantize import from_compressed_tensors
 from tests.checkpoints.made import Layers, in_dtype, logits, quantized, unpacked
 from tests.models.cases import make_checkpoint
 

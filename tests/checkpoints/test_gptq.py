@@ -8,13 +8,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from benchmarks.quality.dequantize import from_gptq
 from sarqc.checkpoints.formats import why_not
 from sarqc.checkpoints.gptq import save_gptq
 from sarqc.errors import Refused
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
 from sarqc.recipe import Recipe
-from tests.benchmarks.quality.dequantize import from_gptq
 from tests.checkpoints.made import quantized, unpacked
 from tests.models.cases import make_checkpoint
 

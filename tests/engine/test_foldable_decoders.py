@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from conformance.every_model.small import small_config
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
@@ -15,7 +16,6 @@ from sarqc.events import LayerDone, Warned
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.engine.running import of_type, perplexity
-from tests.every_model.small import small_config
 
 pytestmark = pytest.mark.thorough
 

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.known_models import known_checkpoint
 from sarqc.calibration import block
 from sarqc.calibration.layer_batch import LayerBatch
 from sarqc.calibration.multi_device import MultiDevice
@@ -21,7 +22,6 @@ from sarqc.quantization.solving import Context
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from tests.benchmarks.known_models import known_checkpoint
 from tests.calibration.test_pipeline import a_plan, fresh, solved_by
 from tests.models.cases import make_checkpoint
 

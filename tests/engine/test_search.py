@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulated_races import simulated
 from sarqc.engine.budget_plans import too_short, tuning_budget, tuning_plan
 from sarqc.engine.costs import TuningCosts
 from sarqc.engine.screening import DULL, in_question
 from sarqc.engine.search import ENOUGH, Costs, Search, Step, by_promise, rounded_up
-from tests.benchmarks.simulated_races import simulated
 
 LAMS = 6
 GPTQ, RTN = LAMS, LAMS + 1

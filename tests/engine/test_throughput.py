@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.known_models import known_checkpoint
 from sarqc.documents import Phase
 from sarqc.engine import costs
 from sarqc.engine.execute import execute
@@ -17,7 +18,6 @@ from sarqc.events import Stage, Started
 from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from tests.benchmarks.known_models import known_checkpoint
 
 
 @pytest.fixture

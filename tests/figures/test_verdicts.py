@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from benchmarks.quality.table import difference
 from sarqc.engine.baseline import difference_words
 from sarqc.figures.ladder import ladder_words
 from sarqc.figures.ranking import methods
@@ -15,7 +16,6 @@ from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.ladder import ladder
 from sarqc.study.paired import paired_difference
-from tests.benchmarks.quality.table import difference
 from tests.synthetic_study import shipped
 
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")

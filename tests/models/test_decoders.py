@@ -14,6 +14,9 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.initialization import no_init_weights
 
+from conformance.every_model.__main__ import RESULTS, TABLE, table
+from conformance.every_model.check import check
+from conformance.every_model.small import small_config, small_model
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
@@ -30,9 +33,6 @@ from sarqc.models.loading import LoadedModel, load
 from sarqc.models.walk import BlockWalk
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from tests.every_model.__main__ import RESULTS, TABLE, table
-from tests.every_model.check import check
-from tests.every_model.small import small_config, small_model
 from tests.models.cases import CASES
 
 CPU = torch.device("cpu")

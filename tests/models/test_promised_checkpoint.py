@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.known_models import known_checkpoint, known_names
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.models.catalogue import checkpoint_of
@@ -9,7 +10,6 @@ from sarqc.models.checkpoint import promised_checkpoint
 from sarqc.models.hub import NotCached
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from tests.benchmarks.known_models import known_checkpoint, known_names
 
 BILLIONS = {  # from the models' pages
     "llama2-7b": 6.738, "llama2-13b": 13.016, "llama2-70b": 68.977, "llama3-8b": 8.030, "llama3.1-8b": 8.030,

@@ -11,12 +11,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoModelForCausalLM, CohereConfig, PretrainedConfig
 from transformers.initialization import no_init_weights
 
+from conformance.every_model.small import small_config
 from sarqc.models.decoder import Decoder
 from sarqc.models.derivation import derive
 from sarqc.models.families import FAMILIES
 from sarqc.models.linears import bias_of, weight_of
 from sarqc.models.sources import LittleMemory, with_sources
-from tests.every_model.small import small_config
 from tests.models.cases import CASES
 
 pytestmark = pytest.mark.thorough

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from benchmarks.simulated_races import K, Noise, Simulated
 from sarqc.study.elimination import DELTA, INDIFFERENT, PATIENCE, SuccessiveElimination
-from tests.benchmarks.simulated_races import K, Noise, Simulated
 
 matrices = arrays(float, st.tuples(st.integers(2, 5), st.integers(2, 5)), elements=st.floats(-1, 1, width=32))
 

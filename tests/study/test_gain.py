@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from benchmarks.simulated_races import NOISES, Noise, false_claims
 from sarqc.study.gain import gains, of_one_draw
-from tests.benchmarks.simulated_races import NOISES, Noise, false_claims
 
 
 @given(st.integers(2, 8), st.integers(1, 6), st.integers(0, 2**32 - 1))

@@ -1,0 +1,1 @@
+"""Who can load an exported checkpoint, found out: ``python -m conformance.loaders`` (``make loaders``)."""

@@ -1,1 +1,0 @@
-"""Who can load an exported checkpoint, found out: ``python -m tests.loaders`` (``make loaders``)."""
