@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Scope
 
+from sarqc import extras
 from sarqc.errors import SarqcError
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
@@ -34,13 +35,12 @@ from sarqc.web.embed import embed_router
 from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
-from sarqc.web.lecture_api import lecture_router
+from sarqc.web.lecture_api import crowd_of, lecture_router
 from sarqc.web.lectures import Lectures
 from sarqc.web.limits import RequestLimits, connection_class
 from sarqc.web.link_preview import Introductions
-from sarqc.web.metrics import Metrics, MetricsRoute
 from sarqc.web.middleware import SecurityHeaders, SubPath
-from sarqc.web.probes import Probes, Readiness
+from sarqc.web.probes import Probes, health_probes
 from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.responses import OneShape, unexpected
@@ -98,8 +98,8 @@ def create_app(
         redoc_url=None,
         exception_handlers={Exception: unexpected},
     )
-    app.state.supervisor = supervisor
     access = Access(settings, store)
+    app.state.supervisor, app.state.access = supervisor, access
     introductions = Introductions(settings, access)
 
     def not_found(scope: Scope) -> Response:
@@ -108,16 +108,23 @@ def create_app(
 
         return not_found(scope, introductions.own(scope), every, settings)
 
+    identity = Identity(settings, cookies, access.links, Sessions(store))
+    lectures = Lectures(supervisor.bell)
+    host = extras.Host(
+        settings, supervisor, access, identity, introductions, with_pages, probes=health_probes(supervisor)
+    )
+    host.crowds.append(crowd_of(lectures))
+    app.state.host = host
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     app.add_middleware(RequestLimits, settings=settings)
-    app.state.access = access
-    lectures = Lectures(supervisor.bell)
-    identity = Identity(settings, cookies, access.links, Sessions(store))
-    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies, lectures=lectures)
+    for extra in extras.installed():
+        if extra.install is not None:
+            extra.install(app, host)
+    app.add_middleware(
+        Gate, settings=settings, identity=identity, cookies=cookies, checks=host.checks, crowds=host.crowds
+    )
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
-    metrics = Metrics(supervisor, settings)
-    app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
-    app.add_middleware(Probes, readiness=Readiness(supervisor))
+    app.add_middleware(Probes, probes=host.probes)
     app.include_router(lecture_router(lectures, settings, supervisor.bell))  # before what answers all of /api
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
@@ -127,8 +134,10 @@ def create_app(
     else:
         app.include_router(assets_router(settings.assets_dir, {}))
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
-    listeners = [metrics.exchange, *([log_access] if is_logged else [])]
-    app.add_middleware(Exchanges, listeners=listeners, pages=[page.path for page in _pages()] if with_pages else ())
+    if is_logged:
+        host.listeners.append(log_access)
+    paths = [page.path for page in _pages()] if with_pages else ()
+    app.add_middleware(Exchanges, listeners=host.listeners, pages=paths)
     if settings.root():
         app.add_middleware(SubPath, root=settings.root())
     return app

@@ -8,7 +8,6 @@ words go to stderr; with --json stdout is exactly one JSON object.
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import runpy
 import secrets
@@ -16,7 +15,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
@@ -28,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from sarqc import __version__
+from sarqc import __version__, extras
 from sarqc.documents import SIGNS, LayerErrors, LayerReportDocument, NamedReport, PrintedRun
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
@@ -50,7 +48,16 @@ from sarqc.recipe import (
 )
 from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings, read_settings
-from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, print_table, waiting_for_room, words
+from sarqc.terminal import (
+    AsJson,
+    ProgressBar,
+    print_json,
+    print_layer_errors,
+    print_summary,
+    print_table,
+    waiting_for_room,
+    words,
+)
 
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
@@ -81,16 +88,12 @@ class _Commands(TyperGroup):
             typer.echo("sarqc: interrupted; finished layers are kept, the same command continues from them", err=True)
             raise SystemExit(130) from None
         if as_json:
-            _print_json({"error": refusal.to_json()})
+            print_json({"error": refusal.to_json()})
         typer.echo(f"sarqc: {refusal}", err=True)
         raise SystemExit(refusal.exit_code)
 
 
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-
-
-def _print_json(document: object) -> None:
-    print(json.dumps(document, ensure_ascii=False))
 
 
 def _print_version(wanted: bool) -> None:
@@ -123,7 +126,6 @@ ReportTo = Annotated[
     str | None,
     typer.Option("--report", help="Also report to an experiment tracker: mlflow or trackio, an extra of sarqc."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 
 def _recipe_command(
@@ -244,7 +246,7 @@ def _quantize(
     with _cluster(on, [job.recipe]) as cluster:
         summary = _execute(job, output, checkpoint_format, cluster, destination)
     if as_json:
-        _print_json(summary)
+        print_json(summary)
     else:
         print_summary(summary)
 
@@ -417,7 +419,7 @@ def _tune(
         return
     found = _errors_of_layers(recipe, statistics, report)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         print_layer_errors(found)
 
@@ -486,7 +488,7 @@ def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
 
     planned = plan(recipe, read_settings()).model_dump(mode="json")
     if as_json:
-        _print_json(planned)
+        print_json(planned)
         return
     formats = planned.pop("formats")
     for name, value in planned.items():
@@ -528,7 +530,7 @@ def run(
                 typer.echo(name)
                 print_summary(summaries[name])
     if as_json:
-        _print_json({"runs": summaries})
+        print_json({"runs": summaries})
 
 
 @app.command()
@@ -603,7 +605,7 @@ def verify(
     sentence, code = _VERDICTS[outcome]
     if as_json:
         checks = [asdict(check) for check in found]
-        _print_json({"outcome": outcome, "stamp": digest, "seed": chosen, "checks": checks})
+        print_json({"outcome": outcome, "stamp": digest, "seed": chosen, "checks": checks})
     else:
         typer.echo(sentence)
     raise typer.Exit(code)
@@ -798,99 +800,9 @@ def publish(
     typer.echo(f"saved {output}: {mib(size)}", err=True)
 
 
-@app.command()
-def user(
-    name: str,
-    role: Annotated[str, typer.Option(help="viewer, runner or operator.")] = "runner",
-    file: Annotated[Path | None, typer.Option(help="The users file; SARQC_USERS_FILE by default.")] = None,
-    sign_out: Annotated[
-        bool, typer.Option("--sign-out", help="Sign the user out everywhere instead, even while the app runs.")
-    ] = False,
-) -> None:
-    """Add a user of the web app, or give one another password and role. The password is asked for."""
-    from sarqc.jobs.sessions import end_sessions
-    from sarqc.web.users import role_named, write_user
-
-    if sign_out:
-        end_sessions(read_settings().database(), name)
-        typer.echo(f"{name} is signed out everywhere.")
-        return
-    path = file or read_settings().users_file
-    if path is None:
-        raise Refused("no users file", "SARQC_USERS_FILE", "Set it, or give --file.")
-    chosen = role_named(role)
-    write_user(path.expanduser(), name, chosen, typer.prompt("Password", hide_input=True, confirmation_prompt=True))
-    typer.echo(f"{name} has the role of {chosen}.")
-
-
-@app.command()
-def backup(
-    target: Annotated[Path, typer.Argument(help="A new folder, or a new file whose name ends with .tar.")],
-    without: Annotated[
-        list[str] | None, typer.Option(help="Leave out artefacts, statistics, exports, logs or texts.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Copy the state of this host, also while the app runs: database, studies, finished layers, exports, uploads."""
-    from sarqc.jobs.backup import back_up
-
-    os.umask(0o077)
-    made = back_up(read_settings(), target, without or ())
-    if as_json:
-        _print_json({name: value for name, value in vars(made).items() if name != "files"})
-    typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}, all compared", err=True)
-
-
-@app.command()
-def restore(
-    source: Path,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Move aside the contents of a state folder that is not empty.")
-    ] = False,
-) -> None:
-    """Put a backup into the state folder of a host whose app does not run. Runs that were under way go on."""
-    from sarqc.jobs.backup import restore as put_back
-
-    os.umask(0o077)
-    restored, aside = put_back(read_settings(), source, replace=replace)
-    typer.echo(f"restored {restored.runs} runs, {gib(restored.bytes)}, as of {restored.created}", err=True)
-    if aside is not None:
-        typer.echo(f"what was there is in {aside}; remove it when all is well", err=True)
-
-
-@app.command()
-def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; works while the app runs.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Delete what has been kept for long enough (SARQC_KEEP_DAYS, SARQC_KEEP_EXPORT_DAYS) or has no room
-    (SARQC_KEEP_GIB). The app does so by itself while it runs."""
-    from sarqc.jobs.prune import pruned, would_go
-
-    os.umask(0o077)
-    found = (would_go if dry_run else pruned)(read_settings())
-    verb, made = ("would delete", "would make") if dry_run else ("deleted", "made")
-    if as_json:
-        _print_json(found.to_json())
-        return
-    for one in found.going:
-        typer.echo(f"{verb} {one.words()}")
-    for line in found.notes:
-        typer.echo(f"note: {line}", err=True)
-    typer.echo(f"{made} {mib(found.bytes)} of room; {mib(found.left)} stay", err=True)
-
-
-@app.command()
-def audit(
-    days: Annotated[float | None, typer.Option(help="Only the last days.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-) -> None:
-    """Print who deleted, cancelled, exported, uploaded and shared what, and when; also while the app runs."""
-    from sarqc.jobs.audit import as_lines, read_audit
-
-    since = 0.0 if days is None else time.time() - 86_400 * days
-    for line in as_lines(read_audit(read_settings().database(), since), as_json):
-        typer.echo(line)
+for _extra in extras.installed():
+    if _extra.commands is not None:
+        _extra.commands(app)
 
 
 @app.command()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -33,6 +34,13 @@ from sarqc.events import (
 )
 from sarqc.files.room import WAITS, free_bytes, met_full_disk, wait_for_more
 from sarqc.plain import gib
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+
+
+def print_json(document: object) -> None:
+    """Print a document as the one JSON object on stdout."""
+    print(json.dumps(document, ensure_ascii=False))
 
 
 class ProgressBar:

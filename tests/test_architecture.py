@@ -43,10 +43,12 @@ TREE: dict[str, set[str]] = {
     | {"sarqc.plain"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.checkpoints", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
-    | {"sarqc.web.users", "sarqc.web.publish", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"}
-    | {"pages.static_site"},
+    | {"sarqc.web.publish", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"}
+    | {"sarqc.extras", "pages.static_site"},
+    "sarqc.extras": {"sarqc.errors", "sarqc.settings", "sarqc.jobs", "sarqc.web"},
+    "sarqc.extras.host": GROUND | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "sarqc.terminal"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
-    "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
+    "app": GROUND | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "pages"},
 }
 
 
@@ -99,6 +101,14 @@ def test_the_tree_has_no_circle() -> None:
 
     for name in TREE:
         below(name, ())
+
+
+def test_the_core_never_imports_an_extra() -> None:
+    for name, path in modules().items():
+        if not name.startswith("sarqc.extras."):
+            used = {imported for imported in imports_of(path) if imported.startswith("sarqc.extras")}
+            asks = {"sarqc.extras"} if name in ("app", "sarqc.__main__") else set()
+            assert used <= asks, name
 
 
 @pytest.mark.thorough

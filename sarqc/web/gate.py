@@ -6,25 +6,21 @@ one address, and visitors who have to sign in first. Routes behind it read ``req
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from sarqc import logs
-from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooLong, TooMany
+from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooLong
 from sarqc.settings import Settings
 from sarqc.web.embed import is_framed_card
 from sarqc.web.identity import Identity
-from sarqc.web.lecture_api import JOIN
-from sarqc.web.lectures import REQUESTS
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
 from sarqc.web.static import PICTURE
@@ -32,24 +28,41 @@ from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
-OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico", *JOIN)  # before signing in
+OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico")  # before signing in
 LONGEST_ADDRESS = 8192  # with its parameters; runs are named by 26 letters each, and 200 at once
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
-_OF_A_LECTURE = RateLimitItemPerMinute(REQUESTS, namespace="lecture")
 FORWARDED = ("x-forwarded-", "forwarded")
 
 
+@dataclass(frozen=True)
+class Crowd:
+    """Visitors without an account or a cookie, who are often many at one address: their requests are not its.
+
+    ``group`` gives the name of the group that a path belongs to, if there is one now, and how many requests a minute
+    its visitors have together. ``is_stream`` says of which paths the answers last.
+    """
+
+    below: tuple[str, ...]  # beginnings of their paths
+    group: Callable[[str], tuple[str, int] | None]
+    is_stream: Callable[[str], bool]
+
+
 class Gate:
-    """Wraps the whole app. ``identity`` tells who asks, ``lectures`` has the codes of those that run."""
+    """Wraps the whole app. ``identity`` tells who asks, each of ``checks`` may turn away a method, path and address."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies, lectures: Container[str] = ()
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        identity: Identity,
+        cookies: Cookies,
+        checks: Sequence[Callable[[str, str, str], None]] = (),
+        crowds: Sequence[Crowd] = (),
     ) -> None:
-        self._settings, self._identity, self._cookies, self._lectures = settings, identity, cookies, lectures
+        self._settings, self._identity, self._cookies = settings, identity, cookies
+        self._checks, self._crowds = checks, crowds
         self._private = is_private(settings)
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",") if part.strip()}
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
-        self._limit = RateLimitItemPerMinute(settings.requests_per_minute)
         self._app = app
         self._behind_proxy: Any = ProxyHeadersMiddleware(self._enter, trusted_hosts=sorted(self._proxies))
 
@@ -77,7 +90,7 @@ class Gate:
             where = f"{scope['method']} {path}"[:200]
             from_proxy = scope["state"]["from_proxy"]
             visitor = await self._identity.of(headers, from_proxy=from_proxy, address=address, where=where)
-            if visitor is None and not path.startswith(OPEN):
+            if visitor is None and not path.startswith(OPEN) and not self._is_of_a_crowd(path):
                 raise NotSignedIn("you have not signed in", where, "Sign in at /sign-in.")
         except SarqcError as error:
             await self._refusal(error, scope, headers)(scope, receive, send)
@@ -112,22 +125,19 @@ class Gate:
             raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")
         if method not in READS and not path.startswith(OURS):
             raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
-        if not self._private and not self._of_a_lecture(path) and not self._limiter.hit(self._limit, address):
-            raise TooMany("too many requests have come from this address", where, "Wait a minute.")
+        for check in self._checks:
+            check(method, path, address)
 
-    def _of_a_lecture(self, path: str) -> bool:
-        """Counts a request of a phone with those of its lecture, which is often heard in one address; False for others,
-        and where there are too many."""
-        code = path.removeprefix("/api").removeprefix("/join/").partition("/")[0] if path.startswith(JOIN) else ""
-        return code in self._lectures and self._limiter.hit(_OF_A_LECTURE, code)
+    def _is_of_a_crowd(self, path: str) -> bool:
+        return any(path.startswith(crowd.below) for crowd in self._crowds)
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
         """A name for a browser that has none, and for a program that writes something as a guest."""
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
         is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
-        # Of a phone in a lecture nothing is kept, nor of a frame.
-        if scope["path"].startswith(JOIN) or is_framed_card(scope, self._settings):
+        # Of a crowd nothing is kept, nor of a frame.
+        if self._is_of_a_crowd(scope["path"]) or is_framed_card(scope, self._settings):
             return None
         if visitor is None or not is_wanted or self._cookies.of(headers) is not None:
             return None

@@ -17,7 +17,19 @@ from fastapi.sse import EventSourceResponse
 from sarqc.jobs.bell import Bell
 from sarqc.settings import Settings
 from sarqc.web.access import Holder, Who
-from sarqc.web.lectures import HallState, Lecture, LectureBegun, Lectures, LectureWish, PhoneGuess, PhoneState, new_code
+from sarqc.web.gate import Crowd
+from sarqc.web.lectures import (
+    REQUESTS,
+    HallState,
+    Lecture,
+    LectureBegun,
+    Lectures,
+    LectureWish,
+    PhoneGuess,
+    PhoneState,
+    new_code,
+)
+from sarqc.web.limits import is_phone_stream
 from sarqc.web.responses import ApiRoute, own_address, refuse_other_sites
 from sarqc.web.streams import STREAM_HEADERS, states
 
@@ -26,6 +38,16 @@ JOIN = ("/join/", "/api/join/")  # what the code of a lecture opens
 
 Secret = Annotated[str, Header(alias="X-Lecture-Secret", max_length=128)]
 Phone = Annotated[str, Query(pattern=r"^[0-9a-f]{32}$")]
+
+
+def crowd_of(lectures: Lectures) -> Crowd:
+    """Return the phones of all lectures."""
+
+    def group(path: str) -> tuple[str, int] | None:
+        code = path.removeprefix("/api").removeprefix("/join/").partition("/")[0] if path.startswith(JOIN) else ""
+        return (code, REQUESTS) if code in lectures else None
+
+    return Crowd(JOIN, group, is_phone_stream)
 
 
 class _SmallRoute(ApiRoute):

@@ -1,6 +1,6 @@
 """``/healthz`` and ``/readyz``: whether the process answers, and whether it can do its work.
 
-For whatever watches over the app: answered before anything else is asked, without a login. A process that does not
+For programs that watch over the app: answered before anything else is asked, without a login. A process that does not
 answer ``/healthz`` is to be started again; one that is not ready may mend itself, and is to get no visitors meanwhile.
 """
 
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import sqlite3
 import time
+from collections.abc import Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
@@ -70,24 +71,28 @@ class Readiness:
 
 
 class Probes(HttpMiddleware):
-    """Answers both paths, GET and HEAD, and hands on all others."""
+    """Gives GET and HEAD of some paths to an app each, and hands on all other requests."""
 
-    def __init__(self, app: ASGIApp, readiness: Readiness) -> None:
+    def __init__(self, app: ASGIApp, probes: Mapping[str, ASGIApp]) -> None:
         super().__init__(app)
-        self._readiness = readiness
+        self._probes = probes
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] not in ("GET", "HEAD"):
-            await self.app(scope, receive, send)
-        elif scope["path"] == HEALTH:
-            await _answer(200, {"status": OK})(scope, receive, send)
-        elif scope["path"] == READINESS:
-            checks = await self._readiness.checks()
-            is_ready = all(words == OK for words in checks.values())
-            status = OK if is_ready else "trouble"
-            await _answer(200 if is_ready else 503, {"status": status, "checks": checks})(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
+        probe = self._probes.get(scope["path"]) if scope["method"] in ("GET", "HEAD") else None
+        await (probe or self.app)(scope, receive, send)
+
+
+def health_probes(supervisor: Supervisor) -> dict[str, ASGIApp]:
+    """Return the two probes by path."""
+    readiness = Readiness(supervisor)
+
+    async def ready(scope: Scope, receive: Receive, send: Send) -> None:
+        checks = await readiness.checks()
+        is_ready = all(words == OK for words in checks.values())
+        document = {"status": OK if is_ready else "trouble", "checks": checks}
+        await _answer(200 if is_ready else 503, document)(scope, receive, send)
+
+    return {HEALTH: _answer(200, {"status": OK}), READINESS: ready}
 
 
 def _answer(status: int, document: dict[str, object]) -> JSONResponse:

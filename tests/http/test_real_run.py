@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.jobs.backup import back_up, restore
+from sarqc.extras.host.backup import back_up, restore
 from sarqc.settings import SITE, Settings
 from tests.http.conftest import events_of, finished, run_of
 from tests.jobs.conftest import until

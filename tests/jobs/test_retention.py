@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
 from sarqc.events import Finished
+from sarqc.extras.host.prune import pruned, would_go
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import Audit
 from sarqc.jobs.exports import export_folder
 from sarqc.jobs.links import Links
-from sarqc.jobs.prune import pruned, would_go
 from sarqc.jobs.retention import SIZE_SECONDS, Retention
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store

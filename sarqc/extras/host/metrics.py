@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 import sarqc
 from sarqc.errors import NotFound, NotSignedIn, SarqcError
@@ -28,7 +28,6 @@ from sarqc.jobs.run import Run, State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 from sarqc.web.exchanges import Exchange
-from sarqc.web.middleware import HttpMiddleware
 from sarqc.web.profile import host_is_ours, is_loopback
 from sarqc.web.responses import error_response
 
@@ -148,18 +147,14 @@ def _gauge(name: str, about: str, labels: list[str], values: Mapping[tuple[Any, 
     return family
 
 
-class MetricsRoute(HttpMiddleware):
+class MetricsProbe:
     """Answers ``/metrics`` to anyone who may read it. A host that has it off answers as if there were no such path."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
-        super().__init__(app)
+    def __init__(self, metrics: Metrics, settings: Settings) -> None:
         self._metrics, self._settings = metrics, settings
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",")}
 
-    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] != PATH or scope["method"] not in ("GET", "HEAD"):
-            await self.app(scope, receive, send)
-            return
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         if not self._may_read(scope, headers):
             error: SarqcError = NotFound("no such route", f"GET {PATH}", "SARQC_METRICS says who may read them.")

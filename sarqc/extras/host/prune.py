@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NotFound
-from sarqc.jobs.backup import copy_database
+from sarqc.extras.host.backup import copy_database
 from sarqc.jobs.retention import Going, Retention
 from sarqc.jobs.store import Store
 from sarqc.settings import Settings

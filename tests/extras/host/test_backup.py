@@ -15,9 +15,9 @@ import pytest
 
 from sarqc.errors import Damaged, Refused
 from sarqc.events import Stage
+from sarqc.extras.host import backup as module
+from sarqc.extras.host.backup import DATABASE, MANIFEST, back_up, restore
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.jobs import backup as module
-from sarqc.jobs.backup import DATABASE, MANIFEST, back_up, restore
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store

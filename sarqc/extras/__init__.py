@@ -1,0 +1,101 @@
+"""Extras: parts of sarqc that not every host needs, each a module here with a constant ``EXTRA``.
+
+The core never imports one. ``app.py`` and ``sarqc/__main__.py`` ask which are ``installed`` and let each add its
+commands, routes and settings. An extra whose libraries are missing is absent: it has no commands and no routes, and
+what needs it is refused by ``required``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from sarqc.errors import Refused
+
+if TYPE_CHECKING:
+    import typer
+    from fastapi import FastAPI
+    from pydantic_settings import BaseSettings
+    from starlette.types import ASGIApp
+
+    from sarqc.jobs.supervisor import Supervisor
+    from sarqc.settings import Settings
+    from sarqc.web.access import Access
+    from sarqc.web.exchanges import Exchange
+    from sarqc.web.gate import Crowd
+    from sarqc.web.identity import Identity
+    from sarqc.web.link_preview import Introductions
+
+
+@dataclass
+class Host:
+    """The core's parts, of which an extra takes what it needs, and the places to which it adds.
+
+    What is added to a collection counts from then on: the core looks there at each request.
+    """
+
+    settings: Settings
+    supervisor: Supervisor  # with the store and the bell
+    access: Access
+    identity: Identity
+    introductions: Introductions
+    with_pages: bool
+    # Answered before the gate, without a visitor: apps by their path, for GET and HEAD.
+    probes: dict[str, ASGIApp]
+    # Called by the gate with method, path and address, before anybody is identified; they raise what turns a request
+    # away.
+    checks: list[Callable[[str, str, str], None]] = field(default_factory=list)
+    # Visitors who have no account, and are not counted by their address.
+    crowds: list[Crowd] = field(default_factory=list)
+    # Told of each request with its answer.
+    listeners: list[Callable[[Exchange], None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An extra by its name, which is that of its module and in ``pip install sarqc[NAME]``.
+
+    Its module is imported at each start of the command line: what is heavy is imported inside these functions.
+    """
+
+    name: str
+    requires: tuple[str, ...] = ()  # modules that must be importable
+    settings: type[BaseSettings] | None = None  # with the prefix SARQC_, as those of the core
+    commands: Callable[[typer.Typer], None] | None = None
+    # Routes and middleware. It is called before the core's, so that its middleware is within the gate and its routes
+    # come first.
+    install: Callable[[FastAPI, Host], None] | None = None
+    # Arguments for uvicorn's configuration, given how many files the process may have open.
+    server: Callable[[Host, int], dict[str, Any]] | None = None
+    # Script modules below assets/js by the path of the page that they are added to.
+    scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@cache
+def known() -> dict[str, Extra]:
+    """Return all extras by name, installed or not."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {name: importlib.import_module(f"{__name__}.{name}").EXTRA for name in names}
+
+
+def is_installed(extra: Extra) -> bool:
+    """Return whether all modules that an extra requires can be imported."""
+    return all(find_spec(module) is not None for module in extra.requires)
+
+
+def installed() -> list[Extra]:
+    """Return the extras that can be used here, by name."""
+    return [extra for extra in known().values() if is_installed(extra)]
+
+
+def required(name: str, where: str) -> Extra:
+    """Return an extra that something needs. Raise ``Refused`` where it is not installed."""
+    extra = known()[name]
+    if not is_installed(extra):
+        raise Refused(f"this needs the extra “{name}”, which is not installed", where, f"pip install 'sarqc[{name}]'")
+    return extra

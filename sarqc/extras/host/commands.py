@@ -1,0 +1,111 @@
+"""Commands of an operator: user · backup · restore · prune · audit."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sarqc.errors import Refused
+from sarqc.plain import gib, mib
+from sarqc.settings import read_settings
+from sarqc.terminal import AsJson, print_json
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to those of sarqc."""
+    for command in (user, backup, restore, prune, audit):
+        app.command()(command)
+
+
+def user(
+    name: str,
+    role: Annotated[str, typer.Option(help="viewer, runner or operator.")] = "runner",
+    file: Annotated[Path | None, typer.Option(help="The users file; SARQC_USERS_FILE by default.")] = None,
+    sign_out: Annotated[
+        bool, typer.Option("--sign-out", help="Sign the user out everywhere instead, even while the app runs.")
+    ] = False,
+) -> None:
+    """Add a user of the web app, or give one another password and role. The password is asked for."""
+    from sarqc.jobs.sessions import end_sessions
+    from sarqc.web.users import role_named, write_user
+
+    if sign_out:
+        end_sessions(read_settings().database(), name)
+        typer.echo(f"{name} is signed out everywhere.")
+        return
+    path = file or read_settings().users_file
+    if path is None:
+        raise Refused("no users file", "SARQC_USERS_FILE", "Set it, or give --file.")
+    chosen = role_named(role)
+    write_user(path.expanduser(), name, chosen, typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    typer.echo(f"{name} has the role of {chosen}.")
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="A new folder, or a new file whose name ends with .tar.")],
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave out artefacts, statistics, exports, logs or texts.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the state of this host, also while the app runs: database, studies, finished layers, exports, uploads."""
+    from sarqc.extras.host.backup import back_up
+
+    os.umask(0o077)
+    made = back_up(read_settings(), target, without or ())
+    if as_json:
+        print_json({name: value for name, value in vars(made).items() if name != "files"})
+    typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}, all compared", err=True)
+
+
+def restore(
+    source: Path,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Move aside the contents of a state folder that is not empty.")
+    ] = False,
+) -> None:
+    """Put a backup into the state folder of a host whose app does not run. Runs that were under way go on."""
+    from sarqc.extras.host.backup import restore as put_back
+
+    os.umask(0o077)
+    restored, aside = put_back(read_settings(), source, replace=replace)
+    typer.echo(f"restored {restored.runs} runs, {gib(restored.bytes)}, as of {restored.created}", err=True)
+    if aside is not None:
+        typer.echo(f"what was there is in {aside}; remove it when all is well", err=True)
+
+
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; works while the app runs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what has been kept for long enough (SARQC_KEEP_DAYS, SARQC_KEEP_EXPORT_DAYS) or has no room
+    (SARQC_KEEP_GIB). The app does so by itself while it runs."""
+    from sarqc.extras.host.prune import pruned, would_go
+
+    os.umask(0o077)
+    found = (would_go if dry_run else pruned)(read_settings())
+    verb, made = ("would delete", "would make") if dry_run else ("deleted", "made")
+    if as_json:
+        print_json(found.to_json())
+        return
+    for one in found.going:
+        typer.echo(f"{verb} {one.words()}")
+    for line in found.notes:
+        typer.echo(f"note: {line}", err=True)
+    typer.echo(f"{made} {mib(found.bytes)} of room; {mib(found.left)} stay", err=True)
+
+
+def audit(
+    days: Annotated[float | None, typer.Option(help="Only the last days.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Print who deleted, cancelled, exported, uploaded and shared what, and when; also while the app runs."""
+    from sarqc.jobs.audit import as_lines, read_audit
+
+    since = 0.0 if days is None else time.time() - 86_400 * days
+    for line in as_lines(read_audit(read_settings().database(), since), as_json):
+        typer.echo(line)

@@ -1,0 +1,52 @@
+"""An extra whose libraries are missing is absent: no command, no route, and a refusal that says how to install it."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc import extras
+from sarqc.errors import Refused
+from sarqc.settings import Settings
+from tests.jobs.conftest import settings
+
+__all__ = ["settings"]
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = {name: dataclasses.replace(extra, requires=("no_such_module",)) for name, extra in extras.known().items()}
+    monkeypatch.setattr(extras, "known", lambda: every)
+
+
+def test_each_extra_has_the_name_of_its_module() -> None:
+    assert extras.known()
+    for name, extra in extras.known().items():
+        assert extra.name == name
+        assert extras.required(name, "a test") is extra
+
+
+def test_what_is_not_installed_is_refused_with_the_command_that_installs_it(nothing_installed: None) -> None:
+    assert extras.installed() == []
+    with pytest.raises(Refused) as refusal:
+        extras.required("host", "SARQC_ACCESS")
+    assert (refusal.value.where, refusal.value.remedy) == ("SARQC_ACCESS", "pip install 'sarqc[host]'")
+
+
+def test_the_core_answers_without_extras(nothing_installed: None, settings: Settings) -> None:
+    with TestClient(create_app(settings, with_pages=False), base_url="http://localhost") as client:
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/api/runs").status_code == 200
+        assert client.get("/metrics").status_code == 404
+
+
+def test_commands_of_extras_are_there_and_their_libraries_are_not_loaded() -> None:
+    code = """import sys
+from sarqc.__main__ import app
+names = {command.callback.__name__ for command in app.registered_commands}
+print("backup" in names, [name for name in ("limits", "authlib", "fastapi") if name in sys.modules])"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True []"
