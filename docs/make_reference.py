@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from sarqc.documents import SIGNS
 from sarqc.events import EVENT_TYPES
 from sarqc.quantization.methods import METHODS, Candidates
-from sarqc.recipe import Recipe, public_name
+from sarqc.recipe import Recipe, field_extra, public_name
 from sarqc.settings import Settings
 from sarqc.web import api as http
 
@@ -37,8 +37,8 @@ def page() -> str:
     fields = []
     for name, info in Recipe.model_fields.items():
         default = "required" if info.is_required() else repr(info.default).replace("'", "")
-        unit = info.json_schema_extra["unit"]
-        shell = info.json_schema_extra["in_a_shell"].replace("A path", "On the command line a path")
+        unit = field_extra(info).unit
+        shell = field_extra(info).in_a_shell.replace("A path", "On the command line a path")
         most = largest(SCHEMA["properties"][public_name(name)])
         bound = "" if most is None else f"At most {most:,.16g}."
         text = " ".join(filter(None, (info.description, f"Unit: {unit}." if unit else "", bound, shell)))

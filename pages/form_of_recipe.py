@@ -83,7 +83,7 @@ def recipe_form() -> list[str]:
     """
     components: dict[str, Field] = {}
     first = [name for names in FIRST.values() for name in names]
-    by_rank = sorted(Recipe.model_fields.items(), key=lambda item: field_extra(item[1])["advanced"])
+    by_rank = sorted(Recipe.model_fields.items(), key=lambda item: field_extra(item[1]).advanced)
 
     with gr.Column(elem_classes=["recipe-form"]):
         for title, names in FIRST.items():
@@ -110,7 +110,7 @@ def recipe_form() -> list[str]:
                         part(_CHIPS, classes="field-wide")
                         part(_AUTO_NOTE, classes="field-wide")
                     for name, info in by_rank:
-                        if field_extra(info)["section"] == section and name not in (*first, "effort"):
+                        if field_extra(info).section == section and name not in (*first, "effort"):
                             components[name] = field(name, info)
     _listen(components)
     return list(components)
@@ -118,7 +118,7 @@ def recipe_form() -> list[str]:
 
 def field(name: str, info: FieldInfo) -> Field:
     """The form component of one recipe field; everything it says comes from the field itself."""
-    label, help_text, unit = str(info.title), str(info.description), field_extra(info)["unit"]
+    label, help_text, unit = str(info.title), str(info.description), field_extra(info).unit
     common: dict[str, Any] = {
         "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
         "info": f"{help_text} {_SEVERAL}" if words(info) else help_text,

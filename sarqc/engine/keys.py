@@ -29,7 +29,7 @@ from sarqc.models.rotated_files import RotatedFiles
 from sarqc.models.rotation import RotatedCheckpoint
 from sarqc.models.tokenizer_files import text_files
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.methods import FITTING, Method
+from sarqc.quantization.methods import Method
 
 LAYER_FORMAT = 8
 MEASUREMENT_FORMAT = 1
@@ -188,7 +188,8 @@ def _choices(job: CalibrationJob) -> list[object]:
 
 def _values(point: Method) -> dict[str, object]:
     """All values of a method; of the choices about the grid only those that are made, as before there were any."""
-    return {name: value for name, value in asdict(point).items() if name not in FITTING} | point.fitting()
+    plain = point.plain_fitting()
+    return {name: value for name, value in asdict(point).items() if name not in plain} | point.fitting()
 
 
 def selection_key(

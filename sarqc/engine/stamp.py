@@ -148,7 +148,7 @@ def _said(recipe: Recipe) -> dict[str, Any]:
     """What of a recipe decides about the codes; of files and folders of this host only the names."""
     document = recipe.to_json()
     for name, info in Recipe.model_fields.items():
-        if field_extra(info)["section"] in ("measure", "tune") and name not in _SOLVED_FOR:
+        if field_extra(info).section in ("measure", "tune") and name not in _SOLVED_FOR:
             del document[public_name(name)]
     return {name: _without_folder(value) if isinstance(value, str) else value for name, value in document.items()}
 

@@ -20,9 +20,7 @@ from sarqc.study.facts import has_lam
 from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_kept
 
 # What measures a model, beside the settings that make its codes.
-_MEASURING = {
-    public_name(name) for name, info in Recipe.model_fields.items() if field_extra(info)["section"] == "measure"
-}
+_MEASURING = {public_name(name) for name, info in Recipe.model_fields.items() if field_extra(info).section == "measure"}
 # Relative, of the mean error of all layers: the last bits of sums decide a few codes, and those of another processor
 # are others.
 _TOLERANCE = 1e-3

@@ -20,9 +20,9 @@ from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.result import RunResult, value
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import entry_of, title_of
+from sarqc.quantization.methods import entry_of
 from sarqc.quantization.quantized_layer import LayerReport
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, method_title
 from sarqc.study.document import (
     ROTATED,
     SIGNED_ZERO,
@@ -46,7 +46,7 @@ Pictures = Literal["all", "surface", "none"]  # of a line's weights: every pooli
 def study_line(method: str, fitting: Mapping[str, str | int | float] = MappingProxyType({}), **fields: Any) -> Line:
     """A line with the title and the baseline of its method; ``fitting``: how its grid is fitted, see ``Method``."""
     entry = entry_of(method)
-    title, baseline = title_of(method, fitting), method if entry is None else entry.baseline
+    title, baseline = method_title(method, fitting), method if entry is None else entry.baseline
     return Line(method=method, title=title, baseline=baseline, fitting=dict(fitting), **fields)
 
 

@@ -75,7 +75,6 @@ from sarqc.plain import percent
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import (
-    FITTING,
     METHODS,
     MOST_PASSES,
     MOST_ROUNDS,
@@ -90,7 +89,7 @@ from sarqc.quantization.methods import (
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.quantization.storage import Kind
-from sarqc.recipe import Begin, Recipe, public_name, renamed
+from sarqc.recipe import FITTING, Begin, Recipe, public_name, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, StudyWriter, copied
 

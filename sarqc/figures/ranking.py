@@ -27,7 +27,7 @@ from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, honest_range, w
 from sarqc.figures.styles import QUALITY, REFERENCE, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.figures.traces import HOVER, box_shape, error_bars, line_shape, scatter
-from sarqc.quantization.methods import METHODS
+from sarqc.recipe import method_title, short_fitting
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
 from sarqc.study.paired import Difference, interval_of_draws, paired_items
@@ -148,28 +148,10 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 
 def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
-    fitting_ = line.fitting
-    words = {
-        "grid": str(fitting_.get("grid")),
-        "range": "joint range" if fitting_.get("range") == "joint" else "range",
-        "order": "order",
-        "refine": f"×{fitting_.get('refine')}",
-        "refit": f"refit ×{fitting_.get('refit')}",
-        "expert_damping": "damped",
-        "warm_start": "warm",
-        "stopping": "stopped",
-        "distill": "distilled",
-        "rotate": "rotated" if fitting_.get("rotate") == "r1" else "rotated with values",
-        "first_order": f"β {fitting_.get('first_order')}",
-        "distill_by": "by block",
-        "distill_codes": "codes",
-        "distill_norms": "norms",
-        "distill_lambda": f"at {fitting_.get('distill_lambda')}",
-    }
-    title = METHODS[line.method].title if line.method in METHODS else line.method
+    title = method_title(line.method)
     short = title.removesuffix(" penalty")
     lead = short if short.endswith((" + identity", " + saliency")) else title
-    return " ".join([lead, *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])])
+    return " ".join(filter(None, [lead, short_fitting(line.fitting), "auto" if line.selected else ""]))
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, get_args
+from functools import cache
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from sarqc.errors import Refused
 from sarqc.quantization.counts import Count
@@ -29,44 +29,9 @@ ExpertDamping = Literal["plain", "damped"]
 WarmStart = Literal["none", "gptq", "column_solver"]
 Stopping = Literal["none", "early"]
 
-# How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
-# Words of each value, or of all with the value in them.
-FITTING_WORDS: dict[str, str | dict[str, str]] = {
-    "grid": {  # of a survey's line on another grid than its study
-        "symmetric": "symmetric grid",
-        "full_range": "full-range grid",
-        "asymmetric": "asymmetric grid",
-        "affine": "affine grid",
-    },
-    "range": {"search": "searched range", "joint": "jointly searched range"},
-    "order": {"activation": "activation order"},
-    "refine": "refined × {value}",
-    "refit": "scales refitted × {value}",
-    "expert_damping": "starved experts damped",
-    "distill": "scales distilled",
-    "distill_by": {"block": "block by block"},
-    "distill_codes": "codes distilled",
-    "distill_norms": "norms distilled",
-    "distill_lambda": "distilled at λ = {value}",
-    "warm_start": {
-        "gptq": "started from GPTQ's codes",
-        "column_solver": "started from the column solver's codes",
-    },
-    "stopping": {"early": "stopped early"},
-    "rotate": {"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
-    "first_order": "β {value}",
-}
-FITTING = tuple(FITTING_WORDS)
-
-
-def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
-    """Return a ``Method.fitting`` in words as “searched range, activation order”; empty for the plain one."""
-    parts = []
-    for name, value in fitting.items():
-        words, shown = FITTING_WORDS[name], str(value)
-        parts.append(words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown))
-    return ", ".join(parts)
-
+# Fields of methods that are no options: a row of ``METHODS`` sets them, “auto” may choose them, or, the last two, they
+# are in no recipe.
+_NO_OPTIONS = {"lam", "gamma", "saliency", "shift", "shift_strength", "block_size", "learning_rate"}
 
 # Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint
 # search tries after these all other pairs of a lattice, then the neighbours of the best at two smaller steps.
@@ -98,16 +63,6 @@ def _check_number(name: str, value: float | None, highest: float = math.inf) -> 
         raise Refused(what, "method", f"Give {name} a value {allowed}.")
 
 
-# Fields that several families have, with the values that they may take.
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "mode": get_args(ScaleMode),
-    "normalise": get_args(Normalise),
-    "warm_start": get_args(WarmStart),
-    "stopping": get_args(Stopping),
-    "range": get_args(Range),
-    "order": get_args(Order),
-    "expert_damping": get_args(ExpertDamping),
-}
 _MOST = {"refine": (MOST_PASSES, "passes of refinement"), "refit": (MOST_ROUNDS, "rounds of refitting")}
 
 
@@ -170,6 +125,12 @@ def _started(work: Workload) -> Count:
     return Count(started=len(work.shapes) * (_STARTED_OF_LINEAR + _STARTED_OF_POINT * work.points))
 
 
+@cache
+def _choices(family: type[Method]) -> dict[str, tuple[Any, ...]]:
+    """Return the words that a family's fields take, by the fields."""
+    return {name: get_args(hint) for name, hint in get_type_hints(family).items() if get_origin(hint) is Literal}
+
+
 @dataclass(frozen=True)
 class Method:
     """A method with all its values.
@@ -189,8 +150,8 @@ class Method:
         values = vars(self)
         if "lam" in values:
             _check_number("λ", self.lam)
-        for name, allowed in _CHOICES.items():
-            if name in values and values[name] not in allowed:
+        for name, allowed in _choices(type(self)).items():
+            if values[name] not in allowed:
                 called = "warm start" if name == "warm_start" else name
                 raise Refused(f"{called} is “{values[name]}”", "method", f"Choose one of {', '.join(allowed)}.")
         for name, (most, repetitions) in _MOST.items():
@@ -304,9 +265,19 @@ class Method:
         """
         return {"method": type(self).__name__} | {name: getattr(self, name) for name in self.reported} | self.fitting()
 
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """Return the fields of a recipe that the method takes by their names, beside those that “auto” may choose."""
+        return tuple(field.name for field in fields(cls) if field.name not in _NO_OPTIONS)
+
+    def plain_fitting(self) -> dict[str, Any]:
+        """Return the options that fit the solver to a layer, plain; keys, labels and reports leave them unsaid then."""
+        names = {*self.options()} - {*self.reported}
+        return {field.name: field.default for field in fields(self) if field.name in names}
+
     def fitting(self) -> dict[str, Any]:
-        """Return the values of ``FITTING`` that the method has and that are not plain."""
-        plain = {field.name: field.default for field in fields(self) if field.name in FITTING}
+        """Return the options that fit the solver to a layer and are not plain."""
+        plain = self.plain_fitting()
         return {name: getattr(self, name) for name, choice in plain.items() if getattr(self, name) != choice}
 
     def for_all_tokens(self) -> Self:
@@ -767,21 +738,22 @@ class MethodEntry:
     make: Method
     tunes: tuple[str, ...]  # of ``documents.SIGNS``: what “auto” may choose
     baseline: str  # the public name it is compared with
-    options: tuple[str, ...] = ()  # further recipe fields that mean something to it
     auto: Candidates | None = None  # the paper's candidates; None if there is nothing to choose
     about: str = ""  # one line for people who choose among them
     also: str = ""  # a further name, which says what the method is; empty where the public name does
+    without: tuple[str, ...] = ()  # options of its family that it does not have
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Further recipe fields that mean something to it."""
+        return tuple(name for name in self.make.options() if name not in self.without)
 
     def defaults(self) -> dict[str, Any]:
         """Return the possible choices with their default values."""
         return {name: getattr(self.make, name) for name in self.tunes + self.options}
 
 
-_SEARCH = ("mode", "include_identity", "range", "refine", "refit")
-_SOLVER = ("static_groups", "range", "order", "refine", "refit", "expert_damping")
-_PENALISED = (*_SOLVER, "first_order")  # GPTQ 1 % and GPTAQ stay as they were published
-_LEARNED = ("epochs", "normalise")
-_ROUNDED = ("steps", "normalise", "warm_start", "range", "order", "refine", "stopping")
+_PUBLISHED = ("first_order",)  # without it GPTQ 1 % and GPTAQ stay as they were published
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
 _LEARNED_THROUGH = Candidates("model", (0.01, 0.05, 0.1, 0.15))
@@ -793,7 +765,6 @@ METHODS: dict[str, MethodEntry] = {
         RoundToNearest(),
         (),
         "rtn",
-        ("range", "refine", "refit"),
         about="Each weight to its nearest level; reads no text",
     ),
     "awq": MethodEntry(
@@ -801,7 +772,6 @@ METHODS: dict[str, MethodEntry] = {
         ScaleSearch(lam=0.0),
         (),
         "awq",
-        _SEARCH,
         about="Scales channels so that salient ones lose less",
     ),
     "rqc-gs": MethodEntry(
@@ -809,7 +779,6 @@ METHODS: dict[str, MethodEntry] = {
         ScaleSearch(lam=0.3, saliency="identity"),
         ("lam",),
         "awq",
-        _SEARCH,
         _SEARCHED,
         about="AWQ’s search with a penalty on all drift",
         also="awq+identity",
@@ -819,7 +788,6 @@ METHODS: dict[str, MethodEntry] = {
         ScaleSearch(lam=0.3),
         ("lam",),
         "awq",
-        _SEARCH,
         _SEARCHED,
         about="AWQ’s search with a penalty on drift of salient weights",
         also="awq+saliency",
@@ -829,15 +797,14 @@ METHODS: dict[str, MethodEntry] = {
         ColumnSolver(lam=0.01),
         (),
         "gptq",
-        _SOLVER,
         about="Column by column, each error passed on to the next",
+        without=_PUBLISHED,
     ),
     "rqc-gbs": MethodEntry(
         "GPTQ + identity penalty",
         ColumnSolver(lam=0.25),
         ("lam",),
         "gptq",
-        _PENALISED,
         replace(_SOLVED, gammas=(None,)),
         about="GPTQ with a penalty on all drift",
         also="gptq+identity",
@@ -847,7 +814,6 @@ METHODS: dict[str, MethodEntry] = {
         ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"),
         ("lam", "gamma"),
         "gptq",
-        _PENALISED,
         _SOLVED,
         about="GPTQ with a penalty on drift of salient weights",
         also="gptq+saliency",
@@ -857,25 +823,24 @@ METHODS: dict[str, MethodEntry] = {
         ColumnSolver(lam=0.01, shift="published"),
         ("shift_strength",),
         "gptq",
-        _SOLVER,
         _SHIFTED,
         about="GPTQ that also mends what earlier blocks did",
+        without=_PUBLISHED,
     ),
     "gptaq-full": MethodEntry(
         "GPTAQ, full shift",
         ColumnSolver(lam=0.01, shift="full", shift_strength=1.0),
         ("shift_strength",),
         "gptq",
-        _SOLVER,
         _SHIFTED,
         about="GPTAQ with its whole shift",
+        without=_PUBLISHED,
     ),
     "sarqc-gptaq": MethodEntry(
         "GPTAQ + saliency penalty",
         ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
         ("lam", "gamma", "shift_strength"),
         "gptaq",
-        _PENALISED,
         replace(_SOLVED, strengths=_SHIFTED.strengths),
         about="GPTAQ with a penalty on drift of salient weights",
         also="gptaq+saliency",
@@ -885,7 +850,6 @@ METHODS: dict[str, MethodEntry] = {
         LearnedClipping(lam=0.0),
         (),
         "omniquant",
-        _LEARNED,
         about="Learns each group’s range through its block",
     ),
     "sarqc-omniquant": MethodEntry(
@@ -893,7 +857,6 @@ METHODS: dict[str, MethodEntry] = {
         LearnedClipping(lam=0.05),
         ("lam",),
         "omniquant",
-        _LEARNED,
         _LEARNED_THROUGH,
         about="OmniQuant with a penalty on drift of salient weights",
         also="omniquant+saliency",
@@ -903,7 +866,6 @@ METHODS: dict[str, MethodEntry] = {
         LearnedRounding(lam=0.0),
         (),
         "signround",
-        _ROUNDED,
         about="Learns whether weights round up or down",
     ),
     "sarqc-signround": MethodEntry(
@@ -911,7 +873,6 @@ METHODS: dict[str, MethodEntry] = {
         LearnedRounding(lam=0.05),
         ("lam",),
         "signround",
-        _ROUNDED,
         _LEARNED_THROUGH,
         about="SignRound with a penalty on drift of salient weights",
         also="signround+saliency",
@@ -942,15 +903,6 @@ def public_method(name: str) -> str:
 def entry_of(name: str) -> MethodEntry | None:
     """Return the row of a public name, including ``AS_FOUND``; None for a name that this version does not know."""
     return _FOUND if name == AS_FOUND else METHODS.get(name)
-
-
-def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
-    """Return the title of a method with its ``Method.fitting`` as “GPTQ 1 %, searched range”.
-
-    An unknown method is called by its public name.
-    """
-    entry = entry_of(name)
-    return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
 
 
 def method(name: str, **choices: Any) -> Method:

@@ -9,18 +9,23 @@ from sarqc.recipe.effort import EFFORTS, UNDISTILLED, Effort, Fitting, fitting_o
 from sarqc.recipe.fields import (
     BASELINE,
     BEST_GRID,
+    FITTING,
+    FITTING_WORDS,
+    FORMER_NAMES,
     PAPERS_GRID,
     REFITTED_GRID,
     TUNED_LAMS,
     Begin,
     choice_words,
     field_extra,
+    fitting_text,
+    method_title,
     public_name,
     separator,
     shell_help,
+    short_fitting,
 )
 from sarqc.recipe.former import (
-    FORMER_NAMES,
     deprecations,
     recorded,
     renamed,
@@ -37,13 +42,14 @@ from sarqc.recipe.rules import (
     can_be_tuned,
     fields_without_flag,
     idle_fields,
-    method_title,
 )
 
 __all__ = [
     "BASELINE",
     "BEST_GRID",
     "EFFORTS",
+    "FITTING",
+    "FITTING_WORDS",
     "FORMER_NAMES",
     "LADDER_LAMBDA",
     "LADDER_METHOD",
@@ -68,6 +74,7 @@ __all__ = [
     "field_extra",
     "fields_without_flag",
     "fitting_of",
+    "fitting_text",
     "idle_fields",
     "method_title",
     "public_name",
@@ -76,5 +83,6 @@ __all__ = [
     "renamed",
     "separator",
     "shell_help",
+    "short_fitting",
     "spare",
 ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -39,7 +42,6 @@ from sarqc.quantization.methods import (
 )
 from sarqc.quantization.storage import Kind
 from sarqc.recipe.effort import EFFORTS, UNDISTILLED, Effort, Fitting, fitting_of
-from sarqc.recipe.former import BEFORE
 
 
 def _group_size(value: Any) -> Any:
@@ -97,36 +99,53 @@ _Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound), Af
 _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
 
-def _field(
-    default: Any,
-    section: str,
-    title: str,
-    help: str,
-    *,
-    unit: str = "",
-    advanced: bool = False,
-    rare: bool = False,
-    separator: str = ",",
-    usual: str = "",
-    in_a_shell: str = "",
-    **conditions: Any,
-) -> Any:
-    """A field with its words; ``...`` for ``default``: it has to be given.
+Purpose = Literal["run", "tune", "ladder"]
+KINDS: tuple[Purpose, ...] = get_args(Purpose)
+# Tuning and a ladder draw at random, from the float model's inputs; a ladder has a method and fittings of its own.
+ONE_MODEL: tuple[Purpose, ...] = ("run",)
+NO_LADDER: tuple[Purpose, ...] = ("run", "tune")
+COMPARING: tuple[Purpose, ...] = ("tune", "ladder")
+Words = str | dict[str, str]  # of every value, with {value} in its place, or of each
 
-    ``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone.
+
+@dataclass(frozen=True)
+class Descriptor:
+    """What a field of a recipe is to people and to documents, beside the title, help and bounds that pydantic holds.
+
+    Form, flags, REST, reference, labels of lines, refusals and former names are made of it. Called, it adds to a JSON
+    schema.
     """
-    extra: dict[str, Any] = {
-        "section": section,
-        "unit": unit,
-        "advanced": advanced,
-        "rare": rare,
-        "separator": separator,
-        "usual": usual,
-        "in_a_shell": in_a_shell,
-    }
-    return Field(default, title=title, description=help, json_schema_extra=extra, **conditions)
+
+    section: str
+    unit: str = ""
+    advanced: bool = False  # in the fold of the form
+    rare: bool = False  # in the form only where something was given for it
+    separator: str = ","  # of the entries of a list written as text: a comma, or a line break
+    usual: str = ""
+    in_a_shell: str = ""  # help of the command alone
+    kinds: tuple[Purpose, ...] = KINDS  # of recipes to which it means something
+    label: Words = ""  # of a line whose solver is fitted otherwise than by default; “”: labels do not say it
+    short: Words = ""  # the same where there is little room; “”: the label
+    opened: str = ""  # why a quantized checkpoint leaves no choice of it
+    newer: bool = False  # than many records: documents leave it out at its default, so that fingerprints stay
+    former: str = ""  # name, accepted until 1.1
+    before: Any = None  # value that has the effect of runs before the field existed, where the default has not
+
+    def __call__(self, schema: dict[str, Any]) -> None:
+        names = ("section", "unit", "advanced", "rare", "separator", "usual", "in_a_shell")
+        schema.update({name: getattr(self, name) for name in names})
 
 
+def _field(default: Any, section: str, title: str, help: str, **more: Any) -> Any:
+    """Return a field with its words; ``...`` for ``default``: it has to be given.
+
+    ``more``: values of ``Descriptor``, and arguments of pydantic.
+    """
+    said = {name: more.pop(name) for name in Descriptor.__dataclass_fields__ if name in more}
+    return Field(default, title=title, description=help, json_schema_extra=Descriptor(section, **said), **more)
+
+
+_WHOLE, _SCALES_STAY = "it is measured as a whole", "its scales stay"  # of a quantized checkpoint
 _PATH = "A path is taken too."  # on the command line, which reads the files of the user
 
 BASELINE = "gptq"  # what runs are compared with
@@ -135,54 +154,8 @@ TUNED_LAMS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 TUNED_GAMMAS = (0.0, 0.1, 0.5, 1.0)
 TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the difference between draws
 
-# Fields that are newer than many records, by the value at which documents leave them out, so that recipes without them
-# keep their fingerprints and stamps.
-LEFT_OUT: dict[str, Any] = {
-    "from_block": None,
-    "then_lambda": None,
-    "then_gamma": None,
-    "include": [],
-    "refit": 0,
-    "distill": 0,
-    "stopping": "none",
-    "rotate": "none",
-    "first_order": 0.0,
-    "distill_by": "model",
-    "distill_codes": False,
-    "distill_norms": False,
-    "distill_lambda": None,
-}
-
 # Values from a block on, by the values that they follow.
 LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
-
-# What a form shows of choices that are words.
-_CHOICE_WORDS = {
-    "refuse": "refuse",
-    "per_channel": "per channel",
-    "symmetric": "symmetric",
-    "full_range": "full range",
-    "asymmetric": "asymmetric",
-    "affine": "affine",
-    "per_linear": "per linear",
-    "foldable": "foldable",
-    "none": "none",
-    "column_solver": "column solver",
-    "early": "early",
-    "initial": "initial",
-    "search": "search",
-    "joint": "joint",
-    "natural": "natural",
-    "activation": "activation",
-    "model": "model",
-    "block": "block",
-    "plain": "plain",
-    "damped": "damped",
-    "sequential": "sequential",
-    "random": "random",
-    "quantized": "quantized",
-    "float": "float",
-}
 
 SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
 
@@ -221,8 +194,9 @@ class RecipeFields(BaseModel):
         advanced=True,
         in_a_shell=_PATH,
         min_length=1,
+        former="opened",
     )
-    kind: Literal["run", "tune", "ladder"] = _field(
+    kind: Purpose = _field(
         "run",
         "tune",
         "Purpose",
@@ -230,7 +204,19 @@ class RecipeFields(BaseModel):
         "measures the gain of each step, from rounding to nearest to refined codes.",
     )
     bits: int = _field(3, "size", "Bits", "Bits per weight, 2 to 4.", unit="bit", ge=2, le=4)
-    grid: Kind = _field("asymmetric", "size", "Grid", "How the quantization levels of a group are placed.")
+    grid: Kind = _field(
+        "asymmetric",
+        "size",
+        "Grid",
+        "How the quantization levels of a group are placed.",
+        label={
+            "symmetric": "symmetric grid",
+            "full_range": "full-range grid",
+            "asymmetric": "asymmetric grid",
+            "affine": "affine grid",
+        },
+        short="{value}",
+    )
     group_size: Annotated[int | None, BeforeValidator(_group_size)] = _field(
         128,
         "size",
@@ -255,6 +241,7 @@ class RecipeFields(BaseModel):
         advanced=True,
         rare=True,
         max_length=BLOCKS,
+        opened=_WHOLE,
     )
     block_fraction: float | None = _field(
         None,
@@ -265,6 +252,8 @@ class RecipeFields(BaseModel):
         rare=True,
         gt=0,
         le=1,
+        opened=_WHOLE,
+        former="share",
     )
     exclude: tuple[_Name, ...] = _field(
         (),
@@ -274,6 +263,7 @@ class RecipeFields(BaseModel):
         advanced=True,
         rare=True,
         max_length=MOST_PATTERNS,
+        opened=_WHOLE,
     )
     include: tuple[_Name, ...] = _field(
         (),
@@ -284,6 +274,8 @@ class RecipeFields(BaseModel):
         advanced=True,
         rare=True,
         max_length=MOST_PATTERNS,
+        opened=_WHOLE,
+        newer=True,
     )
     method: Annotated[_Name, BeforeValidator(_method)] = _field(
         "sarqc-gbs",
@@ -299,6 +291,7 @@ class RecipeFields(BaseModel):
         "quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit "
         "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
         exclude=True,
+        kinds=NO_LADDER,
     )
     lam: _Weight | Literal["auto"] | None = _field(
         None,
@@ -332,6 +325,7 @@ class RecipeFields(BaseModel):
         rare=True,
         ge=1,
         le=LAST_BLOCK,
+        newer=True,
     )
     then_lam: _Weight | None = _field(
         None,
@@ -341,6 +335,7 @@ class RecipeFields(BaseModel):
         advanced=True,
         rare=True,
         alias="then_lambda",
+        newer=True,
     )
     then_gamma: Annotated[float, Field(ge=0, le=1)] | None = _field(
         None,
@@ -349,6 +344,7 @@ class RecipeFields(BaseModel):
         "γ from that block on. Empty: unchanged.",
         advanced=True,
         rare=True,
+        newer=True,
     )
     validation_share: float = _field(
         0.25,
@@ -368,6 +364,7 @@ class RecipeFields(BaseModel):
         advanced=True,
         gt=0,
         le=1,
+        opened="its codes are compared on all channels",
     )
     mode: Literal["per_linear", "foldable"] = _field(
         "per_linear",
@@ -404,6 +401,11 @@ class RecipeFields(BaseModel):
         "as far as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the "
         "same λ, range, order and refinement (column_solver).",
         advanced=True,
+        label={
+            "gptq": "started from GPTQ's codes",
+            "column_solver": "started from the column solver's codes",
+        },
+        short="warm",
     )
     stopping: Stopping = _field(
         "none",
@@ -412,6 +414,9 @@ class RecipeFields(BaseModel):
         "early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, "
         "possibly the initial one. none: all steps are made and judged on calibration samples.",
         advanced=True,
+        label={"early": "stopped early"},
+        short="stopped",
+        newer=True,
     )
     normalise: Literal["initial", "none"] = _field(
         "initial",
@@ -442,6 +447,9 @@ class RecipeFields(BaseModel):
         "Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted "
         "error, with both ends clipped equally (search) or separately (joint).",
         advanced=True,
+        kinds=NO_LADDER,
+        label={"search": "searched range", "joint": "jointly searched range"},
+        short={"search": "range", "joint": "joint range"},
     )
     order: Order = _field(
         "natural",
@@ -450,6 +458,9 @@ class RecipeFields(BaseModel):
         "Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, "
         "with static groups (activation).",
         advanced=True,
+        kinds=NO_LADDER,
+        label={"activation": "activation order"},
+        short="order",
     )
     refine: int = _field(
         0,
@@ -460,6 +471,8 @@ class RecipeFields(BaseModel):
         advanced=True,
         ge=0,
         le=MOST_PASSES,
+        label="refined × {value}",
+        short="×{value}",
     )
     refit: int = _field(
         0,
@@ -470,6 +483,10 @@ class RecipeFields(BaseModel):
         advanced=True,
         ge=0,
         le=MOST_ROUNDS,
+        label="scales refitted × {value}",
+        short="refit ×{value}",
+        opened=_SCALES_STAY,
+        newer=True,
     )
     distill: int = _field(
         0,
@@ -481,6 +498,11 @@ class RecipeFields(BaseModel):
         advanced=True,
         ge=0,
         le=MOST_EPOCHS,
+        label="scales distilled",
+        short="distilled",
+        kinds=ONE_MODEL,
+        opened=_SCALES_STAY,
+        newer=True,
     )
     distill_by: DistillBy = _field(
         "model",
@@ -489,6 +511,11 @@ class RecipeFields(BaseModel):
         "model: match the predictions of the whole model, which must fit in memory with its gradients. block: match "
         "the outputs of each float block in turn, which also works for mixtures and large models.",
         advanced=True,
+        label={"block": "block by block"},
+        short="by block",
+        kinds=ONE_MODEL,
+        opened=_SCALES_STAY,
+        newer=True,
     )
     distill_codes: bool = _field(
         False,
@@ -496,6 +523,11 @@ class RecipeFields(BaseModel):
         "Distillation of codes",
         "Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight.",
         advanced=True,
+        label="codes distilled",
+        short="codes",
+        kinds=ONE_MODEL,
+        opened=_SCALES_STAY,
+        newer=True,
     )
     distill_norms: bool = _field(
         False,
@@ -503,6 +535,11 @@ class RecipeFields(BaseModel):
         "Distillation of norms",
         "Tune the weights of the model's norms along with the scales.",
         advanced=True,
+        label="norms distilled",
+        short="norms",
+        kinds=ONE_MODEL,
+        opened=_SCALES_STAY,
+        newer=True,
     )
     distill_lambda: _Weight | None = _field(
         None,
@@ -511,6 +548,11 @@ class RecipeFields(BaseModel):
         "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
         advanced=True,
         rare=True,
+        label="distilled at λ = {value}",
+        short="at {value}",
+        kinds=ONE_MODEL,
+        opened=_SCALES_STAY,
+        newer=True,
     )
     rotate: Literal["none", "r1", "r1+r2"] = _field(
         "none",
@@ -520,6 +562,11 @@ class RecipeFields(BaseModel):
         "over all channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also "
         "rotates the values of each attention head.",
         advanced=True,
+        kinds=ONE_MODEL,
+        label={"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
+        short={"r1": "rotated", "r1+r2": "rotated with values"},
+        opened="its codes are those of its own basis",
+        newer=True,
     )
     expert_damping: ExpertDamping = _field(
         "plain",
@@ -528,6 +575,9 @@ class RecipeFields(BaseModel):
         "The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration "
         "tokens (damped): λ (1 + width / tokens).",
         advanced=True,
+        label="starved experts damped",
+        short="damped",
+        former="starved",
     )
     first_order: float = _field(
         0.0,
@@ -540,6 +590,9 @@ class RecipeFields(BaseModel):
         rare=True,
         ge=0,
         le=1,
+        kinds=NO_LADDER,
+        label="β {value}",
+        newer=True,
     )
     calibration: _Name = _field(
         ...,
@@ -556,6 +609,7 @@ class RecipeFields(BaseModel):
         "text",
         "Sampling",
         "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
+        kinds=ONE_MODEL,
     )
     begin: Begin = _field(
         "auto",
@@ -565,6 +619,7 @@ class RecipeFields(BaseModel):
         "bos with its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it "
         "is. Most published perplexities use none.",
         advanced=True,
+        before="none",
     )
     held_out_samples: int = _field(
         0,
@@ -581,6 +636,8 @@ class RecipeFields(BaseModel):
         "Inputs from",
         "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
         advanced=True,
+        kinds=ONE_MODEL,
+        opened="its layers are measured behind its own blocks",
     )
     seed: int = _field(0, "text", "Seed", "Seed of every random choice.", advanced=True, ge=0, le=LAST_SEED)
     test: _Name | None = _field(None, "measure", "Test text", "Text on which perplexity is measured.", in_a_shell=_PATH)
@@ -611,6 +668,7 @@ class RecipeFields(BaseModel):
         "measure",
         "Compare with GPTQ",
         "Also run GPTQ 1 % on the same texts and grid, and measure the difference.",
+        kinds=ONE_MODEL,
     )
     tasks: tuple[_Name, ...] = _field(
         (),
@@ -619,6 +677,7 @@ class RecipeFields(BaseModel):
         "lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ "
         "left at the end.",
         max_length=TASKS,
+        kinds=NO_LADDER,
     )
     task_limit: int | None = _field(
         None,
@@ -629,6 +688,7 @@ class RecipeFields(BaseModel):
         advanced=True,
         ge=1,
         le=MOST_OF_A_TEST,
+        kinds=NO_LADDER,
     )
     prompts: tuple[_Prompt, ...] = _field(
         (),
@@ -637,6 +697,7 @@ class RecipeFields(BaseModel):
         "Texts that both models continue side by side, one per line.",
         separator="\n",
         max_length=PROMPTS,
+        kinds=ONE_MODEL,
     )
     new_tokens: int = _field(
         48,
@@ -647,6 +708,7 @@ class RecipeFields(BaseModel):
         advanced=True,
         ge=1,
         le=512,
+        kinds=ONE_MODEL,
     )
     speed: bool = _field(
         False,
@@ -654,6 +716,8 @@ class RecipeFields(BaseModel):
         "Speed",
         "Measure tokens per second, with 4-bit codes in a real kernel.",
         advanced=True,
+        kinds=ONE_MODEL,
+        opened="its speed is that of the engine that it was made for",
     )
     layer: _Name | None = _field(
         None,
@@ -662,6 +726,8 @@ class RecipeFields(BaseModel):
         "Full name of a single linear to explore; nothing else is quantized.",
         advanced=True,
         rare=True,
+        opened=_WHOLE,
+        former="only",
     )
     sweep: tuple[_Weight, ...] = _field(
         (),
@@ -671,6 +737,8 @@ class RecipeFields(BaseModel):
         "compare; empty: 0 to 10.",
         advanced=True,
         max_length=SWEEP,
+        kinds=NO_LADDER,
+        opened="its codes are solved at one λ, or at that of “auto”",
     )
     minutes: float | None = _field(
         None,
@@ -681,6 +749,7 @@ class RecipeFields(BaseModel):
         unit="minutes",
         gt=0,
         le=YEAR,
+        kinds=COMPARING,
     )
     draws: int = _field(
         8,
@@ -690,6 +759,7 @@ class RecipeFields(BaseModel):
         unit="draws",
         ge=2,
         le=DRAWS,
+        kinds=COMPARING,
     )
     band: float | None = _field(
         None,
@@ -699,6 +769,7 @@ class RecipeFields(BaseModel):
         "smallest. Empty: stop when further draws would not tell more of them apart.",
         gt=1,
         le=LARGEST,
+        kinds=("tune",),
     )
 
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")
@@ -917,7 +988,7 @@ class RecipeFields(BaseModel):
         Fields that are newer than many records are left out where nothing is given for them.
         """
         document = self.model_dump(mode="json", by_alias=True)
-        return {name: value for name, value in document.items() if name not in LEFT_OUT or value != LEFT_OUT[name]}
+        return {name: value for name, value in document.items() if name not in NEWER or value != NEWER[name]}
 
     def differences(self) -> dict[str, Any]:
         """Return the required fields and all that differ from the defaults, as plain data under the public names.
@@ -939,21 +1010,14 @@ class RecipeFields(BaseModel):
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def known_entry(name: str) -> MethodEntry:
-    """Row of a method whose name has been checked."""
-    entry = entry_of(name)
-    assert entry is not None
-    return entry
+def field_extra(info: FieldInfo) -> Descriptor:
+    """Return what a field is beside title, help and bounds."""
+    extra = info.json_schema_extra
+    assert isinstance(extra, Descriptor)
+    return extra
 
 
-def choice_words(choice: str) -> str:
-    """Return one of the words that a field takes as a form shows it."""
-    return _CHOICE_WORDS.get(choice, choice.replace("_", " "))
-
-
-def shell_help(info: FieldInfo) -> str:
-    """Return the help of a field on the command line, which accepts more than the form does."""
-    return " ".join(filter(None, (f"{info.title}.", info.description, field_extra(info)["in_a_shell"])))
+DESCRIPTORS = {name: field_extra(info) for name, info in RecipeFields.model_fields.items()}
 
 
 def public_name(field: str) -> str:
@@ -961,13 +1025,62 @@ def public_name(field: str) -> str:
     return RecipeFields.model_fields[field].alias or field
 
 
+# Fields that are newer than many records, by the value at which documents leave them out.
+NEWER: dict[str, Any] = {
+    public_name(name): [] if (default := RecipeFields.model_fields[name].default) == () else default
+    for name, about in DESCRIPTORS.items()
+    if about.newer
+}
+# Former names of fields, accepted until 1.1.
+FORMER_NAMES = {about.former: name for name, about in DESCRIPTORS.items() if about.former}
+# What runs did before a field existed, where its default is different.
+BEFORE = {name: about.before for name, about in DESCRIPTORS.items() if about.before is not None}
+# How the solver is fitted to a layer: labels of lines say these values where they are not the defaults.
+FITTING_WORDS = {name: about.label for name, about in DESCRIPTORS.items() if about.label}
+FITTING = tuple(FITTING_WORDS)
+
+
+def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
+    """Return a ``Method.fitting`` in words as “searched range, activation order”; empty for the plain one."""
+    return ", ".join(_worded(FITTING_WORDS[name], value) for name, value in fitting.items())
+
+
+def short_fitting(fitting: Mapping[str, str | int | float]) -> str:
+    """Return the same with one word for each value, as “range order ×3”."""
+    return " ".join(_worded(DESCRIPTORS[name].short or FITTING_WORDS[name], value) for name, value in fitting.items())
+
+
+def _worded(words: Words, value: object) -> str:
+    shown = str(value)
+    return words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown)
+
+
+def known_entry(name: str) -> MethodEntry:
+    """Return the row of a method whose name has been checked."""
+    entry = entry_of(name)
+    assert entry is not None
+    return entry
+
+
+def method_title(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
+    """Return the title of a method with its ``Method.fitting`` as “GPTQ 1 %, searched range”.
+
+    An unknown method is called by its public name.
+    """
+    entry = entry_of(name)
+    return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
+
+
+def choice_words(choice: str) -> str:
+    """Return one of the words that a field takes as a form shows it."""
+    return choice.replace("_", " ")
+
+
+def shell_help(info: FieldInfo) -> str:
+    """Return the help of a field on the command line, which accepts more than the form does."""
+    return " ".join(filter(None, (f"{info.title}.", info.description, field_extra(info).in_a_shell)))
+
+
 def separator(field: str) -> str:
     """Return the separator of the entries of a list written as text: a comma, or a line break."""
-    return str(field_extra(RecipeFields.model_fields[field])["separator"])
-
-
-def field_extra(info: FieldInfo) -> dict[str, Any]:
-    """Return the further properties of a field: section, unit, separator, and whether it is advanced."""
-    extra = info.json_schema_extra
-    assert isinstance(extra, dict)
-    return extra
+    return DESCRIPTORS[field].separator

@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sarqc.errors import refused_for
-
-# Former names of fields, accepted until 1.1.
-FORMER_NAMES = {
-    "opened": "quantized_checkpoint",
-    "share": "block_fraction",
-    "starved": "expert_damping",
-    "only": "layer",
-}
-
-# What runs did before a field existed, where its default is different.
-BEFORE = {"begin": "none"}
+from sarqc.recipe.fields import BEFORE, FORMER_NAMES
 
 
 def renamed(document: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from sarqc.errors import Fix, Refused, in_recipe, refused_for
+from sarqc.recipe.fields import field_extra
 
 
 def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
@@ -32,9 +33,8 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
         what = f"{name} is {given}: {_wish(first)}"
         return Refused(what, in_recipe(name), help_text)
     wish = _wish(first, or_auto=Literal["auto"] in get_args(info.annotation))
-    extra = info.json_schema_extra
-    if isinstance(extra, dict) and extra.get("usual"):
-        help_text = f"{extra['usual']!s} is usual. {help_text}"
+    if usual := field_extra(info).usual:
+        help_text = f"{usual} is usual. {help_text}"
     what = f"{_called(name, info)} is {given}: {wish}"
     return refused_for(name, what, help_text, *_bound(name, first))
 

@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sarqc.errors import Fix, Refused, in_recipe, refused_for
-from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
+from sarqc.quantization.methods import AS_FOUND, METHODS
 from sarqc.recipe.effort import UNDISTILLED, fitting_of
-from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_name
-
-# Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
-_OF_DISTILLATION = ("distill_by", "distill_codes", "distill_norms", "distill_lambda")  # that only a distillation reads
-_OF_ONE_MODEL = (
-    "prompts",
-    "new_tokens",
-    "speed",
-    "sampling",
-    "inputs_from",
-    "baseline",
-    "rotate",
-    "distill",
-    *_OF_DISTILLATION,
+from sarqc.recipe.fields import (
+    DESCRIPTORS,
+    KINDS,
+    LATER_VALUES,
+    RecipeFields,
+    known_entry,
+    method_title,
+    public_name,
 )
+
 OF_THE_OTHER_KIND = {
-    "run": ("minutes", "draws", "band"),
-    "tune": _OF_ONE_MODEL,
-    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort", "first_order"),
+    kind: tuple(name for name, about in DESCRIPTORS.items() if kind not in about.kinds) for kind in KINDS
 }
+_OF_DISTILLATION = ("distill_by", "distill_codes", "distill_norms", "distill_lambda")  # that only a distillation reads
 _KIND_WORDS = {
     "run": "a run that does not tune",
     "tune": "tuning",
@@ -44,15 +38,7 @@ NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "
 # What solves codes again on the scales of a quantized checkpoint.
 REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
 # Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
-_OPENED_WHOLE = {
-    **dict.fromkeys(("layer", "blocks", "block_fraction", "exclude", "include"), "it is measured as a whole"),
-    "sweep": "its codes are solved at one λ, or at that of “auto”",
-    "inputs_from": "its layers are measured behind its own blocks",
-    "channel_fraction": "its codes are compared on all channels",
-    "speed": "its speed is that of the engine that it was made for",
-    **dict.fromkeys(("refit", "distill", *_OF_DISTILLATION), "its scales stay"),
-    "rotate": "its codes are those of its own basis",
-}
+_OPENED_WHOLE = {name: about.opened for name, about in DESCRIPTORS.items() if about.opened}
 
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
 OF_THE_FILE = ("bits", "grid", "group_size")
@@ -343,12 +329,6 @@ def without_effect(recipe: RecipeFields) -> list[str]:
 
 def _shown(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def method_title(name: str) -> str:
-    """Return the title of a method; an unknown method is called by its public name."""
-    entry = entry_of(name)
-    return name if entry is None else entry.title
 
 
 def can_be_tuned(name: str) -> bool:

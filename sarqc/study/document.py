@@ -80,8 +80,8 @@ from sarqc.files.modes import usual_mode
 from sarqc.files.names import MOST_JSON, own_file
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
-from sarqc.quantization.methods import FITTING, entry_of, public_method, title_of
-from sarqc.recipe import recorded, renamed
+from sarqc.quantization.methods import entry_of, public_method
+from sarqc.recipe import FITTING, method_title, recorded, renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
 from sarqc.study.stamp import Stamp, StudyPart, first_wrong
@@ -211,7 +211,7 @@ class Line(StudyPart):
     gammas: Row[float | None]  # of ``second``
     second: Second = Field(default="gamma", exclude_if=lambda second: second == "gamma")
     draws: Row[int]  # seeds of the calibration draws
-    # What is not plain of ``methods.FITTING``; left out of the document if empty.
+    # What is not plain of ``recipe.FITTING``; left out of the document if empty.
     fitting: dict[str, str | int | float] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
@@ -260,7 +260,7 @@ class Line(StudyPart):
     def spoken_title(self) -> str:
         """Title; that of a method unknown here as it stands."""
         is_known = entry_of(self.method) is not None and set(self.fitting) <= set(FITTING)
-        return title_of(self.method, self.fitting) if is_known else self.title
+        return method_title(self.method, self.fitting) if is_known else self.title
 
     @property
     def sign(self) -> str:

@@ -40,7 +40,6 @@ from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count
 from sarqc.quantization.methods import (
     AS_FOUND,
-    FITTING_WORDS,
     METHODS,
     MethodEntry,
     Workload,
@@ -48,6 +47,7 @@ from sarqc.quantization.methods import (
 )
 from sarqc.recipe import (
     EFFORTS,
+    FITTING_WORDS,
     FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
     NOT_ASKED_TO_TUNE,
@@ -183,7 +183,7 @@ def field_kind(info: FieldInfo) -> FieldKind:
     if bool in kinds:
         return "truth"
     if any(get_origin(member) is tuple for member in kinds):
-        return "lines" if field_extra(info)["separator"] == "\n" else "list"
+        return "lines" if field_extra(info).separator == "\n" else "list"
     if int in kinds:
         return "whole"
     if float in kinds:
@@ -259,10 +259,10 @@ def recipe_field(name: str) -> RecipeField:
         "key": public_name(name),
         "kind": field_kind(info),
         "title": str(info.title),
-        "unit": extra["unit"],
-        "section": extra["section"],
-        "advanced": extra["advanced"],
-        "rare": extra["rare"],
+        "unit": extra.unit,
+        "section": extra.section,
+        "advanced": extra.advanced,
+        "rare": extra.rare,
     }
     if not info.is_required():
         field["default"] = list(info.default) if isinstance(info.default, tuple) else info.default

@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.quantization.methods import title_of
+from sarqc.recipe import method_title
 from sarqc.settings import Settings
 from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
 from tests.http.fake_app import resolve
@@ -123,7 +123,7 @@ def write_study(root: Path, study_id: str, created: str = "2026-01-01T00:00:00Z"
     for name in ("recon", "held_out", "sar", "drift"):
         arrays[name] = writer.add(points.reshape(1, 2, 1, 3), ("draw", "layer", "gamma", "lambda"))
     line = Line(
-        method="sarqc-gbs", title=title_of("sarqc-gbs"), baseline="gptq", bits=2, grid="asymmetric",
+        method="sarqc-gbs", title=method_title("sarqc-gbs"), baseline="gptq", bits=2, grid="asymmetric",
         group_size=None, lams=(0.0, 0.1, 0.3), gammas=(0.1,), draws=(0,), chosen=(0, 1), arrays=arrays,
     )  # fmt: skip
     layers = tuple(

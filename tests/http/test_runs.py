@@ -40,9 +40,8 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
     assert methods["rqc-gs"]["auto"]["gammas"] == []
     assert methods["gptq"]["tunes"] == []
     assert methods["gptq"]["auto"] is None
-    assert (methods["omniquant"]["unit"], methods["omniquant"]["options"]) == ("block", ["epochs", "normalise"])
-    options = ["steps", "normalise", "warm_start", "range", "order", "refine", "stopping"]
-    assert methods["signround"]["options"] == options
+    assert (methods["omniquant"]["unit"], methods["omniquant"]["options"]) == ("block", ["normalise", "epochs"])
+    assert methods["signround"]["options"] == [*METHODS["signround"].options]
     assert client.get("/api/recipe-schema").json() == Recipe.model_json_schema()
     assert {"name", "where"} <= client.get("/api/models").json()["models"][0].keys()
     assert {"name", "role"} <= client.get("/api/corpora").json()["corpora"][0].keys()

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import lab_view
-from sarqc.quantization.methods import title_of
+from sarqc.recipe import method_title
 from sarqc.settings import Settings
 from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter, one_draw, rewrite
 from tests.former_studies import VERSIONS, former_study
@@ -23,7 +23,7 @@ def a_study(folder: Path, values: np.ndarray) -> Study:
     writer = StudyWriter(folder)
     axes = ("draw", "gamma", "lambda")
     line = Line(
-        method="rqc-gbs", title=title_of("rqc-gbs"), baseline="gptq", bits=2, grid="asymmetric",
+        method="rqc-gbs", title=method_title("rqc-gbs"), baseline="gptq", bits=2, grid="asymmetric",
         group_size=None, lams=(0.0, 1.0), gammas=(None,), draws=(0,), arrays={"perplexity": writer.add(values, axes)},
     )  # fmt: skip
     return writer.finish(
@@ -200,4 +200,4 @@ def test_an_opened_study_calls_methods_as_they_are_called_today(settings: Settin
     refitted = refined.model_copy(update={"fitting": {"range": "joint", "refine": 3, "refit": 2}})
     assert refitted.name == "rqc-gbs-joint-refine3-refit2"
     words = "GPTQ + identity penalty, jointly searched range, refined × 3, scales refitted × 2"
-    assert title_of(refitted.method, refitted.fitting) == words
+    assert method_title(refitted.method, refitted.fitting) == words

@@ -74,19 +74,19 @@ export const LINK_LASTS = frozen({
  * @type {Readonly<Record<string, string | Record<string, string>>>}
  */
 export const FITTING_WORDS = frozen({
+  "warm_start": {"gptq": "started from GPTQ's codes", "column_solver": "started from the column solver's codes"},
+  "stopping": {"early": "stopped early"},
   "range": {"search": "searched range", "joint": "jointly searched range"},
   "order": {"activation": "activation order"},
   "refine": "refined × {value}",
   "refit": "scales refitted × {value}",
-  "expert_damping": "starved experts damped",
   "distill": "scales distilled",
   "distill_by": {"block": "block by block"},
   "distill_codes": "codes distilled",
   "distill_norms": "norms distilled",
   "distill_lambda": "distilled at λ = {value}",
-  "warm_start": {"gptq": "started from GPTQ's codes", "column_solver": "started from the column solver's codes"},
-  "stopping": {"early": "stopped early"},
   "rotate": {"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
+  "expert_damping": "starved experts damped",
   "first_order": "β {value}",
 });
 
