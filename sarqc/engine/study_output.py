@@ -20,9 +20,10 @@ from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.result import RunResult, value
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import entry_of, title_of
+from sarqc.quantization.methods import entry_of
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
+from sarqc.recipe.method_words import title_of
 from sarqc.study.document import (
     ROTATED,
     SIGNED_ZERO,

@@ -14,7 +14,7 @@ from sarqc.figures.styles import QUALITY
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.figures.traces import HOVER, error_bars
 from sarqc.plain import measured
-from sarqc.quantization.methods import fitting_text
+from sarqc.recipe.method_words import fitting_text
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
 from sarqc.study.paired import Difference
 

@@ -35,7 +35,8 @@ from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surfa
 from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.figures.titles import each_point
 from sarqc.plain import plain
-from sarqc.quantization.methods import METHODS, fitting_text, public_method
+from sarqc.quantization.methods import METHODS, public_method
+from sarqc.recipe.method_words import fitting_text
 from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Second, Study, one_draw
 from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from sarqc.errors import Refused
-from sarqc.quantization.counts import Count
+from sarqc.quantization.counts import (
+    FACTORISING,
+    OF_REFIT,
+    RECORDED_SHARE,
+    STARTED_OF_CANDIDATE,
+    STARTED_OF_STEP,
+    Count,
+    Workload,
+)
 
 Unit = Literal["layer", "group", "block"]
 Saliency = Literal["identity", "saliency"]
@@ -29,44 +36,25 @@ ExpertDamping = Literal["plain", "damped"]
 WarmStart = Literal["none", "gptq", "column_solver"]
 Stopping = Literal["none", "early"]
 
-# How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
-# Words of each value, or of all with the value in them.
-FITTING_WORDS: dict[str, str | dict[str, str]] = {
-    "grid": {  # of a survey's line on another grid than its study
-        "symmetric": "symmetric grid",
-        "full_range": "full-range grid",
-        "asymmetric": "asymmetric grid",
-        "affine": "affine grid",
-    },
-    "range": {"search": "searched range", "joint": "jointly searched range"},
-    "order": {"activation": "activation order"},
-    "refine": "refined × {value}",
-    "refit": "scales refitted × {value}",
-    "expert_damping": "starved experts damped",
-    "distill": "scales distilled",
-    "distill_by": {"block": "block by block"},
-    "distill_codes": "codes distilled",
-    "distill_norms": "norms distilled",
-    "distill_lambda": "distilled at λ = {value}",
-    "warm_start": {
-        "gptq": "started from GPTQ's codes",
-        "column_solver": "started from the column solver's codes",
-    },
-    "stopping": {"early": "stopped early"},
-    "rotate": {"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
-    "first_order": "β {value}",
-}
-FITTING = tuple(FITTING_WORDS)
-
-
-def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
-    """Return a ``Method.fitting`` in words as “searched range, activation order”; empty for the plain one."""
-    parts = []
-    for name, value in fitting.items():
-        words, shown = FITTING_WORDS[name], str(value)
-        parts.append(words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown))
-    return ", ".join(parts)
-
+# How the solver is fitted to a layer, and what a run does around it. The first value of each is the paper's, which
+# keys, labels and reports leave unsaid.
+FITTING = (
+    "grid",  # of a survey's line on another grid than its study
+    "range",
+    "order",
+    "refine",
+    "refit",
+    "expert_damping",
+    "distill",
+    "distill_by",
+    "distill_codes",
+    "distill_norms",
+    "distill_lambda",
+    "warm_start",
+    "stopping",
+    "rotate",
+    "first_order",
+)
 
 # Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint
 # search tries after these all other pairs of a lattice, then the neighbours of the best at two smaller steps.
@@ -77,10 +65,10 @@ LATTICE = SHRUNK[::4]  # 1, 0.9 … 0.4
 NEIGHBOURS = (2, 1)  # 0.05, 0.025
 FEWEST_PARTS = 12  # 0.3
 # Ranges that are tried beside the extremes' own.
-_TRIED: dict[Range, int] = {
+RANGES_TRIED: dict[Range, int] = {
     "minmax": 0,
-    "search": len(SHRINKS),
-    "joint": len(SHRINKS) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
+    "search": len(SHRUNK),
+    "joint": len(SHRUNK) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
 }
 ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
 GAMMA = 0.5  # γ of the saliency in the drift term of what is learned through a block
@@ -109,65 +97,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "expert_damping": get_args(ExpertDamping),
 }
 _MOST = {"refine": (MOST_PASSES, "passes of refinement"), "refit": (MOST_ROUNDS, "rounds of refitting")}
-
-
-# Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
-# seconds over those of an operation on nothing.
-_STARTED_OF_LINEAR, _STARTED_OF_POINT, _STARTED_OF_STEP, _STARTED_OF_CANDIDATE = 500, 300, 80, 35
-
-FACTORISING = 44  # bytes for each number of a Gram while it is factorised: four copies in float64, three in float32
-_OF_REFIT = 8  # numbers for each of a Gram: normal equations of some rows and their factors, in float64
-RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Work of a method in one model, as far as estimates of memory and time depend on it."""
-
-    shapes: tuple[tuple[int, int], ...]  # (O, I) of every linear
-    block_weights: int  # weights of the linears of the largest block
-    bits: int
-    group_size: int | None  # None: the whole row
-    points: int  # solved for each linear: one, those of a curve, or what “auto” compares and its choice
-    together: int  # points of linears that may be solved at once
-    sequences: int  # of the calibration
-    length: int  # tokens of a sequence
-    walks: int  # 2 where the float model's states are walked beside those of the quantized prefix
-    budget_bytes: int  # for what is solved at once
-    held_out: int = 0  # sequences that nothing is fitted to
-
-    def largest(self) -> tuple[int, int]:
-        """Return the shape of the linear with most weights."""
-        return max(self.shapes, key=math.prod)
-
-    def weights(self) -> int:
-        return sum(map(math.prod, self.shapes))
-
-    def squares(self) -> int:
-        """Return Σ O·I², the multiplications of a weight with a Gram over all linears."""
-        return sum(rows * width**2 for rows, width in self.shapes)
-
-
-def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Count:
-    """Work of the fitting of the grid, for one point of every linear.
-
-    A round of refitting takes three large products and the equations of each row, and is followed by passes.
-    """
-    passes += rounds * max(passes, 1)
-    started = (passes + rounds) * len(work.shapes) * _STARTED_OF_POINT
-    unknowns = [(rows, 2 * width / (work.group_size or width)) for rows, width in work.shapes]
-    solved = math.fsum(rows * count**3 / 3 for rows, count in unknowns)
-    return Count(
-        rounded=_TRIED[source] * work.weights(),
-        losses=rounds * 3 * 2 * work.squares(),
-        solves=passes * 1.5 * work.squares() + rounds * solved,
-        started=started,
-    )
-
-
-def _started(work: Workload) -> Count:
-    """Operations that a GPU starts for each layer at all its points."""
-    return Count(started=len(work.shapes) * (_STARTED_OF_LINEAR + _STARTED_OF_POINT * work.points))
 
 
 @dataclass(frozen=True)
@@ -324,7 +253,7 @@ class Method:
     def working_bytes(self, work: Workload) -> int:
         """Return the memory at the peak beside weights and statistics, in bytes."""
         rows, width = work.largest()
-        refitting = _OF_REFIT * width if self.fitting().get("refit") else 0  # normal equations of some rows, factors
+        refitting = OF_REFIT * width if self.fitting().get("refit") else 0  # normal equations of some rows, factors
         return 4 * (6 * rows + refitting) * width
 
     def recorded_bytes(self, work: Workload) -> int:
@@ -333,7 +262,7 @@ class Method:
 
     def count(self, work: Workload) -> Count:
         """Return the work beside the passes through the model and the Grams."""
-        return _started(work)
+        return work.started()
 
 
 @dataclass(frozen=True)
@@ -366,7 +295,7 @@ class RoundToNearest(Method):
         return frozenset({"gram"}) if self.fitting() else frozenset()
 
     def count(self, work: Workload) -> Count:
-        return _started(work) + _fitting(work, self.range, self.refine, self.refit)
+        return work.started() + work.fitting(RANGES_TRIED[self.range], self.refine, self.refit)
 
 
 @dataclass(frozen=True)
@@ -486,13 +415,15 @@ class ColumnSolver(Method):
         if self.improves_codes:
             numbers += 3 * width * width + 6 * rows * width  # G, its copy in the order of turns, both aims, the pulls
         if self.refit:
-            numbers += _OF_REFIT * width * width
+            numbers += OF_REFIT * width * width
         return numbers + (width * width + 2 * rows * width if shifted else 0)
 
     def count(self, work: Workload) -> Count:
         cubes = sum(width**3 / 3 for _, width in work.shapes)
         solving = Count(solves=cubes + (1 + 2 * work.walks) * work.squares())
-        return _started(work) + (solving + _fitting(work, self.range, self.refine, self.refit)).times(work.points)
+        return work.started() + (solving + work.fitting(RANGES_TRIED[self.range], self.refine, self.refit)).times(
+            work.points
+        )
 
 
 @dataclass(frozen=True)
@@ -554,10 +485,10 @@ class ScaleSearch(Method):
         return "the format has no place for the channel scales of a search in mode per_linear"
 
     def count(self, work: Workload) -> Count:
-        started = _STARTED_OF_CANDIDATE * len(work.shapes)
+        started = STARTED_OF_CANDIDATE * len(work.shapes)
         candidate = Count(losses=2 * work.squares(), rounded=work.weights(), started=started)
-        fitting = _fitting(work, self.range, self.refine, self.refit).times(work.points)
-        return _started(work) + candidate.times(len(ALPHAS) + 1) + fitting
+        fitting = work.fitting(RANGES_TRIED[self.range], self.refine, self.refit).times(work.points)
+        return work.started() + candidate.times(len(ALPHAS) + 1) + fitting
 
 
 @dataclass(frozen=True)
@@ -619,10 +550,10 @@ class LearnedClipping(LearnedMethod):
     def count(self, work: Workload) -> Count:
         """Return the work: a step forward and back for each sequence, and a measurement after each epoch."""
         epochs, tokens = work.points * self.epochs_at(work.bits), work.sequences * work.length
-        return _started(work) + Count(
+        return work.started() + Count(
             products=epochs * 8 * work.weights() * tokens,
             clipped=epochs * work.weights() * work.sequences,
-            started=epochs * work.sequences * len(work.shapes) * _STARTED_OF_STEP,
+            started=epochs * work.sequences * len(work.shapes) * STARTED_OF_STEP,
         )
 
 
@@ -711,12 +642,12 @@ class LearnedRounding(LearnedMethod):
         learning = Count(
             products=forward * work.weights() * work.length,
             clipped=work.points * self.steps * work.weights(),
-            started=passes * len(work.shapes) * _STARTED_OF_STEP,
+            started=passes * len(work.shapes) * STARTED_OF_STEP,
         )
         solver = self.starting_solver()
         starts = replace(work, points=work.points if self.warm_start == "column_solver" else 1)
-        starting = _fitting(starts, self.range, 0) if solver is None else solver.count(starts)
-        return _started(work) + learning + starting
+        starting = starts.fitting(RANGES_TRIED[self.range], 0) if solver is None else solver.count(starts)
+        return work.started() + learning + starting
 
 
 @dataclass(frozen=True)
@@ -942,15 +873,6 @@ def public_method(name: str) -> str:
 def entry_of(name: str) -> MethodEntry | None:
     """Return the row of a public name, including ``AS_FOUND``; None for a name that this version does not know."""
     return _FOUND if name == AS_FOUND else METHODS.get(name)
-
-
-def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
-    """Return the title of a method with its ``Method.fitting`` as “GPTQ 1 %, searched range”.
-
-    An unknown method is called by its public name.
-    """
-    entry = entry_of(name)
-    return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
 
 
 def method(name: str, **choices: Any) -> Method:

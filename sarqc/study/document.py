@@ -80,8 +80,9 @@ from sarqc.files.modes import usual_mode
 from sarqc.files.names import MOST_JSON, own_file
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
-from sarqc.quantization.methods import FITTING, entry_of, public_method, title_of
+from sarqc.quantization.methods import FITTING, entry_of, public_method
 from sarqc.recipe import recorded, renamed
+from sarqc.recipe.method_words import title_of
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
 from sarqc.study.stamp import Stamp, StudyPart, first_wrong

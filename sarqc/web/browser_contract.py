@@ -37,15 +37,8 @@ from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
-from sarqc.quantization.counts import TWO_CORES, Count
-from sarqc.quantization.methods import (
-    AS_FOUND,
-    FITTING_WORDS,
-    METHODS,
-    MethodEntry,
-    Workload,
-    entry_of,
-)
+from sarqc.quantization.counts import TWO_CORES, Count, Workload
+from sarqc.quantization.methods import AS_FOUND, METHODS, MethodEntry, entry_of
 from sarqc.recipe import (
     EFFORTS,
     FORMER_NAMES,
@@ -64,6 +57,7 @@ from sarqc.recipe import (
     public_name,
 )
 from sarqc.recipe.measured_efforts import MeasuredEffort, measured_efforts
+from sarqc.recipe.method_words import FITTING_WORDS
 from sarqc.recipe.texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing

@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.quantization.methods import title_of
+from sarqc.recipe.method_words import title_of
 from sarqc.settings import Settings
 from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
 from tests.http.fake_app import resolve

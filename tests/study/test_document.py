@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import lab_view
-from sarqc.quantization.methods import title_of
+from sarqc.recipe.method_words import title_of
 from sarqc.settings import Settings
 from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter, one_draw, rewrite
 from tests.former_studies import VERSIONS, former_study

@@ -11,7 +11,8 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.ladder import rung_name
-from sarqc.quantization.methods import METHODS, title_of
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe.method_words import title_of
 from sarqc.study.document import Line, Study, StudyWriter, copied
 from sarqc.study.ladder import STEPS, ladder
 from tests.synthetic_study import layers, study_document, write_study
