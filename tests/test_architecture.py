@@ -149,6 +149,37 @@ def test_quantization_knows_torch_errors_and_words_only() -> None:
             assert imported.split(".")[0] in allowed or imported.startswith(allowed), f"{path.name} imports {imported}"
 
 
+_QUANTIZING_WITH_TORCH_ALONE = """
+import sys, torch
+
+class Refusing:
+    own = ("sarqc.errors", "sarqc.quantization")
+    known = {*sys.stdlib_module_names, *(name.partition(".")[0] for name in sys.modules)}  # torch's own needs
+
+    def find_spec(self, name, path=None, target=None):
+        is_own = name == "sarqc" or any(f"{name}.".startswith(f"{own}.") for own in self.own)
+        if not is_own and name.partition(".")[0] not in self.known:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Refusing())
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import method
+from sarqc.quantization.solve import quantize_layer
+
+torch.manual_seed(0)
+statistics = LayerStatistics.from_inputs(torch.randn(64, 32))
+layer = quantize_layer(torch.randn(16, 32), statistics, Grid(3, 16, "symmetric"), method("sarqc-gbs", refine=1))
+print(tuple(layer.codes.shape))
+"""
+
+
+def test_quantization_needs_torch_alone() -> None:
+    command = [sys.executable, "-c", _QUANTIZING_WITH_TORCH_ALONE]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "(16, 32)"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("module", "absent"),

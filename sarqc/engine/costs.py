@@ -18,8 +18,8 @@ from sarqc.files.memory import free_memory
 from sarqc.models import batch_tokens
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
-from sarqc.quantization.counts import TWO_CORES, Count, Throughput
-from sarqc.quantization.methods import Method, Workload
+from sarqc.quantization.counts import TWO_CORES, Count, Throughput, Workload
+from sarqc.quantization.methods import Method
 from sarqc.quantization.storage import bits_beside_codes
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings

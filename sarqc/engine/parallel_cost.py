@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 from sarqc.models.families import LayerInfo
-from sarqc.quantization.counts import TWO_CORES, Count
-from sarqc.quantization.methods import Method, Workload
+from sarqc.quantization.counts import TWO_CORES, Count, Workload
+from sarqc.quantization.methods import Method
 
 Part = tuple[tuple[int, int], ...]  # shapes (O, I) of linears that are solved together
 

@@ -1,7 +1,7 @@
 """Headers of GGUF files: fields of a model, and places of its tensors; no weight is read, and no torch.
 
-Every count and length is checked against a bound and against the file before it is used, in a process with limits. Of
-lists, the vocabulary above all, only the lengths are read, and of texts only short ones.
+The gguf package reads them in a process with limits: nothing behind the end of a file, of lists, the vocabulary above
+all, only the lengths, and of texts only short ones.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from sarqc.errors import Refused
@@ -27,14 +25,11 @@ from sarqc.files.once import once
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
-_MOST_FIELDS, _MOST_TENSORS, _MOST_ENTRIES, _MOST_STRINGS = 1 << 12, 1 << 16, 1 << 24, 1 << 20
+_MOST_FIELDS, _MOST_TENSORS = 1 << 12, 1 << 16
 _LONGEST_NAME, _LONGEST_HEADER = 1 << 10, 1 << 27  # bytes
 _LARGEST = 1 << 22  # of a dimension
 _MOST_DIMENSIONS = 4
-_STRING, _ARRAY = 8, 9
-_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _PIECE = re.compile(r"(.{1,200})-\d{5}-of-(\d{5})\.gguf")
-_CHUNK = 1 << 20
 _AGAIN = "Download the file again."
 _CPU_SECONDS = 30
 _NAMES = "Give all pieces in one folder, under the names that they were published with."
@@ -103,7 +98,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def _pieces(path: Path) -> tuple[Path, ...]:
-    """All pieces of the model that a file is named as a piece of."""
+    """Return all pieces of the model that a file is named as a piece of."""
     # A link to a file of another name counts by its own, and one to a piece by that of the piece.
     path = next((named for named in (path, path.resolve()) if _PIECE.fullmatch(named.name)), path)
     parts = _PIECE.fullmatch(path.name)
@@ -147,10 +142,9 @@ def _joined(files: tuple[Path, ...], where: str) -> GgufHeader:
     digest = hashlib.sha256()
     for number, path in enumerate(files):
         try:
-            with path.open("rb") as file:
-                piece = _Reading(file, path, where).header()
-        except (OSError, struct.error) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it ends within its header"
+            piece = _piece(path)
+        except (OSError, EOFError, ValueError, LookupError, OverflowError, struct.error) as error:
+            reason = getattr(error, "strerror", None) or shortened(str(error))
             raise Refused(f"{path.name} is damaged: {reason}", where, _AGAIN) from None
         place = piece.fields.get("split.no", 0), piece.fields.get("split.count", 1)
         if place != (number, len(files)):
@@ -163,141 +157,67 @@ def _joined(files: tuple[Path, ...], where: str) -> GgufHeader:
     return replace(pieces[0], files=files, tensors=tensors, identity=digest.hexdigest())
 
 
-class _Reading:
-    """A file that is read from its first byte to the end of its header."""
+def _piece(path: Path) -> GgufHeader:
+    """Return the header of one file as the gguf package reads it; raises that package's errors for a damaged one."""
+    from gguf.constants import GGUFValueType
+    from gguf.gguf_reader import GGUFReader
 
-    def __init__(self, file: BinaryIO, path: Path, where: str) -> None:
-        self._file, self._path, self._where = file, path, where
-        self._length = path.stat().st_size
-        self._strings = 0  # in lists, so far
+    class Reader(GGUFReader):
+        """The package's reader, which does not read on behind the end and makes no array of each entry of a list."""
 
-    def header(self) -> GgufHeader:
-        if self._file.read(len(MAGIC)) != MAGIC:
-            raise self._damaged("it does not begin as GGUF files do")
-        version = self._number("<I")
-        if version not in _VERSIONS:
-            raise self._damaged(f"version {version} is not read", "Convert it anew; versions 2 and 3 are read.")
-        n_tensors, n_fields = self._number("<Q"), self._number("<Q")
-        if n_tensors > _MOST_TENSORS or n_fields > _MOST_FIELDS:
-            raise self._damaged(f"it claims {n_tensors:,} tensors and {n_fields:,} fields")
-        fields: dict[str, Scalar] = {}
-        lengths: dict[str, int] = {}
-        for _ in range(n_fields):
-            key = self._string()
-            if key in fields or key in lengths:
-                raise self._damaged(f"{shortened(key)!r} is there twice")
-            kind = self._number("<I")
-            if kind == _ARRAY:
-                lengths[key] = self._pass_list(key)
+        end = 0  # of the header
+
+        def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> Any:
+            if offset + int(count) * np.dtype(dtype).itemsize > len(self.data):
+                raise EOFError("it ends too early")
+            return super()._get(offset, dtype, count, override_order)
+
+        def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
+            if raw_type != GGUFValueType.ARRAY:
+                return super()._get_field_parts(orig_offs, raw_type)
+            kind, count = struct.unpack_from("<IQ", self.data, orig_offs)
+            end = orig_offs + struct.calcsize("<IQ")
+            if kind == GGUFValueType.ARRAY:
+                raise ValueError("a list of lists is not read")
+            if kind == GGUFValueType.STRING:
+                for _ in range(count):
+                    end += struct.calcsize("<Q") + struct.unpack_from("<Q", self.data, end)[0]
             else:
-                fields[key] = self._text(key) if kind == _STRING else self._finite(kind, key)
-        found = list(self._tensors(n_tensors))
-        alignment = fields.get("general.alignment", 32)
-        if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
-            raise self._damaged(f"an alignment of {alignment!r}")
-        end = self._file.tell()
-        begin = -(-end // alignment) * alignment
-        tensors: dict[str, GgufTensor] = {}
-        for name, shape, kind, offset in found:
-            kind_name, size = self._stored(name, shape, kind)
-            if offset % alignment or begin + offset + size > self._length:
-                raise self._damaged(f"{name} lies outside of the file, or between its places")
-            if name in tensors:
-                raise self._damaged(f"{name} is there twice")
-            tensors[name] = GgufTensor(shape, kind_name, self._path, begin + offset, size)
-        return GgufHeader((self._path,), fields, lengths, tensors, self._identity(end))
+                end += count * np.dtype(self.gguf_scalar_to_np[GGUFValueType(kind)]).itemsize
+            return end - orig_offs, [count], [], [GGUFValueType.ARRAY]
 
-    def _tensors(self, count: int) -> Iterator[tuple[str, tuple[int, ...], int, int]]:
-        """Name, shape, type and offset of each."""
-        for _ in range(count):
-            name = self._string()
-            n_dimensions = self._number("<I")
-            if not 1 <= n_dimensions <= _MOST_DIMENSIONS:
-                raise self._damaged(f"{shortened(name)!r} has {n_dimensions:,} dimensions")
-            shape = tuple(reversed([self._number("<Q") for _ in range(n_dimensions)]))
-            if not all(0 < size <= _LARGEST for size in shape):
-                raise self._damaged(f"{shortened(name)!r} has the shape {shape}")
-            yield name, shape, self._number("<I"), self._number("<Q")
+        def _build_tensor_info(self, offs: int, count: int) -> Any:
+            self.end, fields = super()._build_tensor_info(offs, count)
+            return self.end, fields
 
-    def _stored(self, name: str, shape: tuple[int, ...], kind: int) -> tuple[str, int]:
-        """ggml's name of a type, and the bytes of a tensor of it."""
-        from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
-
-        try:
-            known = GGMLQuantizationType(kind)
-        except ValueError:
-            raise self._damaged(f"{name} is of type {kind}, which is not known here") from None
-        in_block, size = GGML_QUANT_SIZES[known]
-        if shape[-1] % in_block:
-            raise self._damaged(f"{name} has rows of {shape[-1]}, and {known.name} comes in blocks of {in_block}")
-        return known.name, prod(shape) // in_block * size
-
-    def _identity(self, end: int) -> str:
-        digest = hashlib.sha256()
-        self._file.seek(0)
-        for begin in range(0, end, _CHUNK):
-            digest.update(self._file.read(min(_CHUNK, end - begin)))
-        state = self._path.stat()
-        return f"{digest.hexdigest()} {state.st_size} {state.st_mtime_ns}"
-
-    def _number(self, layout: str) -> int:
-        value: int = struct.unpack(layout, self._file.read(struct.calcsize(layout)))[0]
-        return value
-
-    def _format(self, kind: int, key: str) -> str:
-        if kind not in _NUMBERS:
-            raise self._damaged(f"{shortened(key)!r} is of type {kind}, which is not known here")
-        return _NUMBERS[kind]
-
-    def _finite(self, kind: int, key: str) -> int:
-        value = self._number(self._format(kind, key))
-        if not math.isfinite(value):
-            raise self._damaged(f"{shortened(key)!r} is {value}")
-        return value
-
-    def _text(self, key: str) -> str:
-        """A text, or the beginning of a long one, which is of no use here."""
-        length = self._number("<Q")
-        self._file.seek(-struct.calcsize("<Q"), os.SEEK_CUR)
-        if length <= _LONGEST_NAME:
-            return self._string(what=repr(shortened(key)))
-        self._pass(struct.calcsize("<Q") + length)
-        return ""
-
-    def _string(self, most: int = _LONGEST_NAME, what: str = "a name") -> str:
-        length = self._number("<Q")
-        if length > most:
-            raise self._damaged(f"{what} has {length:,} bytes")
-        content = self._file.read(length)
-        if len(content) < length:
-            raise self._damaged("it ends within its header")
-        try:
-            return content.decode()
-        except UnicodeDecodeError:
-            raise self._damaged(f"{what} is not UTF-8") from None
-
-    def _pass_list(self, key: str) -> int:
-        """The length of a list, which is passed over."""
-        kind, count = self._number("<I"), self._number("<Q")
-        if kind == _STRING:
-            self._strings += count
-            if self._strings > _MOST_STRINGS:
-                raise self._damaged(f"its lists claim {self._strings:,} texts")
-            for _ in range(count):
-                self._pass(self._number("<Q"))
-        elif kind == _ARRAY:
-            raise self._damaged(f"{shortened(key)!r} is a list of lists, which is not read")
-        else:
-            layout = self._format(kind, key)
-            if count > _MOST_ENTRIES:
-                raise self._damaged(f"{shortened(key)!r} claims {count:,} numbers")
-            self._pass(count * struct.calcsize(layout))
-        return count
-
-    def _pass(self, size: int) -> None:
-        if size > _LONGEST_HEADER or (end := self._file.tell() + size) > min(self._length, _LONGEST_HEADER):
-            raise self._damaged("it ends within its header")
-        self._file.seek(end)
-
-    def _damaged(self, reason: str, remedy: str = _AGAIN) -> Refused:
-        return Refused(f"{self._path.name} is damaged: {reason}", self._where, remedy)
+    with path.open("rb") as file:
+        magic, version, *claimed = struct.unpack("<4sIQQ", file.read(24).ljust(24, b"\0"))
+    if magic != MAGIC:
+        raise ValueError("it does not begin as GGUF files do")
+    if version not in _VERSIONS:
+        raise ValueError(f"version {version} is not read; convert it to version 3")
+    if any(count > most for count, most in zip(claimed, (_MOST_TENSORS, _MOST_FIELDS), strict=True)):
+        raise ValueError(f"it claims {claimed[0]:,} tensors and {claimed[1]:,} fields")
+    reader = Reader(path)
+    if reader.end > _LONGEST_HEADER or any(len(name) > _LONGEST_NAME for name in reader.fields):
+        raise ValueError(f"its header has more than {_LONGEST_HEADER >> 20} MiB, or a name of more than 1 KiB")
+    fields: dict[str, Scalar] = {}
+    lengths: dict[str, int] = {}
+    for key, field in reader.fields.items():
+        if field.types[0] == GGUFValueType.ARRAY:
+            lengths[key] = int(field.parts[-1])
+        elif not key.startswith("GGUF."):  # where the reader puts what it was told of the header itself
+            fields[key] = field.contents() if len(field.parts[-1]) <= _LONGEST_NAME else ""
+            if isinstance(fields[key], float) and not math.isfinite(fields[key]):
+                raise ValueError(f"{shortened(key)!r} is {fields[key]}")
+    tensors: dict[str, GgufTensor] = {}
+    for tensor in reader.tensors:
+        shape = tuple(reversed(tensor.shape.tolist()))
+        if not 1 <= len(shape) <= _MOST_DIMENSIONS or not all(0 < size <= _LARGEST for size in shape):
+            raise ValueError(f"{shortened(tensor.name)!r} has the shape {shape}")
+        offset = tensor.data_offset - int(reader.data_offset)
+        if offset < 0 or offset % int(reader.alignment):
+            raise ValueError(f"{shortened(tensor.name)!r} lies between its places")
+        tensors[tensor.name] = GgufTensor(shape, tensor.tensor_type.name, path, tensor.data_offset, tensor.n_bytes)
+    state, digest = path.stat(), hashlib.sha256(reader.data[: reader.end])
+    return GgufHeader((path,), fields, lengths, tensors, f"{digest.hexdigest()} {state.st_size} {state.st_mtime_ns}")

@@ -42,6 +42,7 @@ from torch import Tensor
 from sarqc.errors import NumericalError, Refused, SarqcError
 from sarqc.quantization.column_updates import take_turns
 from sarqc.quantization.columns import Columns
+from sarqc.quantization.counts import FACTORISING
 from sarqc.quantization.grid import (
     Grid,
     dequantize_groups,
@@ -49,7 +50,7 @@ from sarqc.quantization.grid import (
     split_groups,
 )
 from sarqc.quantization.layer_statistics import is_finite
-from sarqc.quantization.methods import FACTORISING, ColumnSolver, Range
+from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes
 from sarqc.quantization.recorded import Recorder, started

@@ -1,4 +1,4 @@
-"""Work of a run's stages, counted without a device, and the time that a device takes for it; no torch."""
+"""Work of methods and of a run's stages, counted without a device, and the time a device takes for it; no torch."""
 
 from __future__ import annotations
 
@@ -40,6 +40,67 @@ class Throughput(Count):
         """Return the time for some work in seconds."""
         pairs = zip(astuple(count), astuple(self), strict=True)
         return math.fsum(part / rate for part, rate in pairs if part)
+
+
+# Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
+# seconds over those of an operation on nothing.
+_STARTED_OF_LINEAR, _STARTED_OF_POINT, STARTED_OF_STEP, STARTED_OF_CANDIDATE = 500, 300, 80, 35
+
+FACTORISING = 44  # bytes for each number of a Gram while it is factorised: four copies in float64, three in float32
+OF_REFIT = 8  # numbers for each of a Gram: normal equations of some rows and their factors, in float64
+RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Work of a method in one model, as far as estimates of memory and time depend on it."""
+
+    shapes: tuple[tuple[int, int], ...]  # (O, I) of every linear
+    block_weights: int  # weights of the linears of the largest block
+    bits: int
+    group_size: int | None  # None: the whole row
+    points: int  # solved for each linear: one, those of a curve, or what “auto” compares and its choice
+    together: int  # points of linears that may be solved at once
+    sequences: int  # of the calibration
+    length: int  # tokens of a sequence
+    walks: int  # 2 where the float model's states are walked beside those of the quantized prefix
+    budget_bytes: int  # for what is solved at once
+    held_out: int = 0  # sequences that nothing is fitted to
+
+    def largest(self) -> tuple[int, int]:
+        """Return the shape of the linear with most weights."""
+        return max(self.shapes, key=math.prod)
+
+    def weights(self) -> int:
+        return sum(map(math.prod, self.shapes))
+
+    def squares(self) -> int:
+        """Return Σ O·I², the multiplications of a weight with a Gram over all linears."""
+        return sum(rows * width**2 for rows, width in self.shapes)
+
+    def started(self) -> Count:
+        """Return the operations that a GPU starts for each layer at all its points."""
+        return Count(started=len(self.shapes) * (_STARTED_OF_LINEAR + _STARTED_OF_POINT * self.points))
+
+    def fitting(self, tried: int, passes: int, rounds: int = 0) -> Count:
+        """Return the work of the fitting of the grid, for one point of every linear.
+
+        A round of refitting takes three large products and the equations of each row, and is followed by passes.
+
+        Args:
+            tried: Ranges that are tried beside the extremes' own.
+            passes: Passes of refinement.
+            rounds: Rounds of refitting.
+        """
+        passes += rounds * max(passes, 1)
+        unknowns = [(rows, 2 * width / (self.group_size or width)) for rows, width in self.shapes]
+        solved = math.fsum(rows * count**3 / 3 for rows, count in unknowns)
+        return Count(
+            rounded=tried * self.weights(),
+            losses=rounds * 3 * 2 * self.squares(),
+            solves=passes * 1.5 * self.squares() + rounds * solved,
+            started=(passes + rounds) * len(self.shapes) * _STARTED_OF_POINT,
+        )
 
 
 # Measured with two server cores on the embedded models and on two blocks of TinyLlama's shapes: passes through a model

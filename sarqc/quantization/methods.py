@@ -14,7 +14,15 @@ from functools import cache
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from sarqc.errors import Refused
-from sarqc.quantization.counts import Count
+from sarqc.quantization.counts import (
+    FACTORISING,
+    OF_REFIT,
+    RECORDED_SHARE,
+    STARTED_OF_CANDIDATE,
+    STARTED_OF_STEP,
+    Count,
+    Workload,
+)
 
 Unit = Literal["layer", "group", "block"]
 Saliency = Literal["identity", "saliency"]
@@ -42,10 +50,10 @@ LATTICE = SHRUNK[::4]  # 1, 0.9 … 0.4
 NEIGHBOURS = (2, 1)  # 0.05, 0.025
 FEWEST_PARTS = 12  # 0.3
 # Ranges that are tried beside the extremes' own.
-_TRIED: dict[Range, int] = {
+RANGES_TRIED: dict[Range, int] = {
     "minmax": 0,
-    "search": len(SHRINKS),
-    "joint": len(SHRINKS) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
+    "search": len(SHRUNK),
+    "joint": len(SHRUNK) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
 }
 ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
 GAMMA = 0.5  # γ of the saliency in the drift term of what is learned through a block
@@ -64,65 +72,6 @@ def _check_number(name: str, value: float | None, highest: float = math.inf) -> 
 
 
 _MOST = {"refine": (MOST_PASSES, "passes of refinement"), "refit": (MOST_ROUNDS, "rounds of refitting")}
-
-
-# Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
-# seconds over those of an operation on nothing.
-_STARTED_OF_LINEAR, _STARTED_OF_POINT, _STARTED_OF_STEP, _STARTED_OF_CANDIDATE = 500, 300, 80, 35
-
-FACTORISING = 44  # bytes for each number of a Gram while it is factorised: four copies in float64, three in float32
-_OF_REFIT = 8  # numbers for each of a Gram: normal equations of some rows and their factors, in float64
-RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Work of a method in one model, as far as estimates of memory and time depend on it."""
-
-    shapes: tuple[tuple[int, int], ...]  # (O, I) of every linear
-    block_weights: int  # weights of the linears of the largest block
-    bits: int
-    group_size: int | None  # None: the whole row
-    points: int  # solved for each linear: one, those of a curve, or what “auto” compares and its choice
-    together: int  # points of linears that may be solved at once
-    sequences: int  # of the calibration
-    length: int  # tokens of a sequence
-    walks: int  # 2 where the float model's states are walked beside those of the quantized prefix
-    budget_bytes: int  # for what is solved at once
-    held_out: int = 0  # sequences that nothing is fitted to
-
-    def largest(self) -> tuple[int, int]:
-        """Return the shape of the linear with most weights."""
-        return max(self.shapes, key=math.prod)
-
-    def weights(self) -> int:
-        return sum(map(math.prod, self.shapes))
-
-    def squares(self) -> int:
-        """Return Σ O·I², the multiplications of a weight with a Gram over all linears."""
-        return sum(rows * width**2 for rows, width in self.shapes)
-
-
-def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Count:
-    """Work of the fitting of the grid, for one point of every linear.
-
-    A round of refitting takes three large products and the equations of each row, and is followed by passes.
-    """
-    passes += rounds * max(passes, 1)
-    started = (passes + rounds) * len(work.shapes) * _STARTED_OF_POINT
-    unknowns = [(rows, 2 * width / (work.group_size or width)) for rows, width in work.shapes]
-    solved = math.fsum(rows * count**3 / 3 for rows, count in unknowns)
-    return Count(
-        rounded=_TRIED[source] * work.weights(),
-        losses=rounds * 3 * 2 * work.squares(),
-        solves=passes * 1.5 * work.squares() + rounds * solved,
-        started=started,
-    )
-
-
-def _started(work: Workload) -> Count:
-    """Operations that a GPU starts for each layer at all its points."""
-    return Count(started=len(work.shapes) * (_STARTED_OF_LINEAR + _STARTED_OF_POINT * work.points))
 
 
 @cache
@@ -295,7 +244,7 @@ class Method:
     def working_bytes(self, work: Workload) -> int:
         """Return the memory at the peak beside weights and statistics, in bytes."""
         rows, width = work.largest()
-        refitting = _OF_REFIT * width if self.fitting().get("refit") else 0  # normal equations of some rows, factors
+        refitting = OF_REFIT * width if self.fitting().get("refit") else 0  # normal equations of some rows, factors
         return 4 * (6 * rows + refitting) * width
 
     def recorded_bytes(self, work: Workload) -> int:
@@ -304,7 +253,7 @@ class Method:
 
     def count(self, work: Workload) -> Count:
         """Return the work beside the passes through the model and the Grams."""
-        return _started(work)
+        return work.started()
 
 
 @dataclass(frozen=True)
@@ -337,7 +286,7 @@ class RoundToNearest(Method):
         return frozenset({"gram"}) if self.fitting() else frozenset()
 
     def count(self, work: Workload) -> Count:
-        return _started(work) + _fitting(work, self.range, self.refine, self.refit)
+        return work.started() + work.fitting(RANGES_TRIED[self.range], self.refine, self.refit)
 
 
 @dataclass(frozen=True)
@@ -457,13 +406,15 @@ class ColumnSolver(Method):
         if self.improves_codes:
             numbers += 3 * width * width + 6 * rows * width  # G, its copy in the order of turns, both aims, the pulls
         if self.refit:
-            numbers += _OF_REFIT * width * width
+            numbers += OF_REFIT * width * width
         return numbers + (width * width + 2 * rows * width if shifted else 0)
 
     def count(self, work: Workload) -> Count:
         cubes = sum(width**3 / 3 for _, width in work.shapes)
         solving = Count(solves=cubes + (1 + 2 * work.walks) * work.squares())
-        return _started(work) + (solving + _fitting(work, self.range, self.refine, self.refit)).times(work.points)
+        return work.started() + (solving + work.fitting(RANGES_TRIED[self.range], self.refine, self.refit)).times(
+            work.points
+        )
 
 
 @dataclass(frozen=True)
@@ -525,10 +476,10 @@ class ScaleSearch(Method):
         return "the format has no place for the channel scales of a search in mode per_linear"
 
     def count(self, work: Workload) -> Count:
-        started = _STARTED_OF_CANDIDATE * len(work.shapes)
+        started = STARTED_OF_CANDIDATE * len(work.shapes)
         candidate = Count(losses=2 * work.squares(), rounded=work.weights(), started=started)
-        fitting = _fitting(work, self.range, self.refine, self.refit).times(work.points)
-        return _started(work) + candidate.times(len(ALPHAS) + 1) + fitting
+        fitting = work.fitting(RANGES_TRIED[self.range], self.refine, self.refit).times(work.points)
+        return work.started() + candidate.times(len(ALPHAS) + 1) + fitting
 
 
 @dataclass(frozen=True)
@@ -590,10 +541,10 @@ class LearnedClipping(LearnedMethod):
     def count(self, work: Workload) -> Count:
         """Return the work: a step forward and back for each sequence, and a measurement after each epoch."""
         epochs, tokens = work.points * self.epochs_at(work.bits), work.sequences * work.length
-        return _started(work) + Count(
+        return work.started() + Count(
             products=epochs * 8 * work.weights() * tokens,
             clipped=epochs * work.weights() * work.sequences,
-            started=epochs * work.sequences * len(work.shapes) * _STARTED_OF_STEP,
+            started=epochs * work.sequences * len(work.shapes) * STARTED_OF_STEP,
         )
 
 
@@ -682,12 +633,12 @@ class LearnedRounding(LearnedMethod):
         learning = Count(
             products=forward * work.weights() * work.length,
             clipped=work.points * self.steps * work.weights(),
-            started=passes * len(work.shapes) * _STARTED_OF_STEP,
+            started=passes * len(work.shapes) * STARTED_OF_STEP,
         )
         solver = self.starting_solver()
         starts = replace(work, points=work.points if self.warm_start == "column_solver" else 1)
-        starting = _fitting(starts, self.range, 0) if solver is None else solver.count(starts)
-        return _started(work) + learning + starting
+        starting = starts.fitting(RANGES_TRIED[self.range], 0) if solver is None else solver.count(starts)
+        return work.started() + learning + starting
 
 
 @dataclass(frozen=True)

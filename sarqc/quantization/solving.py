@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
-from sarqc.quantization.methods import RECORDED_SHARE, Method
+from sarqc.quantization.counts import RECORDED_SHARE
+from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.recorded import Recorder
 

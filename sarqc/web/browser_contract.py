@@ -37,14 +37,8 @@ from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
-from sarqc.quantization.counts import TWO_CORES, Count
-from sarqc.quantization.methods import (
-    AS_FOUND,
-    METHODS,
-    MethodEntry,
-    Workload,
-    entry_of,
-)
+from sarqc.quantization.counts import TWO_CORES, Count, Workload
+from sarqc.quantization.methods import AS_FOUND, METHODS, MethodEntry, entry_of
 from sarqc.recipe import (
     EFFORTS,
     FITTING_WORDS,

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from sarqc.errors import Refused
 from sarqc.quantization import scale_refit
+from sarqc.quantization.counts import Workload
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, ColumnSolver, Workload, method
+from sarqc.quantization.methods import METHODS, ColumnSolver, method
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
 from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.scale_refit import fitted_codes, refitted_scales
