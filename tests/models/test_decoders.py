@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.initialization import no_init_weights
 
-from sarqc.engine.execute import execute
+from sarqc import Recipe, execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -28,7 +28,6 @@ from sarqc.models.families import FAMILIES, InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.walk import BlockWalk
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.every_model.__main__ import RESULTS, TABLE, table
 from tests.every_model.check import check
