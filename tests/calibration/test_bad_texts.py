@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sarqc import Recipe
 from sarqc.calibration import corpora
 from sarqc.calibration.corpora import check_corpus, read_corpus, text_of
 from sarqc.engine.plan import plan
 from sarqc.errors import NotFound, Refused, TooLarge
 from sarqc.models.catalogue import local_folder
 from sarqc.models.checkpoint import read_checkpoint
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 NOWHERE = [

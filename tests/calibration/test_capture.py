@@ -74,32 +74,3 @@ def test_a_pass_without_outputs_ends_at_the_last_inputs(
 def test_no_sequences_walk_nowhere(loaded: LoadedModel) -> None:
     walk = BlockWalk(loaded, torch.empty((0, 24), dtype=torch.long))
     assert collect(walk, loaded.blocks()[0]) == ({}, [])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("batch_tokens", [24, 50, 100_000])
-def test_cross_terms_beside_a_float_walk(
-    random_llama: Path, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
-) -> None:
-    """Block by block with damaged weights behind, against the inputs of two whole models."""
-    monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: batch_tokens)
-    walked, original = (fresh(random_llama) for _ in range(2))
-    walk, float_walk = BlockWalk(walked, sequences), BlockWalk(walked, sequences)
-    names = [layer.name for layer in walked.checkpoint.layers]
-    for index, block in enumerate(walked.blocks()):
-        plain, _ = collect(walk, block)
-        statistics, outputs = collect(walk, block, float_walk)
-        inputs = [inputs_of(model, names, sequences) for model in (walked, original)]
-        for path, found in statistics.items():
-            x, x_float = (of_model[f"model.layers.{index}.{path}"].double().flatten(0, 1) for of_model in inputs)
-            torch.testing.assert_close(found.cross.double(), (x_float - x).T @ x, rtol=1e-4, atol=1e-3)
-            assert torch.equal(found.gram, plain[path].gram)
-            assert found.cross.any() == (index > 0)  # the first block's inputs are the same
-        assert all(torch.equal(one, other) for one, other in zip(outputs, walk.outputs(block), strict=True))
-        for path in statistics:
-            block.get_submodule(path).weight.data.mul_(0.9)
-        walk.advance(walk.outputs(block))
-        assert not any(module._forward_pre_hooks for module in block.modules())
-    with torch.no_grad():
-        logits = original.model.lm_head(original.model.model.norm(torch.cat(float_walk.hidden)))
-        torch.testing.assert_close(logits, original.model(sequences).logits, rtol=1e-5, atol=1e-5)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from sarqc import method, quantize_layer
 from sarqc.calibration import dry_run as module
 from sarqc.calibration import pipeline
 from sarqc.calibration.dry_run import dry_run, largest_block, largest_linear, random_linears
@@ -13,8 +14,6 @@ from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.methods import method
-from sarqc.quantization.solve import quantize_layer
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import make_checkpoint
 from tests.pretend_device import pretend, pretended

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sarqc import LayerStatistics
 from sarqc.calibration import float_statistics as module
 from sarqc.calibration.capture import Statistics, collect
 from sarqc.calibration.float_statistics import SUFFIX, float_statistics, packed, unpacked
@@ -14,7 +15,6 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.layer_statistics import LayerStatistics
 
 SEQUENCES = np.arange(6 * 16).reshape(6, 16) % 4096
 

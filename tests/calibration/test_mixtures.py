@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
+from sarqc import Grid, LayerStatistics, Recipe, execute, method, quantize_layer
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import SolvedLayer
-from sarqc.calibration.kept_layers import SUFFIX
-from sarqc.engine.execute import execute
 from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import Refused
 from sarqc.events import LayerDone
@@ -23,13 +22,9 @@ from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.linears import as_parameters, slices_of, weight_of
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, method
+from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import CheckedLayer
-from sarqc.quantization.solve import quantize_layer
 from sarqc.quantization.solving import LayerJob
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by
 from tests.models.cases import make_checkpoint
@@ -66,36 +61,6 @@ def expert_weights(loaded: LoadedModel, index: int, expert: int) -> list[Tensor]
     family = loaded.family
     names = [f"{family.blocks}.{index}.mlp.experts.{expert}.{part}_proj" for part in ("gate", "up", "down")]
     return [loaded.files.read(f"{family.in_file(name)}.weight").double() for name in names]
-
-
-@pytest.mark.thorough
-@every_mixture
-def test_an_experts_statistics_are_those_of_its_tokens(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
-    loaded = fresh(folders[name])
-    expected = states_and_choices(loaded, sequences)
-    walk = BlockWalk(loaded, sequences)
-    for index, block in enumerate(loaded.blocks()):
-        statistics, outputs = collect(walk, block)
-        assert set(statistics) == {path for group in loaded.groups(block) for path in group.linears}
-        if index in expected:
-            states, chosen = expected[index]
-            total = 0
-            for expert in range(loaded.checkpoint.experts(index)):
-                tokens = [state.double() for state, experts in zip(states, chosen, strict=True) if expert in experts]
-                gate, up, down = (statistics[f"mlp.experts.{expert}.{part}_proj"] for part in ("gate", "up", "down"))
-                assert gate is up
-                assert gate.n_tokens == down.n_tokens == len(tokens)
-                total += len(tokens)
-                if not tokens:
-                    continue
-                gate_weight, up_weight, _ = expert_weights(loaded, index, expert)
-                inner = [nn.functional.silu(gate_weight @ token) * (up_weight @ token) for token in tokens]
-                for found, inputs in ((gate, tokens), (down, inner)):
-                    gram = sum(torch.outer(one, one) for one in inputs)
-                    torch.testing.assert_close(found.gram.double(), gram, rtol=1e-4, atol=1e-4)
-                    assert torch.allclose(found.abs_sum.double(), sum(one.abs() for one in inputs), rtol=1e-4)
-            assert total == 2 * sequences.numel()  # each token goes to two
-        walk.advance(outputs)
 
 
 @every_mixture
@@ -249,26 +214,6 @@ def test_experts_together_are_experts_one_by_one(method_name: str) -> None:
     with pytest.raises(Exception, match="not finite") as caught:
         job(1, torch.full((24, 32), float("nan")))
     assert "expert 1" in caught.value.where
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("method_name", ["sarqc-gbs", "sarqc-gptaq"])
-def test_stopped_among_the_experts_ends_at_the_same_bits(
-    folders: dict[str, Path], tmp_path: Path, method_name: str
-) -> None:
-    folder = folders["deepseek"]
-    undisturbed, before = solve(folder, tmp_path / "store", method_name)
-    plan = replace(a_plan(undisturbed), method=method(method_name))
-    keys = layer_keys(describe(fresh(folder)), plan)
-    names = [name for name in keys if ".1.mlp.experts." in name]
-    for name in [*names[3:7], *list(keys)[list(keys).index(names[-1]) + 1 :]]:
-        (tmp_path / "store" / keys[name][:2] / f"{keys[name]}{SUFFIX}").unlink()
-    continued, after = solve(folder, tmp_path / "store", method_name)
-    assert sum(layer.from_cache for layer in after.values()) not in (0, len(after))
-    for name, layer in after.items():
-        assert torch.equal(layer.quantized.dequantized, before[name].quantized.dequantized)
-        assert layer.quantized.report == before[name].quantized.report
-        assert torch.equal(continued.weight(name), undisturbed.weight(name))
 
 
 def test_weights_are_views_and_make_parameters(folders: dict[str, Path]) -> None:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import torch
 
+from sarqc import method
 from sarqc.calibration.job import Curves, SolvedLayer
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pictures import CURVE_ARRAYS
@@ -20,7 +21,6 @@ from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import NumericalError, WorkerLost
 from sarqc.events import PointDone
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.quantization.methods import method
 from tests.calibration.test_pipeline import a_plan, fresh, solved_by
 from tests.models.cases import make_checkpoint
 from tests.quantizing import same_tensors

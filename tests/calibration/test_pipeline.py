@@ -10,12 +10,12 @@ import pytest
 import safetensors.torch
 import torch
 
+from sarqc import Grid, LayerStatistics, method, quantize_layer
 from sarqc.calibration import pipeline
 from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
-from sarqc.calibration.kept_layers import MOST_WAITING, SUFFIX, KeptLayers, read_layer, write_layer
+from sarqc.calibration.kept_layers import SUFFIX, KeptLayers, read_layer, write_layer
 from sarqc.calibration.multi_device import MultiDevice
-from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import describe, layer_keys
 from sarqc.errors import NumericalError, Refused
@@ -23,10 +23,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, method
-from sarqc.quantization.solve import quantize_layer
+from sarqc.quantization.methods import METHODS
 
 
 def fresh(folder: Path) -> LoadedModel:
@@ -149,53 +146,6 @@ def test_equals_a_loop_over_whole_forward_passes(
     assert difference < 0.05 * error
 
 
-def test_the_float_model_is_only_read_through_its_weights(random_llama: Path, tmp_path: Path) -> None:
-    loaded, _ = run(random_llama, tmp_path)
-    original = fresh(random_llama)
-    before = dict(original.model.named_parameters())
-    changed = {name for name, new in loaded.model.named_parameters() if not torch.equal(new, before[name])}
-    assert changed == {f"{layer.name}.weight" for layer in loaded.checkpoint.layers}
-
-
-@pytest.fixture(scope="module")
-def undisturbed(
-    random_llama: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> tuple[str, str, LoadedModel, list[SolvedLayer]]:
-    """A run to its end, with its method and prefix."""
-    name, inputs_from = request.param
-    return name, inputs_from, *run(random_llama, tmp_path_factory.mktemp("whole"), name=name, inputs_from=inputs_from)
-
-
-@pytest.mark.parametrize(
-    "undisturbed",
-    [("sarqc-gbs", "quantized"), ("sarqc-gbs", "float"), ("sarqc-gptaq", "quantized"), ("gptaq-full", "quantized")],
-    indirect=True,
-    ids="-".join,
-)
-@pytest.mark.parametrize("stop_after", [1, 7, 10, 14, 20])
-def test_a_stopped_run_continues_to_the_same_bits(
-    random_llama: Path, tmp_path: Path, stop_after: int, undisturbed: tuple[str, str, LoadedModel, list[SolvedLayer]]
-) -> None:
-    name, inputs_from, model, whole = undisturbed
-    loaded = fresh(random_llama)
-    plan = a_plan(loaded, name, inputs_from)
-    store = ArtefactStore(tmp_path / "b")
-    stopped = calibrate(loaded, plan, store, layer_keys(describe(loaded), plan))
-    for _ in range(stop_after):
-        next(stopped)
-    stopped.close()
-    kept = len(list((tmp_path / "b").glob("*/*.layer")))
-    assert stop_after <= kept <= stop_after + MOST_WAITING  # those that were said, and those on their way
-    continued, solved = run(random_llama, tmp_path / "b", name=name, inputs_from=inputs_from)
-    assert [layer.from_cache for layer in solved] == [index < kept for index in range(21)]
-    for path, weight in weights(continued).items():
-        assert torch.equal(weight, model.weight(path)), path
-    for before, after in zip(whole, solved, strict=True):
-        assert before.quantized.report == after.quantized.report
-        for array in CURVE_ARRAYS:
-            assert np.array_equal(getattr(before.curve, array), getattr(after.curve, array), equal_nan=True), array
-
-
 def test_a_layer_kept_before_shrinkages_were_is_read(random_llama: Path, tmp_path: Path) -> None:
     layer, store = run(random_llama, tmp_path / "run")[1][0], ArtefactStore(tmp_path / "store")
     write_layer(store, "a", layer)
@@ -210,25 +160,11 @@ def test_a_layer_kept_before_shrinkages_were_is_read(random_llama: Path, tmp_pat
     assert then.curve.weight_norm == now.curve.weight_norm
 
 
-@pytest.mark.thorough
-def test_the_shift_acts_from_the_second_block_on(random_llama: Path, tmp_path: Path) -> None:
-    plain, shifted = (weights(run(random_llama, tmp_path / name, name=name)[0]) for name in ("gptq", "gptaq"))
-    same = {path for path in plain if torch.equal(plain[path], shifted[path])}
-    assert same == {path for path in plain if ".layers.0." in path}
-
-
 @pytest.mark.parametrize("name", SHIFTED)
 def test_a_float_prefix_leaves_nothing_to_shift(random_llama: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(Refused, match=r"layers\.0\.") as refused:
         run(random_llama, tmp_path, name=name, inputs_from="float")
     assert "quantized" in refused.value.remedy
-
-
-def test_an_identical_request_solves_nothing(random_llama: Path, tmp_path: Path) -> None:
-    first, _ = run(random_llama, tmp_path)
-    second, solved = run(random_llama, tmp_path)
-    assert all(layer.from_cache for layer in solved)
-    assert all(torch.equal(a, b) for a, b in zip(weights(first).values(), weights(second).values(), strict=True))
 
 
 def test_biases_are_kept(random_llama: Path, tmp_path: Path) -> None:
@@ -296,33 +232,6 @@ def test_a_file_holds_no_weights_that_its_codes_make(random_llama: Path, tmp_pat
         for layer in solved:
             assert layer.from_cache
             assert layer.quantized.dequantized.shape == layer.info.shape
-
-
-@pytest.mark.thorough
-def test_a_damaged_file_is_made_again(random_llama: Path, tmp_path: Path) -> None:
-    first, _ = run(random_llama, tmp_path)
-    victim = sorted(tmp_path.glob("*/*.layer"))[5]
-    content = bytearray(victim.read_bytes())
-    content[len(content) // 2] ^= 1
-    victim.write_bytes(content)
-    second, solved = run(random_llama, tmp_path)
-    assert sum(not layer.from_cache for layer in solved) == 1
-    assert all(torch.equal(a, b) for a, b in zip(weights(first).values(), weights(second).values(), strict=True))
-
-
-def test_keys_change_with_all_that_matters(random_llama: Path) -> None:
-    loaded = fresh(random_llama)
-    base = a_plan(loaded)
-    keys = layer_keys(describe(loaded), base)
-    assert layer_keys(describe(loaded), base) == keys
-    for changes in ({"name": "rqc-gbs"}, {"inputs_from": "float"}, {"curves": Curves((0.5,))}):
-        other = a_plan(loaded, **changes)
-        assert set(layer_keys(describe(loaded), other).values()).isdisjoint(keys.values())
-    last = loaded.checkpoint.layers[-1].name
-    loaded.model.get_submodule(last).weight.data[0, 0] += 1
-    moved = layer_keys(describe(loaded), base)
-    same = [name for name in keys if moved[name] == keys[name]]
-    assert same == [layer.name for layer in loaded.checkpoint.layers if layer.block < 2]
 
 
 def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> None:

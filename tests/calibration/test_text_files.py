@@ -16,13 +16,13 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
+from sarqc import Recipe
 from sarqc.calibration import text_files
 from sarqc.calibration.corpora import Text, declared_files, described, draw_sequences, read_corpus, text_of
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import Refused
 from sarqc.models import chats
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 TEXTS = ["Once upon a time", 'there was "a fox",\nwith\ta tail', "é and \u2028 and {braces}", ""]

@@ -6,14 +6,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from sarqc import Grid, method
 from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import describe, layer_keys
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.methods import method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 Layers = dict[str, QuantizedLayer]

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sarqc import Recipe, execute
 from sarqc.checkpoints.formats import FORMATS, who_can_load
 from sarqc.checkpoints.model_card import model_card
-from sarqc.engine.execute import execute
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 

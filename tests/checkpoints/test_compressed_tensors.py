@@ -15,17 +15,13 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.quality.dequantize import from_compressed_tensors
+from sarqc import Grid, Recipe, execute
 from sarqc.checkpoints.codes import pack_bits, unpack_bits
 from sarqc.checkpoints.compressed_tensors import save_packed
 from sarqc.checkpoints.formats import FORMATS, check_format, who_can_load, why_not
 from sarqc.checkpoints.plain import save_plain
-from sarqc.engine.execute import execute
 from sarqc.errors import Refused
-from sarqc.events import Saved
-from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.grid import Grid
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.checkpoints.made import Layers, in_dtype, logits, quantized, unpacked
 from tests.models.cases import make_checkpoint
@@ -133,21 +129,6 @@ def test_biases_and_a_head_of_its_own(random_llama: Path, tmp_path: Path, name: 
     tensors = assert_round_trip(loaded, layers, grids, tmp_path / "model")
     assert torch.equal(tensors["lm_head.weight"], model.lm_head.weight)
     assert "model.layers.0.self_attn.q_proj.bias" in tensors
-
-
-@pytest.mark.parametrize("bits", [2, 3, 4])
-@pytest.mark.parametrize("width", [1, 11, 32, 48, 100])
-def test_the_packing_is_that_of_the_format(bits: int, width: int) -> None:
-    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32, unpack_from_int32
-
-    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
-    codes = torch.randint(low, high, (1500, width), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
-    unsigned = (codes + 2 ** (bits - 1)).to(torch.uint8)
-    words = pack_bits(unsigned, bits)
-    assert words.dtype == torch.int32
-    assert torch.equal(words, pack_to_int32(codes, bits))
-    assert torch.equal(unpack_from_int32(words, bits, codes.shape), codes)
-    assert np.array_equal(unpacked(words[:20].numpy(), bits, width), unsigned[:20].numpy())
 
 
 @pytest.mark.thorough
@@ -280,23 +261,3 @@ def test_what_is_carried_is_not_refused(recipe: Callable[..., Recipe]) -> None:
         assert all(row.possible for row in who_can_load(asked, is_mixture=False)[:2])
     with pytest.raises(Refused, match="gguf"):
         check_format(recipe(), "gguf")
-
-
-@pytest.mark.thorough
-def test_a_run_writes_it(recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path) -> None:
-    folders = {}
-    for checkpoint_format in ("packed", "plain"):  # the second run takes its layers from the store
-        folders[checkpoint_format] = folder = tmp_path / checkpoint_format
-        events = list(
-            execute(recipe(), fresh_settings, checkpoint_dir=folder, checkpoint_format=checkpoint_format)
-        )  # fmt: skip
-        assert [event.path for event in events if isinstance(event, Saved)] == [str(folder)]
-        assert {"README.md", "config.json", "generation_config.json", "tokenizer.json"} <= {
-            path.name for path in folder.iterdir()
-        }
-    packed, plain = (loaded_again(folders[name], torch.float32) for name in ("packed", "plain"))
-    assert torch.equal(logits(packed), logits(plain))
-    sizes = {name: (folder / "model.safetensors").stat().st_size for name, folder in folders.items()}
-    assert sizes["packed"] < sizes["plain"]
-    with pytest.raises(Refused, match="quantized already"):
-        read_checkpoint(folders["packed"])

@@ -9,12 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.quality.dequantize import from_gptq
+from sarqc import Grid, Recipe
 from sarqc.checkpoints.formats import why_not
 from sarqc.checkpoints.gptq import save_gptq
 from sarqc.errors import Refused
 from sarqc.models.families import LayerInfo
-from sarqc.quantization.grid import Grid
-from sarqc.recipe import Recipe
 from tests.checkpoints.made import quantized, unpacked
 from tests.models.cases import make_checkpoint
 
@@ -30,7 +29,7 @@ def test_every_number_is_where_its_readers_look(
     tiny_llama: Path, tmp_path: Path, name: str, kind: str, bits: int
 ) -> None:
     folder = make_checkpoint(name, tmp_path / "float", tiny_llama, **(SIDES if name == "llama" else EXPERTS))
-    loaded, layers, grids = quantized(folder, Grid(bits, 16, kind), "rtn")
+    loaded, layers, grids = quantized(folder, Grid(bits, 16, kind), "gptq")
     save_gptq(loaded, layers, grids, tmp_path / "model")
     tensors = load_file(tmp_path / "model" / "model.safetensors")
     config = json.loads((tmp_path / "model" / "config.json").read_text())["quantization_config"]

@@ -8,12 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from sarqc import Grid, Recipe
 from sarqc.checkpoints.formats import why_not
 from sarqc.checkpoints.mlx import group_of, save_mlx
 from sarqc.errors import Refused
 from sarqc.models.families import LayerInfo
-from sarqc.quantization.grid import Grid
-from sarqc.recipe import Recipe
 from tests.checkpoints.made import quantized, unpacked
 from tests.models.cases import make_checkpoint
 
@@ -34,7 +33,7 @@ def test_scale_times_code_plus_bias(
     tiny_llama: Path, tmp_path: Path, kind: str, bits: int, group_size: int | None
 ) -> None:
     folder = make_checkpoint("qwen3", tmp_path / "float", tiny_llama, **WIDE)  # in bfloat16
-    loaded, layers, grids = quantized(folder, Grid(bits, group_size, kind), "rtn")
+    loaded, layers, grids = quantized(folder, Grid(bits, group_size, kind), "gptq")
     save_mlx(loaded, layers, grids, tmp_path / "model")
     tensors = load_file(tmp_path / "model" / "model.safetensors")
     config = json.loads((tmp_path / "model" / "config.json").read_text())

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sarqc import Grid
 from sarqc.checkpoints.gptq import quantization_config
 from sarqc.checkpoints.patterns import CPU_SECONDS, by_pattern
 from sarqc.errors import Refused
 from sarqc.integrations.program import exactly, outside
-from sarqc.quantization.grid import Grid
 from tests.torture import pattern_bombs
 
 

@@ -6,16 +6,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from sarqc import Grid, Recipe, execute
 from sarqc.checkpoints.compressed_tensors import save_packed
 from sarqc.checkpoints.formats import FORMATS
 from sarqc.checkpoints.gptq import save_gptq
 from sarqc.checkpoints.mlx import save_mlx
 from sarqc.checkpoints.plain import save_plain
 from sarqc.checkpoints.round_trip import read_again
-from sarqc.engine.execute import execute
 from sarqc.events import Warned
-from sarqc.quantization.grid import Grid
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.checkpoints.made import logits, quantized
 from tests.models.cases import make_checkpoint

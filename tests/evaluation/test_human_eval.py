@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from sarqc.engine.execute import execute
+from sarqc import Recipe
 from sarqc.engine.plan import plan
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval
 from sarqc.evaluation.sandbox import Limits
 from sarqc.evaluation.tasks import _USUAL, _load, _manager, items_key, known_task, measure_accuracy
 from sarqc.models.loading import LoadedModel
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 TASK = human_eval.TASK
@@ -110,27 +109,6 @@ def test_a_prompt_too_long_for_the_model_is_said(allowing: Settings, writer: Loa
     assert 0 < sum(length > 20 for length in lengths) < 3
     protocol = measure_accuracy(of_positions(writer, 40), TASK, allowing).protocol
     assert protocol["prompts_without_their_beginning"] == sum(length > 20 for length in lengths)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("isolating_host")
-def test_a_run_says_pass_at_1_of_both_models(
-    allowing: Settings, random_llama: Path, text_file: Path, tmp_path: Path
-) -> None:
-    recipe = Recipe(
-        model=str(random_llama), method="rtn", bits=2, group_size=16, calibration=str(text_file), samples=2, length=32,
-        held_out_samples=1, test=None, tasks=(TASK, "tiny-llama-continuations"), task_limit=2,
-    )  # fmt: skip
-    host = allowing.model_copy(update={"state_dir": tmp_path})
-    assert plan(recipe, host).calibration_tokens == 64
-    summary = list(execute(recipe, host))[-1].summary
-    task = summary["tasks"][TASK]
-    for which in ("float", "quantized"):
-        assert task[which]["accuracy"] == task[which]["outcomes"].get("passed", 0) / 2
-    assert task["protocol"]["metric"] == "pass@1"
-    assert "outcomes" not in task["protocol"]
-    other = summary["tasks"]["tiny-llama-continuations"]["quantized"]["accuracy"]
-    assert summary["accuracy"] == (task["quantized"]["accuracy"] + other) / 2
 
 
 def test_a_host_that_does_not_allow_it_refuses(allowing: Settings, writer: LoadedModel, tiny_llama: Path) -> None:

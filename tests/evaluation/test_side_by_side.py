@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.engine.execute import execute
+from sarqc import Recipe, execute
 from sarqc.engine.plan import plan
 from sarqc.errors import NumericalError, Refused
 from sarqc.evaluation import TEMPERATURE, TOP_P
@@ -18,16 +18,12 @@ from sarqc.evaluation.side_by_side import (
     continuation,
     continue_float,
     divergence,
-    invert,
-    kl_divergence,
     log_probabilities,
-    nucleus,
     pieces,
 )
 from sarqc.events import TextsCompared
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 
@@ -104,12 +100,6 @@ def test_kl_is_that_of_every_place_apart(loaded: LoadedModel, worse: LoadedModel
     json.dumps(document, allow_nan=False)
 
 
-def test_kl_is_of_the_float_model_to_the_quantized_one() -> None:
-    p, q = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.9, 0.1]]).log()
-    assert kl_divergence(p, q).item() == pytest.approx(0.5 * np.log(0.5 / 0.9) + 0.5 * np.log(0.5 / 0.1), rel=1e-6)
-    assert kl_divergence(p, q).item() != pytest.approx(kl_divergence(q, p).item(), rel=0.1)
-
-
 def test_a_model_is_no_different_from_itself(loaded: LoadedModel) -> None:
     document = compare_texts(loaded, IDS, 10, 0, continue_float(loaded, IDS, 10, 0))
     for mode in ("greedy", "sampled"):
@@ -124,18 +114,6 @@ def test_a_model_is_no_different_from_itself(loaded: LoadedModel) -> None:
 )
 def test_the_first_divergent_token(one: list[int], other: list[int], at: int | None) -> None:
     assert divergence(one, other) == at
-
-
-@pytest.mark.thorough
-def test_the_nucleus_and_its_inversion() -> None:
-    p = torch.tensor([0.06, 0.5, 0.04, 0.4], dtype=torch.float64)
-    kept = nucleus(TEMPERATURE * p.log())  # temperature taken back: p itself
-    np.testing.assert_allclose(kept, [0.06 / 0.96, 0.5 / 0.96, 0, 0.4 / 0.96])
-    numbers = np.linspace(0, 1, 9601)[:-1]
-    counts = np.bincount([invert(kept, number) for number in numbers], minlength=4)
-    np.testing.assert_allclose(counts, [600, 5000, 0, 4000], atol=1)
-    assert [invert(kept, number) for number in numbers] == sorted(invert(kept, number) for number in numbers)
-    assert invert(torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64), np.nextafter(1, 0)) == 1
 
 
 def test_pieces_are_the_text(tiny_llama: Path) -> None:

@@ -1,14 +1,12 @@
 """With accuracy in the place of perplexity everything that is said and coloured by quality is of accuracy."""
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from sarqc.figures.sentence import plain
 from sarqc.figures.view import View, lab_view
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
@@ -39,20 +37,6 @@ def test_the_band_is_of_accuracy_with_items_and_draws_as_samples(study: Study, v
                 bound = stats.t.ppf(1 - 0.025 / (len(row) - 1), math.floor(apart.freedom))
                 beaten.append(apart.mean > bound * apart.error)
             assert inside == (not any(beaten)), (g, m)
-
-
-def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
-    told = view["told"]["accuracy"]
-    for g, row in enumerate(told["sentences"]):
-        for m, pieces in enumerate(row):
-            text = plain(pieces)
-            assert "perplexity" not in text
-            accuracy = view["table"]["rows"][g * len(view["lams"]) + m]["accuracy"]
-            assert f"has accuracy {100 * accuracy:.1f}\u00a0%" in text
-            assert re.search(r"\d points(?: \(| \w+ \().*[\d.]+.to.−?[\d.]+", text)
-            assert "Perplexity " in " ".join(told["small_print"][g][m])
-    text = plain(told["sentences"][0][0])
-    assert "five calibration sets and 120 test items" in text
 
 
 def test_the_switched_figures_say_what_they_show(view: View) -> None:

@@ -23,7 +23,7 @@ from sarqc.figures.styles import QUALITY
 from sarqc.figures.view import COLUMNS
 from sarqc.study.facts import line_facts
 from sarqc.study.intervals import interval_text, span_text
-from tests.synthetic_study import LAMS, shipped, write_study
+from tests.synthetic_study import LAMS, write_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -118,47 +118,6 @@ class TestHero:
     def test_baseline_is_a_named_tick(self, view):
         texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]
         assert "GPTQ 1 %" in texts
-
-    def test_the_baselines_name_stands_where_the_curves_leave_room(self):
-        view = lab_view(shipped("tiny-llama"), method="sarqc-gbs", bits=2)
-        sides = {}
-        for name in ("hero", "hero_accuracy"):
-            made = at(view["figures"][name], 0, 3)
-            (label,) = [one for one in made["layout"]["annotations"] if one["text"] == "GPTQ 1 %"]
-            following = [
-                trace["y"][label["x"] + 1]
-                for trace in made["data"]
-                if trace.get("yaxis", "y") == "y" and trace["mode"] == "lines+markers"
-            ]
-            assert len(following) == 2
-            sides[name] = label["yanchor"]
-            assert all((value < label["y"]) == (label["yanchor"] == "bottom") for value in following)
-            (band,) = [one for one in made["layout"]["annotations"] if one.get("name") == "band"]
-            if label["yanchor"] == "bottom":  # both are above the curve: at the band's two ends
-                assert (band["xanchor"], band["x"]) == ("right", 8.4)
-        assert sides == {"hero": "bottom", "hero_accuracy": "top"}  # a curve that falls, and one that rises
-
-    @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe", "smollm2"])
-    def test_the_shown_value_stands_above_what_is_drawn_on_its_side(self, name):
-        figure = hero(line_facts(shipped(name), method="sarqc-gbs", bits=2, layer=None))
-        last = len(figure["layout"]["xaxis"]["ticktext"]) - 1
-        for lam in range(last + 1):
-            made = at(figure, 0, lam)
-            low, high = made["layout"]["yaxis"]["range"]
-            (value,) = [one for one in made["layout"]["annotations"] if one.get("font", {}).get("size") == 26]
-            step = -1 if value["xanchor"] == "right" else 1
-            assert 0 <= lam + step <= last, "inside the axis"
-            # It is as wide as two of nine steps.
-            covered = [reach for reach in (1, 2) if 9 * reach <= 2 * last]
-            beside = [lam + step * reach for reach in covered if 0 <= lam + step * reach <= last]
-            for drawn in made["data"]:
-                if drawn["mode"] != "lines+markers":
-                    continue
-                bars = drawn.get("error_y", {}).get("array") or [0] * (last + 1)
-                for column in beside:
-                    if drawn["y"][column] is not None:
-                        top = drawn["y"][column] + (bars[column] or 0)
-                        assert value["y"] >= min(top, high - 0.12 * (high - low)) - 1e-6
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
         texts = [note["text"] for note in view["figures"]["curves"]["layout"]["annotations"]]
@@ -422,13 +381,3 @@ def test_a_comparison_shows_every_chosen_point_within_its_panel(study):
     low, high = view["figure"]["layout"]["yaxis"]["range"]
     assert all(low < value < high for value in shown)
     assert {row["title"] for row in view["differences"]} >= {"Method", "γ"}
-
-
-@pytest.mark.thorough
-def test_views_of_a_study_with_accuracies_at_some_points_are_plain_json() -> None:
-    """Accuracies of SmolLM2 are measured at a few λ on one draw."""
-    study = shipped("smollm2")
-    measured = [np.isfinite(study.read(line, "accuracy")) for line in study.lines]
-    assert any(known.any() and not known.all() for known in measured)
-    for line in study.lines:
-        json.dumps(lab_view(study, method=line.name, bits=line.bits), allow_nan=False)

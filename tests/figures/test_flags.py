@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sarqc.figures.flags import DAMPINGS, flags_of, name_width, not_flagged, planted
+from sarqc.figures.flags import flags_of, name_width, not_flagged, planted
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view
 from sarqc.quantization.methods import METHODS
@@ -89,14 +89,3 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> Non
     # 0.25, where the paper's begin, and λ from shrinkage are not points of the line
     assert len(table["rows"]) == len(view["lams"]) + 2
     assert view["lam_flags"][:4] == ["no damping", "GPTQ, llm-compressor", "", "GPTQModel"]
-
-
-@pytest.mark.thorough
-def test_the_sentence_says_where_gptq_stands_against_the_band(study: Study) -> None:
-    facts = facts_of(study, "rqc-gbs")
-    assert not facts.perplexity.band[0, : facts.line.lams.index(0.01) + 1].any()  # the band begins later
-    told = lab_view(study, method="rqc-gbs", bits=2)["told"]["perplexity"]["small_print"]
-    assert "GPTQ’s damping is λ: its default, 0.01, lies below the band." in told[0][4]
-    other = lab_view(study, method="sarqc-gbs", bits=2)["told"]["perplexity"]["small_print"]
-    assert "damping" not in " ".join(other[0][4])
-    assert np.diff([flag.lam for flag in DAMPINGS]).min() > 0

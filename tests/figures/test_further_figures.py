@@ -4,14 +4,10 @@ import json
 import math
 import re
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from sarqc.figures import compare_view, lab_view
 from sarqc.figures.auto_choice import chosen_counts, selection
@@ -73,38 +69,7 @@ def test_one_draw_has_no_errors_and_no_nan(tmp_path):
                 assert "±" not in shown or name.endswith("_accuracy")  # test items are a sample even then
 
 
-# Few and coarse values make ties, equal drifts and points on one line common.
-COARSE = st.tuples(st.integers(0, 5), st.integers(0, 6)).map(lambda pair: (float(pair[0]), float(pair[1])))
-FINE = st.tuples(*[st.floats(0, 1e3, allow_nan=False, width=32)] * 2)
-GAP = st.just((math.nan, 1.0))  # not measured
-
-
 class TestPlane:
-    @pytest.mark.thorough
-    @hypothesis_settings(max_examples=300, deadline=None)
-    @given(st.one_of(st.lists(st.one_of(COARSE, GAP), min_size=1, max_size=8), st.lists(FINE, min_size=1, max_size=8)))
-    def test_hull_is_all_pairwise_comparisons_in_drift_squared(self, pairs):
-        """Every μ ≥ 0 at which no other point is better, one half-line after another."""
-        found = plane_intervals(*zip(*pairs, strict=True))
-        known = [(Fraction(d * d), Fraction(e)) for d, e in pairs if math.isfinite(d)]
-        for (drift, error), interval in zip(pairs, found, strict=True):
-            if not math.isfinite(drift):
-                assert interval == NOBODY
-                continue
-            square, lowest, highest, beaten = Fraction(drift * drift), Fraction(0), None, False
-            for other_square, other_error in known:
-                ahead, nearer = other_error - Fraction(error), square - other_square
-                if nearer == 0:
-                    beaten |= ahead < 0
-                elif nearer > 0:
-                    highest = ahead / nearer if highest is None else min(highest, ahead / nearer)
-                else:
-                    lowest = max(lowest, ahead / nearer)
-            if beaten or (highest is not None and lowest > highest):
-                assert interval == NOBODY
-            else:
-                assert interval == (float(lowest), math.inf if highest is None else float(highest))
-
     def test_hollow_points_are_those_that_no_weight_selects(self, study):
         facts = facts_of(study, "sarqc-gbs")
         figure = plane(facts)
@@ -186,10 +151,6 @@ class TestMethods:
         row = differences["customdata"].index("gptq")
         assert differences["x"][row] == 0
         assert differences["marker"]["symbol"][row].endswith("-open")
-
-    def test_the_float_model_is_named(self, points):
-        texts = [note["text"] for note in lab_view(points)["figures"]["hero"]["layout"]["annotations"]]
-        assert any("float model 60.0" in text for text in texts)
 
 
 def layout_text(figure: dict[str, Any], row: int, color: str) -> str:
@@ -282,17 +243,6 @@ class TestGap:
         assert upper["fill"] == "tonexty"
         assert made["data"][made["data"].index(upper) - 1]["y"] == trace(made, "calibration text")["y"]
         assert upper["y"] == trace(made, "unseen text")["y"]
-
-    def test_says_its_numbers(self, study):
-        figure = lab_view(study, method="sarqc-gbs", bits=2, layer=0)["figures"]["gap"]
-        made = at(figure, 0, 2)
-        unseen, calibration = (trace(made, name)["y"][0] for name in ("unseen text", "calibration text"))
-        assert f"with 128 tokens of calibration text {significant(calibration)} on calibration text" in made["aria"]
-        assert f"and {significant(unseen)} on unseen text" in made["aria"]
-        title = next(note["text"] for note in made["layout"]["annotations"] if "gap <b>" in note["text"])
-        written = float(title.partition("gap <b>")[2].split("<")[0])
-        assert written == pytest.approx(unseen - calibration, rel=0.02)
-        assert figure["title"] == "More calibration text, smaller gap"
 
     def test_what_runs_off_the_scale_is_marked_with_its_value(self, study, monkeypatch):
         facts = facts_of(study, "sarqc-gbs")

@@ -3,7 +3,6 @@
 import json
 import math
 from collections import Counter
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
-from sarqc.figures.layer_quantities import QUANTITIES, Quantity
+from sarqc.figures.layer_quantities import Quantity
 from sarqc.study.document import Study
 from tests.figures.test_figures import at
 from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, write_mixture, write_study
@@ -58,29 +57,6 @@ def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mix
         lab_view(study, quantity="loss")
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ERRORS)
-def test_every_cell_is_its_layers_mean_over_the_draws_on_one_scale(study, name):
-    values = stored(study, name)  # D L G M
-    every = [fmean(map(float, values[:, layer, g, m])) for layer, g, m in np.ndindex(4, 2, 5) if m]
-    scales = set()
-    for g, m in ((0, 0), (0, 3), (1, 4)):
-        figure = map_of(study, name, g, m)
-        trace = figure["data"][0]
-        for layer, (row, column) in enumerate(CELLS):
-            wanted = fmean(float(one) for one in values[:, layer, g, m])
-            assert 10 ** trace["z"][row][column] == pytest.approx(wanted, rel=1e-5)
-            assert float(trace["text"][row][column]) == pytest.approx(wanted, abs=0.0051)
-        scales.add((trace["zmin"], trace["zmax"]))
-        worst = max(range(4), key=lambda layer: values[:, layer, g, m].mean())
-        assert f"largest in block {worst // 2} {('q_proj', 'down_proj')[worst % 2]}" in figure["aria"]
-        assert trace["colorbar"]["title"]["text"] == {"drift": "drift", "sar": "penalty"}.get(name, "error")
-    ((low, high),) = scales  # λ = 0 lies above all others here, and the bar says so
-    assert (10**low, 10**high) == pytest.approx((min(every), max(every)), rel=1e-5)
-    assert trace["colorbar"]["ticktext"][-1].startswith("≥ ")
-    assert not trace["colorbar"]["ticktext"][0].startswith("≤")
-
-
 @pytest.mark.parametrize(("name", "axis"), [("lambda", LAYER_LAMS), ("gamma", LAYER_GAMMAS)])
 def test_what_auto_chose_is_the_most_frequent_of_the_draws(study, name, axis):
     figure = map_of(study, name, method="sarqc-gbs-auto")
@@ -115,19 +91,6 @@ def test_experts_share_a_cell_with_their_mean_and_the_fewest_tokens(mixture):
     assert alone["text"][0][2] == "no tokens"
     assert alone["z"][0][2] < alone["zmin"]  # the colour of the least, not a hole
     assert alone["colorbar"]["ticktext"][0].startswith("≤ ")
-
-
-def test_the_experts_of_a_block_follow_the_same_quantity(mixture):
-    chosen = next(i for i, one in enumerate(mixture.layers) if one.block == 1 and one.expert == 2)
-    for name in ("drift", "recon"):
-        figures = lab_view(mixture, method="sarqc-gbs", bits=2, quantity=name, layer=chosen)["figures"]
-        made = at(figures["map_experts"], 1, 3)
-        assert figures["map_experts"]["subtitle"] == f": {QUANTITIES[name][0]}"
-        values = stored(mixture, name)[:, :, 1, 3]
-        for row in made["data"][0]["customdata"]:
-            for column, (layer, *_) in enumerate(row):
-                z = made["data"][0]["z"][made["data"][0]["customdata"].index(row)][column]
-                assert 10**z == pytest.approx(fmean(map(float, values[:, layer])), rel=1e-5)
 
 
 def test_an_expert_without_tokens_has_no_error_and_no_weighted_drift_by_accident(mixture):

@@ -53,15 +53,15 @@ def test_a_step_says_what_the_draws_say(study: Study, method: str) -> None:
     found = [float(getattr(steps.perplexity, name)[at]) for name in ("mean", "low", "high")]
     assert found == pytest.approx([mean, low, high], rel=1e-6)
     words = step_words(steps, at).replace("\u00a0", " ")
-    size, first, last, drift, error = re.fullmatch(
-        r"From GPTQ’s λ = 0\.01 to 0\.1: ([\d.]+) less perplexity \(([\d.]+) to ([\d.]+)\), (\d+) % less drift, "
-        r"(\d+) % less calibration error; no additional time\.",
-        words,
-    ).groups()
-    assert [float(size), float(first), float(last)] == pytest.approx([-mean, -high, -low], abs=0.051)
-    for text, name in ((drift, "drift"), (error, "recon")):
-        change = mean_over(study, 2, name, 0.1) / mean_over(study, 2, name, 0.01) - 1
-        assert -float(text) / 100 == pytest.approx(change, abs=0.0051)
+    size, first, last = (f"{-value:.1f}" for value in (mean, high, low))
+    drift, error = (
+        f"{100 * (1 - mean_over(study, 2, name, 0.1) / mean_over(study, 2, name, 0.01)):.0f}"
+        for name in ("drift", "recon")
+    )
+    assert words == (
+        f"From GPTQ’s λ = 0.01 to 0.1: {size} less perplexity ({first} to {last}), {drift} % less drift, "
+        f"{error} % less calibration error; no additional time."
+    )
 
 
 def test_the_heading_claims_only_what_survives_the_choice_of_the_best() -> None:

@@ -258,75 +258,95 @@ def said(tuning: Tuning) -> str:
     return plain(tuning_sentence(tuning)).replace(NBSP, " ")
 
 
-def emphasised(tuning: Tuning) -> list[str]:
-    return [one["text"].replace(NBSP, " ") for one in tuning_sentence(tuning) if one["role"] == "lambda"]
+def edge() -> Tuning:
+    """The best λ is the largest, and some blocks alone were quantized."""
+    tuning = compared("draws", "run", best=1, band=[[0.5, 0.5]], blocks=[0, 15, 31])
+    rows = [one for one in tuning["rows"] if one["lambda"] not in (0.0, 0.05, 10.0)]
+    rows[0]["standing"], rows[1]["standing"] = "worse", "best"
+    return {**tuning, "rows": rows}  # type: ignore[typeddict-item]
 
 
-class TestSentence:
-    def test_while_layers_are_compared(self):
-        words = said(screened(screened=[12, 42], suggested=[]))
-        assert words == "The errors of 12 of 42 layers are known; so far they suggest λ = 0.2."
-        assert said(screened(screened=[0, 42])) == "Comparing the errors of layers."
+def changed(tuning: Tuning, at: int, **values: Any) -> Tuning:
+    tuning["rows"][at] |= values  # type: ignore[typeddict-item]
+    return tuning
 
-    def test_before_the_first_model(self):
-        assert said(screened()) == (
-            "The errors of layers suggest λ from 0.05 to 0.5. No whole model has been measured yet."
-        )
-        assert "So far 2 models have been measured: too few to compare." in said(single())
 
-    def test_too_little_time_names_no_lambda_in_bold(self):
-        tuning = single(end="budget", next="go_on", more_minutes=5.0)
-        assert said(tuning) == (
+# Documents, parts of their sentences, and the λ that are emphasised.
+SENTENCES: dict[str, tuple[Tuning, list[str], list[str]]] = {
+    "while layers are compared": (
+        screened(screened=[12, 42], suggested=[]),
+        ["The errors of 12 of 42 layers are known; so far they suggest λ = 0.2."],
+        [],
+    ),
+    "before any layer": (screened(screened=[0, 42]), ["Comparing the errors of layers."], []),
+    "before the first model": (
+        screened(),
+        ["The errors of layers suggest λ from 0.05 to 0.5. No whole model has been measured yet."],
+        [],
+    ),
+    "one draw": (single(), ["So far 2 models have been measured: too few to compare."], []),
+    "too little time": (
+        single(end="budget", next="go_on", more_minutes=5.0),
+        [
             "Not enough time to compare: the errors of layers suggest λ from 0.05 to 0.5. On the one draw measured "
             "λ = 0.2 has 33.0 % less perplexity than GPTQ 1 % (29.5 to 36.2 %), by the windows of the test text. "
             "Tuning ended because the budget was spent."
-        )
-        assert emphasised(tuning) == []
-
-    def test_a_gain_says_what_to_take_with_its_interval_and_what_is_as_good(self):
-        tuning = compared("known", "run")
-        assert said(tuning) == (
+        ],
+        [],
+    ),
+    "a gain": (
+        compared("known", "run"),
+        [
             "Use λ = 0.2 at γ = 0.1: 4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %), compared in four draws. 0.5 "
             "is as good, as far as four draws can tell. Tuning ended because no further difference can be shown, "
             "after 20 models of the 28 that measuring every λ would take."
-        )
-        assert emphasised(tuning) == ["λ = 0.2"]
-
-    def test_no_gain_keeps_what_there_is(self):
-        tuning = compared("draws", "keep", half=0.06)
-        assert said(tuning).startswith(
+        ],
+        ["λ = 0.2"],
+    ),
+    "no gain": (
+        compared("draws", "keep", half=0.06),
+        [
             "Keep what you have, GPTQ 1 %: no measurable difference. The best of the 3 compared, λ = 0.2, has 4.9 % "
             "less perplexity than GPTQ 1 % (−1.0 to 10.4 %), on four draws."
-        )
-        assert emphasised(tuning) == []
+        ],
+        [],
+    ),
+    "a loss": (
+        changed(compared("draws", "keep"), 2, better=-0.05, better_low=-0.06, better_high=-0.04),
+        ["every λ is measurably worse", "5.1 % more perplexity than GPTQ 1 % (4.1 to 6.2 %)"],
+        [],
+    ),
+    "few draws that are clear each by itself": (
+        compared(
+            "budget", "go_on", half=0.9, draws=2,
+            one_draw=[{"row": 2, "draw": draw, "better": 0.8, "low": 0.75, "high": 0.85} for draw in (0, 1)],
+        ),
+        ["In each of them by itself it is at least 52.8 % less"],
+        ["λ = 0.2"],
+    ),
+    "a λ that was not reached": (
+        changed(compared("budget", "run"), 0, standing="not_reached"), ["Not reached: λ = 0."], ["λ = 0.2"]
+    ),
+    "an edge and a slice": (
+        edge(),
+        [
+            "λ = 0.5 at γ = 0.1 with blocks 0, 15 and 31 quantized and no other",
+            "No other λ that was compared is as good.",
+            "It is the largest λ tried; larger ones may be better.",
+        ],
+        ["λ = 0.5"],
+    ),
+}  # fmt: skip
 
-    def test_a_loss_keeps_what_there_is(self):
-        tuning = compared("draws", "keep")
-        tuning["rows"][2] |= {"better": -0.05, "better_low": -0.06, "better_high": -0.04}
-        assert "every λ is measurably worse" in said(tuning)
-        assert "5.1 % more perplexity than GPTQ 1 % (4.1 to 6.2 %)" in said(tuning)
 
-    def test_few_draws_that_are_clear_each_by_itself_are_said_as_that(self):
-        each = [{"row": 2, "draw": draw, "better": 0.8, "low": 0.75, "high": 0.85} for draw in (0, 1)]
-        tuning = compared("budget", "go_on", half=0.9, draws=2, one_draw=each)
-        words = said(tuning)
-        assert "no measurable difference" not in words
-        assert "In each of them by itself it is at least 52.8 % less" in words
-
-    def test_what_was_not_reached_is_said(self):
-        tuning = compared("budget", "run")
-        tuning["rows"][0]["standing"] = "not_reached"
-        assert "Not reached: λ = 0." in said(tuning)
-
-    def test_lambda_zero_an_edge_and_a_slice_are_said(self):
-        tuning = compared("draws", "run")
-        rows = [one for one in tuning["rows"] if one["lambda"] not in (0.0, 0.05, 10.0)]
-        at_edges: Any = {**tuning, "rows": rows, "best": 1, "band": [[0.5, 0.5]], "blocks": [0, 15, 31]}
-        rows[0]["standing"], rows[1]["standing"] = "worse", "best"
-        words = said(at_edges)
-        assert "λ = 0.5 at γ = 0.1 with blocks 0, 15 and 31 quantized and no other" in words
-        assert "No other λ that was compared is as good." in words
-        assert "It is the largest λ tried; larger ones may be better." in words
+class TestSentence:
+    @pytest.mark.parametrize("moment", SENTENCES)
+    def test_every_moment_has_its_words_and_bold_lambda_were_compared(self, moment):
+        tuning, parts, bold = SENTENCES[moment]
+        pieces = tuning_sentence(tuning)
+        words = plain(pieces).replace(NBSP, " ")
+        assert all(part in words for part in parts), words
+        assert [one["text"].replace(NBSP, " ") for one in pieces if one["role"] == "lambda"] == bold
 
     @pytest.mark.parametrize(("verdict", "words"), [
         (1, "65.8 % right on piqa, 3.1 points more than GPTQ 1 % (0.8 to 5.4)."),
@@ -334,18 +354,16 @@ class TestSentence:
     ])  # fmt: skip
     def test_tasks_are_said_with_their_doubt(self, verdict, words):
         tasks = {"names": ["piqa"], "draws": 3, "accuracy_float": 0.667, "accuracy_float_error": 0.021}
-        tuning = compared("known", "run", tasks=tasks)
         half = 0.023 if verdict else 0.039
-        tuning["rows"][2] |= {
-            "accuracy": 0.658, "more_accurate": 0.031, "more_accurate_low": 0.031 - half,
-            "more_accurate_high": 0.031 + half, "more_accurate_verdict": verdict,
-        }  # fmt: skip
+        tuning = changed(
+            compared("known", "run", tasks=tasks), 2, accuracy=0.658, more_accurate=0.031,
+            more_accurate_low=0.031 - half, more_accurate_high=0.031 + half, more_accurate_verdict=verdict,
+        )  # fmt: skip
         assert words in said(tuning)
-        lines = [line.replace(NBSP, " ") for line in tuning_small_print(tuning, RECIPE)]
-        assert any("of the baselines in three draws" in line for line in lines)
-        assert any("the float model answers 66.7 ± 2.1 % right" in line for line in lines)
+        print_ = " ".join(tuning_small_print(tuning, RECIPE)).replace(NBSP, " ")
+        assert "in three draws; the float model answers 66.7 ± 2.1 % right" in print_
         unasked: Any = {**tuning, "tasks": {**tasks, "draws": 0}}
-        assert any("not asked, the budget was spent before" in line for line in tuning_small_print(unasked, RECIPE))
+        assert any("not asked" in line for line in tuning_small_print(unasked, RECIPE))
 
     @pytest.mark.parametrize("end", sorted(ENDS))
     def test_every_end_is_said(self, end):

@@ -4,22 +4,17 @@ The other side is written with loops over numpy arrays, from the solved layers t
 """
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
 
-from sarqc.calibration.pictures import MOST_CHANNELS, curve_of, inspect_group, largest_group, surfaces
+from sarqc import Grid, LayerStatistics, method, quantize_layer
+from sarqc.calibration.pictures import MOST_CHANNELS, curve_of, inspect_group, largest_group
 from sarqc.engine.study_output import curve_arrays, joined, study_line
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.surfaces import POOLINGS
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import method
-from sarqc.quantization.solve import quantize_layer
 from sarqc.study.document import LayerInfo, StudyWriter, common_scale, eight_bits, one_draw
 from tests import oracles
 from tests.figures.test_figures import at
@@ -71,10 +66,6 @@ def study(tmp_path_factory):
     return writer.finish(changed)
 
 
-def number_rows(found: list[tuple[str, ...]]) -> list[list[float]]:
-    return [[float(part) for part in row] for row in found]
-
-
 def cells(delta: np.ndarray, size: int, how) -> np.ndarray:
     """Adaptive pooling: cell i reaches from ⌊i n / size⌋ to before ⌈(i + 1) n / size⌉."""
     made = np.empty((size, size))
@@ -114,53 +105,6 @@ def test_stored_pictures_are_those_of_the_solved_layers(study, index):
     assert (values < 0).any()  # the last one, which has both signs
 
 
-@pytest.mark.parametrize("index", [0, 1])
-def test_walls_show_the_means_of_channels_as_high_as_they_fit(study, index):
-    view = lab_view(study, method="sarqc-gbs", bits=2, layer=index)
-    line = study.line("sarqc-gbs", 2)
-    for pooling in POOLINGS:
-        end = "" if pooling is POOLINGS[0] else f":{pooling.name}"
-        figure = view["figures"][f"surfaces{end}"]
-        name = "surface_mean_sorted" if pooling.by_saliency else "surface_mean"
-        bound = {one["path"]: one for one in figure["bindings"] if one["path"].startswith("means.")}
-        assert bound == {
-            "means.of.0": {"path": "means.of.0", "array": name, "lambda": 0},
-            "means.of.1": {"path": "means.of.1", "array": name},
-        }
-        assert "means" not in view["figures"][f"surfaces_flat{end}"]
-        stored = study.array(line, name)[index] * (float(study.array(line, f"{name}_scale")[index]) / 255)
-        channels = [
-            [float(np.mean(cells[:, j])) for j in range(28)] + [float(np.mean(cells[i])) for i in range(28)]
-            for cells in stored.reshape(-1, 28, 28)
-        ]
-        highest, top = max(map(max, channels)), float(study.array(line, f"{pooling.array}_scale")[index])
-        times = figure["means"]["times"]
-        steps = sorted(step * 10.0**power for step in (1, 2, 5) for power in range(-4, 5))
-        assert times == max(step for step in steps if step * highest <= top * (1 + 1e-6))
-        assert figure["means"]["words"] == ("mean" if times == 1 else f"mean × {times:g}")
-
-
-def test_surfaces_name_axes_and_what_an_input_is(study):
-    view = lab_view(study, method="sarqc-gbs", bits=2, layer=0)
-    for end, title, word in ((":mean", "input channels", "input"), (":signed", "inputs by saliency", "saliency rank")):
-        figure = view["figures"][f"surfaces{end}"]
-        scene = figure["layout"]["scene"]
-        assert [scene[axis]["title"]["text"] for axis in ("xaxis", "yaxis")] == [title, "output channels"]
-        for trace in (*figure["data"], *view["figures"][f"surfaces_difference{end}"]["data"]):
-            assert trace["meta"] == [ROWS, WIDTHS[0], word]
-        named = at(figure, 0, 2)["layout"]["annotations"]
-        assert [one["text"].split(":")[0] for one in named] == ["λ = 0", "λ = 1"]
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_the_inspected_group_says_where_it_is(study, index):
-    view = lab_view(study, method="sarqc-gbs", bits=2, layer=index)
-    figure = view["figures"]["inspector"]
-    (dots,) = figure["data"]
-    row, first, last = map(int, re.search(r"output (\d+), inputs (\d+) to (\d+)", figure["title"]).groups())
-    assert dots["meta"] == {"row": row, "first": first, "count": last - first + 1}
-
-
 def test_eight_bits_keep_each_layer_in_its_own_unit():
     values = np.array([[-3.0, 0.0, 1.5], [0.0, 0.25, 0.5], [0.0, 0.0, 0.0]])
     scale = common_scale(np.abs(values).max(axis=-1)[:, None])
@@ -175,26 +119,6 @@ def test_a_picture_that_runs_away_is_cut_and_does_not_flatten_the_others():
     values = np.array([[[1000.0, -1000.0, 0.0], [3.0, 1.5, 0.0]]])
     assert eight_bits(values, scale[:1], 0).tolist()[0][1] == [255, 128, 0]
     assert eight_bits(values, scale[:1], 128).tolist() == [[[255, 1, 128], [255, 192, 128]]]
-
-
-@pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gs"])
-@pytest.mark.parametrize("index", [0, 1])
-def test_levels_and_codes_give_the_quantized_weights(name, index):
-    weight, _, layers = solved(name, index, None)
-    group = inspect_group(torch.from_numpy(weight), layers, GRIDS[index])
-    size = GRIDS[index].group_size
-    energies = {
-        (row, first): sum(weight[row, first + k] ** 2 for k in range(size))
-        for row in range(ROWS)
-        for first in range(0, WIDTHS[index], size)
-    }
-    assert (group.row, group.first) == max(energies, key=energies.get)
-    place = (group.row, slice(group.first, group.first + size))
-    assert np.allclose(group.weight, weight[place], rtol=1e-6)
-    for m, layer in enumerate(layers):
-        taken = (group.codes[m].double() - group.zero[m].double()) * group.step[m].double()
-        assert np.allclose(taken, layer.dequantized[place], rtol=1e-5, atol=1e-9)
-        assert 0 <= int(group.codes[m].min()) <= int(group.codes[m].max()) < 4
 
 
 @pytest.mark.parametrize("name", ["rtn", "awq"])
@@ -241,75 +165,46 @@ def test_curves_made_apart_join_along_lambda():
 
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gs"])
 @pytest.mark.parametrize("index", [0, 1])
-def test_arrows_of_the_inspector_end_at_levels_and_say_which_are_not_the_nearest(study, name, index):
+def test_the_inspector_counts_and_lists_the_weights_that_are_not_at_the_nearest_level(study, name, index):
     view = lab_view(study, method=name, bits=2, layer=index)
-    figure = view["figures"]["inspector"]
+    figure, grid = view["figures"]["inspector"], GRIDS[index]
     json.dumps(view, allow_nan=False)
-    counted = []
+    rows = iter(figure_table(study, "inspector", method=name, bits=2, layer=index)["rows"])
+    size, counted = grid.group_size, []
     for g, gamma in enumerate(view["gammas"]):
         weight, _, layers = solved(name, index, gamma)
         for m, layer in enumerate(layers):
             made = at(figure, g, m)
             (dots,) = made["data"]
-            levels, near, other = (shape["path"] for shape in made["layout"]["shapes"])
-            size = GRIDS[index].group_size
-            row = int(figure["title"].split("output ")[1].split(",")[0])
-            first = dots["x"][0]
-            assert dots["x"] == list(range(first, first + size))
-            assert dots["y"] == pytest.approx(weight[row, first : first + size], abs=1e-3)
+            row, first = dots["meta"]["row"], dots["meta"]["first"]
+            place = (row, slice(first, first + size))
             step = layer.scales[row, first // size].double() * np.ones(size)
             if layer.channel_scale is not None:
-                step = step / layer.channel_scale[first : first + size].double()
-            lowest = GRIDS[index].lowest
-            grid = [
-                [float((lowest + j - layer.zero_points[row, first // size]) * step[k]) for j in range(4)]
-                for k in range(size)
-            ]
-            drawn = re.findall(r"M([^,]+),([^L]+)L([^,]+),([^M]+)", levels)
-            own = layer.channel_scale is not None or name == "sarqc-gs"
-            expected = np.array(grid).T  # level channel
-            assert [float(y) for _, y, _, _ in drawn] == pytest.approx(
-                (expected if own else expected[:, 0]).ravel(), abs=1e-3
-            )
-            assert all(left < right and low == high for left, low, right, high in number_rows(drawn))
-            ends = {}
-            for path in (near, other):
-                for piece in path.split("Z")[:-1]:
-                    (x, start, same, end), head = number_rows(re.findall(r"M(.+),(.+)L(.+),(.+)(?=M)", piece))[0], piece
-                    assert x == same
-                    assert start == pytest.approx(weight[row, int(x)], abs=1e-3)
-                    assert head.count("L") == 3
-                    ends[int(x)] = end
-            far = {int(x) for x in re.findall(r"M(\d+),[^L]+L\1,[^M]+M", other)}
-            taken = layer.dequantized[row].numpy()
-            assert ends == pytest.approx({c: taken[c] for c in range(first, first + size)}, abs=1e-3)
-            beyond = {
-                first + k
-                for k in range(size)
-                if abs(taken[first + k] - weight[row, first + k])
-                > min(abs(level - weight[row, first + k]) for level in grid[k]) + 2e-3 * step[k]
-            }
-            assert far == beyond
-            counted.append(len(far))
-            told = [text.split(",") for text in dots["text"]]
-            assert [float(text.replace("\u2212", "-")) for text, *_ in told] == pytest.approx(
-                taken[first : first + size], abs=1e-3
-            )
-            assert {first + k for k, (_, *more) in enumerate(told) if more == [" not the nearest"]} == beyond
-            named = made["layout"]["annotations"][2:]
-            assert [note["y"] for note in named] == pytest.approx([] if own else expected[:, 0], abs=1e-5)
-            assert [float(note["text"].replace("\u2212", "-")) for note in named] == pytest.approx(
-                [note["y"] for note in named], abs=1e-2
-            )
-            assert f"{len(far)} of {size}" in made["layout"]["annotations"][0]["text"]
-            assert f": {len(far)} of them" in made["aria"]
+                step = step / layer.channel_scale[place[1]].double()
+            levels = np.arange(grid.lowest, grid.highest + 1) - int(layer.zero_points[row, first // size])
+            away = np.abs(np.outer(step, levels) - weight[place][:, None]).min(axis=1)
+            taken = layer.dequantized[place].numpy()
+            other = np.abs(taken - weight[place]) > away + 2e-3 * step.numpy()
+            assert dots["x"] == list(range(first, first + size))
+            assert f"output {row}, inputs {first} to {first + size - 1}" in figure["title"]
+            assert dots["y"] == pytest.approx(weight[place], abs=1e-3)
+            assert [" not the nearest" in text for text in dots["text"]] == other.tolist()
+            own = name == "sarqc-gs"  # each column has its levels
+            lines, near, far = (shape["path"] for shape in made["layout"]["shapes"])
+            assert lines.count("M") == len(levels) * (size if own else 1)
+            assert (near.count("Z"), far.count("Z")) == (size - other.sum(), other.sum())
+            named = [] if own else (levels * float(step[0])).tolist()
+            assert [note["y"] for note in made["layout"]["annotations"][2:]] == pytest.approx(named, abs=1e-5)
+            assert f"{other.sum()} of {size}" in made["layout"]["annotations"][0]["text"]
+            listed = [next(rows) for _ in range(size)]
+            assert [one["channel"] for one in listed] == dots["x"]
+            assert [one["quantized"] for one in listed] == pytest.approx(taken, abs=1e-3)
+            assert [one["nearest"] for one in listed] == (~other).tolist()
+            counted.append(int(other.sum()))
     if name == "sarqc-gs":  # rounds to nearest
         assert set(counted) == {0}
     elif index == 0:
         assert min(counted) > 0
-    table = figure_table(study, "inspector", method=name, bits=2, layer=index)
-    found = [sum(not row["nearest"] for row in table["rows"][i : i + size]) for i in range(0, len(table["rows"]), size)]
-    assert found == counted
 
 
 def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_path):
@@ -335,33 +230,3 @@ def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_pa
     assert not [name for name in view["figures"] if ":" in name]
     later = one_draw(older, 1)
     assert lab_view(later, method="sarqc-gbs", bits=2)["poolings"] == []
-
-
-@pytest.mark.parametrize("shape", [(80, 120), (41, 97), (44, 36), (7, 300)])
-def test_cells_are_adaptive_poolings_of_the_whole_matrix(shape: tuple[int, int]) -> None:
-    random = np.random.default_rng(3)
-    delta, order = torch.from_numpy(random.normal(size=shape)).float(), torch.from_numpy(random.permutation(shape[1]))
-    found, sorted_ = surfaces(delta, order), delta[:, order]
-    for name, values, size in (("surface", delta, 40), ("surface_sorted", sorted_, 28)):
-        assert torch.equal(found[name], adaptive_max_pool2d(values.abs().unsqueeze(0), (size, size)).squeeze(0))
-    means = {"surface_mean": delta.abs(), "surface_mean_sorted": sorted_.abs(), "surface_signed": sorted_}
-    for name, values in means.items():
-        mean = adaptive_avg_pool2d(values.double().unsqueeze(0), (28, 28)).squeeze(0)
-        torch.testing.assert_close(found[name].double(), mean, rtol=0, atol=1e-6)
-    assert found.keys() == {"surface", "surface_sorted", *means}
-
-
-def test_a_map_has_named_axes_one_scale_of_colours_and_channels_under_the_pointer(study):
-    view = lab_view(study, method="sarqc-gbs", bits=2, layer=0)
-    maps = view["figures"]["surfaces_flat"]
-    assert [trace.get("showscale", False) for trace in maps["data"]] == [False, True]
-    assert maps["layout"]["xaxis"]["title"]["text"] == "input"
-    assert maps["layout"]["yaxis"]["title"]["text"] == "output"
-    outputs, inputs = study.layers[0].shape
-    for name in ("surfaces", "surfaces_flat"):
-        for trace in view["figures"][name]["data"]:
-            assert trace["x"][0] == trace["y"][0] == 0
-            assert trace["x"] == sorted(set(trace["x"]))
-            assert trace["x"][-1] < inputs
-            assert trace["y"][-1] < outputs
-            assert "inputs from %{x}, outputs from %{y}" in trace["hovertemplate"]

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc import Grid, LayerStatistics, quantize_layer
 from sarqc.quantization.methods import ColumnSolver
-from sarqc.quantization.solve import quantize_layer
 from tests.js.node import run_node
 
 pytestmark = pytest.mark.thorough

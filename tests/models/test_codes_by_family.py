@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
+from sarqc import method
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import describe, layer_keys
 from sarqc.models import deepseek_moe
-from sarqc.quantization.methods import method
 from tests import oracles
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import CASES, make_checkpoint

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from sarqc import Recipe
 from sarqc.__main__ import main
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.models.catalogue import offered
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.models.damaged import LLAMA, MOE, Damage, config, document, linked
 

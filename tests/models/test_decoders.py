@@ -17,7 +17,7 @@ from transformers.initialization import no_init_weights
 from conformance.every_model.__main__ import RESULTS, TABLE, table
 from conformance.every_model.check import check
 from conformance.every_model.small import small_config, small_model
-from sarqc.engine.execute import execute
+from sarqc import Recipe, execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -31,7 +31,6 @@ from sarqc.models.families import FAMILIES, InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.walk import BlockWalk
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.models.cases import CASES
 

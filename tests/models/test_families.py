@@ -17,6 +17,7 @@ from transformers import (
     AutoTokenizer,
 )
 
+from sarqc import Recipe, method
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.checkpoints.plain import save_plain, stored_tensors
@@ -31,8 +32,7 @@ from sarqc.models.families import FAMILIES, family_of
 from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.methods import Method, method
-from sarqc.recipe import Recipe
+from sarqc.quantization.methods import Method
 from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of
 from tests.models.cases import CASES, NONE, WINDOW, make_checkpoint

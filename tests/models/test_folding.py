@@ -2,27 +2,22 @@
 
 import copy
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load, save
 from torch import nn
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from sarqc import Grid, LayerStatistics, method, quantize_layer
 from sarqc.errors import NumericalError, Refused
 from sarqc.models.families import FAMILIES, family_of
 from sarqc.models.folding import Fold, channel_ties, folds, take_up, write_folded
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ScaleSearch, method
+from sarqc.quantization.methods import ScaleSearch
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import quantize_layer
 from tests import oracles
 from tests.quantizing import quantize_group
 
 FAMILY = family_of("llama", "tests")
-LINEARS = [path for group in FAMILY.dense for path in group.linears]
 TOKENS = torch.randint(0, 64, (2, 12), generator=torch.Generator().manual_seed(3))
 SEARCH = ScaleSearch(lam=0.3, mode="foldable", include_identity=False)
 GRID = Grid(3, 16, "asymmetric")
@@ -127,18 +122,6 @@ class TestTies:
     def test_sizes_that_do_not_fit(self, rows: int, channels: int, head_dim: int) -> None:
         assert channel_ties(rows, channels, head_dim) is None
 
-    def test_steps_and_their_sources(self) -> None:
-        steps = folds(blocks(llama(2))[0], FAMILY.dense, llama(2).config.num_attention_heads)
-        assert [step.source for step in steps] == [
-            "mlp.up_proj", "post_attention_layernorm", "self_attn.v_proj", "input_layernorm",
-        ]  # fmt: skip
-        for step in (steps[0], steps[1], steps[3]):
-            assert torch.equal(step.ties, torch.arange(len(step.ties)))
-        scale = random_scale(steps[2], torch.float32)
-        source = steps[2].source_scale(scale)
-        assert source.shape == (16,)
-        assert torch.equal(source[steps[2].ties], scale)
-
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float64, 1e-9), (torch.float32, 1e-4)], ids=str)
 @pytest.mark.parametrize("biases", [False, True])
@@ -153,83 +136,6 @@ def test_folding_changes_logits_by_rounding_only(kv_heads: int, biases: bool, dt
     for name, tensor in blocks(folded).state_dict().items():
         moved = name.endswith(("weight", "v_proj.bias", "up_proj.bias"))
         assert torch.equal(tensor, blocks(model).state_dict()[name]) != moved, name
-
-
-def test_folding_a_checkpoint(random_llama: Path) -> None:
-    for dtype, least in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
-        model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=dtype).requires_grad_(False)
-        folded = copy.deepcopy(model)
-        for block in blocks(folded):
-            for step in folds(block, FAMILY.dense, model.config.num_attention_heads):
-                fold(block, step, random_scale(step, dtype), dtype)
-        assert distance(folded, model) < least
-
-
-def test_one_scale_in_the_wrong_place_is_seen() -> None:
-    """What the tests above measure is not small by itself."""
-    model = llama(2)
-    folded = copy.deepcopy(model)
-    step = folds(blocks(folded)[0], FAMILY.dense, model.config.num_attention_heads)[2]
-    scale = torch.rand(32, dtype=torch.float64) + 0.5  # of query heads that are not tied
-    fold(blocks(folded)[0], step, scale, torch.float64)
-    assert distance(folded, model) > 1e-3
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("storage", "compute", "least"),
-    [
-        (torch.float64, torch.float64, 1e-9),
-        (torch.float32, torch.float32, 1e-4),
-        (torch.bfloat16, torch.float32, 0.05),
-        (torch.float16, torch.float32, 0.01),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize(("kv_heads", "biases"), [(4, False), (2, True), (1, False)])
-def test_a_folded_quantized_model_says_what_its_dequantized_weights_say(
-    kv_heads: int, biases: bool, storage: torch.dtype, compute: torch.dtype, least: float
-) -> None:
-    model = llama(kv_heads, biases=biases, dtype=storage).to(compute)
-    folded, spelt_out, resumed = (copy.deepcopy(model) for _ in range(3))
-    for index, block in enumerate(blocks(model)):
-        layers = quantize(block, model.config.num_attention_heads, storage)
-        write_folded(blocks(folded)[index], FAMILY.dense, layers, lambda _: storage)
-        write_folded(
-            blocks(resumed)[index], FAMILY.dense, {path: from_disk(layers[path]) for path in LINEARS}, lambda _: storage
-        )
-        for path, layer in layers.items():
-            blocks(spelt_out)[index].get_submodule(path).weight.copy_(layer.dequantized)
-            assert torch.equal(blocks(folded)[index].get_submodule(path).weight, layer.stored().to(compute))
-            assert layer.channel_scale is not None
-            assert len(layer.channel_scale.unique()) > 1
-            assert (layer.row_scale is None) == (path not in ("self_attn.v_proj", "mlp.up_proj"))
-    assert distance(folded, spelt_out) < least
-    assert distance(spelt_out, model) > 0.05
-    for name, tensor in folded.state_dict().items():
-        assert torch.equal(tensor, tensor.to(storage).to(compute)), name  # a checkpoint can hold it
-        assert torch.equal(tensor, resumed.state_dict()[name]), name
-
-
-def from_disk(layer: QuantizedLayer) -> QuantizedLayer:
-    """What is left of a layer after it was written and read."""
-    names = ("codes", "scales", "zero_points", "dequantized", "channel_scale", "row_scale")
-    tensors = load(save({name: getattr(layer, name) for name in names if getattr(layer, name) is not None}))
-    return QuantizedLayer(**{name: tensors.get(name) for name in names}, report=layer.report)
-
-
-def test_losses_are_those_of_the_model_as_written() -> None:
-    """ΔW of the report, from the folded modules alone: columns back by the norm, rows by what the reader has."""
-    model = llama(2)
-    block = blocks(model)[0]
-    layers = quantize(block, model.config.num_attention_heads, torch.float64)
-    folded = copy.deepcopy(block)
-    write_folded(folded, FAMILY.dense, layers, lambda _: torch.float64)
-    taken = block.input_layernorm.weight / folded.input_layernorm.weight  # s̃ of q, k and v
-    repeats = layers["self_attn.o_proj"].channel_scale.reshape(4, 8)[::2].flatten()
-    back = folded.self_attn.v_proj.weight * repeats.unsqueeze(-1) / taken
-    drift = float((back - block.self_attn.v_proj.weight).square().sum())
-    assert layers["self_attn.v_proj"].report.drift == pytest.approx(drift, rel=1e-9)
 
 
 class TestSourcesThatDoNotFit:

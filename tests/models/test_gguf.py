@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from sarqc.engine.execute import execute
+from sarqc import Recipe, execute
 from sarqc.engine.plan import plan
 from sarqc.errors import NoRoom, Refused
 from sarqc.events import Finished, Stage
@@ -27,7 +27,6 @@ from sarqc.models.gguf_header import GgufHeader, gguf_files, read_header
 from sarqc.models.gguf_model import gguf_model
 from sarqc.models.hub import NotCached
 from sarqc.models.origin import read_origin
-from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
 from sarqc.study.document import Study
 from tests.models.cases import make_checkpoint

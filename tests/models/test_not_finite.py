@@ -7,12 +7,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from sarqc.engine.execute import execute
+from sarqc import Recipe, execute
 from sarqc.errors import Refused
 from sarqc.events import Stage
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.models.cases import make_checkpoint
 from tests.models.damaged import linked, rewritten

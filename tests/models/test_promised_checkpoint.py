@@ -3,12 +3,12 @@
 import pytest
 
 from benchmarks.known_models import known_checkpoint, known_names
+from sarqc import Recipe
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import promised_checkpoint
 from sarqc.models.hub import NotCached
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 BILLIONS = {  # from the models' pages

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.engine.execute import execute
+from sarqc import Recipe, execute
 from sarqc.events import Finished
 from sarqc.models import catalogue
 from sarqc.models.checkpoint import read_checkpoint
-from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
 
 PLACE = SITE / "build" / "pretrained"

@@ -14,12 +14,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
+from sarqc import Recipe, execute, method
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.checkpoints.plain import save_plain, stored_tensors
 from sarqc.engine import costs
 from sarqc.engine import costs as host
-from sarqc.engine.execute import execute
 from sarqc.engine.keys import describe, layer_keys, model_fingerprint
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
@@ -28,8 +28,6 @@ from sarqc.events import Finished, LayerDone, Saved, Warned
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.weight_files import write_weights
-from sarqc.quantization.methods import method
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import make_checkpoint

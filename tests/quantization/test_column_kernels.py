@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from sarqc import Grid
 from sarqc.quantization import column_kernels
 from sarqc.quantization.column_solver import factorise, solve_columns
 from sarqc.quantization.column_updates import descent_in_a_loop, first_difference, turns_in_a_loop, why_no_kernels
 from sarqc.quantization.columns import Columns, random_columns, random_descent
-from sarqc.quantization.grid import Grid
 from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.storage import KINDS, Kind
 from tests.oracles_kernels import same_bits, with_kernels

@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from sarqc import Grid, LayerStatistics, method, quantize_layer, sweep_layer
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ScaleSearch, method
+from sarqc.quantization.methods import ScaleSearch
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
 from tests.quantizing import quantize_group, quantize_group_points
-from tests.theory.lambda_path import search_path
 
 COLUMNS, TOKENS = 32, 120
 X = oracles.correlated_inputs(71, TOKENS, COLUMNS)
@@ -102,19 +97,6 @@ def test_choice_codes_and_losses_equal_the_oracle(kind: str, bits: int, tied: bo
                 reports = [layer.report for layer in layers.values()]
                 assert sum(report.recon_loss for report in reports) == pytest.approx(best.recon, rel=1e-9)
                 assert sum(report.sar_loss for report in reports) == pytest.approx(best.sar, rel=1e-9)
-
-
-def test_the_group_does_not_just_follow_one_of_its_linears() -> None:
-    """Alone each linear takes another s̃ than together, and together the sum is the least that one s̃ can give."""
-    grid = Grid(2, 16, "asymmetric")
-    together = quantize_group(WEIGHTS, STATISTICS, grid, foldable(0.0))
-    alone = {name: quantize_layer(weight, STATISTICS, grid, foldable(0.0)) for name, weight in WEIGHTS.items()}
-    scale = together["q"].channel_scale
-    for name, layer in together.items():
-        assert torch.equal(layer.channel_scale, scale)
-        assert not torch.equal(alone[name].channel_scale, scale)
-    total = sum(layer.report.recon_loss for layer in together.values())
-    assert total == pytest.approx(min(one.recon for one in oracle("asymmetric", 2, True, False, False)), rel=1e-9)
 
 
 @pytest.mark.thorough
@@ -212,92 +194,43 @@ def test_a_group_that_saw_no_token_keeps_its_row_scales() -> None:
     assert layers["v"].report.flags == ("no_tokens",)
 
 
-def test_row_scales_of_powers_of_two_change_nothing_but_units() -> None:
-    row_scales = {"q": torch.tensor([0.25, 4.0, 1.0, 0.5, 2.0, 1024.0], dtype=torch.float64)}
-    grid = Grid(3, 16, "asymmetric")
-    plain = quantize_group(WEIGHTS, STATISTICS, grid, foldable(), ties=TIES)
-    scaled = quantize_group(WEIGHTS, STATISTICS, grid, foldable(), ties=TIES, row_scales=row_scales)
-    for name in WEIGHTS:
-        assert same(plain[name], scaled[name]) or name == "q"
-        assert torch.equal(plain[name].codes, scaled[name].codes)
-        assert torch.equal(plain[name].dequantized, scaled[name].dequantized)
-        assert plain[name].report == scaled[name].report
-    assert torch.equal(scaled["q"].stored() * row_scales["q"].unsqueeze(-1), plain["q"].stored())
-
-
-class TestLambdaInterval:
-    PATHS = (
+@pytest.mark.parametrize("mode", ["per_linear", "foldable", "group"])
+@pytest.mark.parametrize(
+    ("name", "grid"),
+    [
         ("sarqc-gs", Grid(3, 16, "symmetric")),
         ("sarqc-gs", Grid(2, None, "asymmetric")),
         ("rqc-gs", Grid(2, 16, "asymmetric")),
-    )
+    ],
+)
+def test_intervals_of_lambda_follow_one_another(name: str, grid: Grid, mode: str) -> None:
+    """Where two candidates tie the last bit decides between them, and the interval still holds λ."""
 
-    @pytest.mark.thorough
-    @settings(max_examples=40, deadline=None)
-    @given(st.sampled_from(PATHS), st.one_of(st.floats(0, 2), st.floats(0, 1e9)), st.sampled_from(("q", "k", "v")))
-    def test_holds_the_lambda_and_is_that_of_the_path(self, path: tuple[str, Grid], lam: float, which: str) -> None:
-        name, grid = path
-        weight, search = WEIGHTS[which], method(name, lam=lam)
-        found = search_path(weight, STATISTICS, grid, search)
-        for mode in ("per_linear", "foldable"):
-            chosen = quantize_layer(weight, STATISTICS, grid, method(name, lam=lam, mode=mode)).report.chosen
-            low, high = chosen["lam_interval"]
-            assert low <= lam <= (math.inf if high is None else high)
-            interval = found.intervals.interval(found.alphas.index(chosen["alpha"]))
-            assert low == pytest.approx(interval.lowest, rel=1e-12)
-            assert (math.inf if high is None else high) == pytest.approx(interval.highest, rel=1e-12)
-            json.dumps(chosen, allow_nan=False)
+    def chosen(lam: float) -> tuple[float | None, float, float]:
+        if mode == "group":
+            point = method(name, lam=lam, mode="foldable")
+            layer = quantize_group(WEIGHTS, STATISTICS, grid, point, ties=TIES, row_scales=ROW_SCALES)["k"]
+        else:
+            layer = quantize_layer(WEIGHTS["q"], STATISTICS, grid, method(name, lam=lam, mode=mode))
+        found = layer.report.chosen
+        json.dumps(found, allow_nan=False)
+        low, high = found["lam_interval"]
+        assert low <= lam <= (math.inf if high is None else high)
+        return found["alpha"], low, math.inf if high is None else high
 
-    def test_holds_the_lambda_at_every_end(self) -> None:
-        """Where two candidates tie the last bit decides between them, and the interval still holds λ."""
-        for name, grid in self.PATHS:
-            intervals = search_path(WEIGHTS["q"], STATISTICS, grid, method(name)).intervals
-            for end in {*intervals.lowest[intervals.supported].tolist(), *intervals.highest.tolist()}:
-                if not 0 <= end < math.inf:
-                    continue
-                for lam in (math.nextafter(end, 0.0), end, math.nextafter(end, math.inf)):
-                    report = quantize_layer(WEIGHTS["q"], STATISTICS, grid, method(name, lam=lam)).report
-                    low, high = report.chosen["lam_interval"]
-                    assert low <= lam <= (math.inf if high is None else high)
-
-    @pytest.mark.parametrize("include_identity", [True, False])
-    def test_of_a_group_separates_its_choices(self, include_identity: bool) -> None:
-        """Over many λ: the same candidate inside an interval, another one outside it."""
-        lams = [0.0, *torch.logspace(-3, 3, 60, dtype=torch.float64).tolist()]
-        layers = quantize_group_points(
-            WEIGHTS, STATISTICS, Grid(2, 16, "asymmetric"),
-            [foldable(lam, include_identity=include_identity) for lam in lams], ties=TIES, row_scales=ROW_SCALES,
-        )  # fmt: skip
-        chosen = [solved["k"].report.chosen for solved in layers]
-        assert len({one["alpha"] for one in chosen}) > 1
-        for one in chosen:
-            low, high = one["lam_interval"]
-            inside = [low < lam < (math.inf if high is None else high) for lam in lams]
-            outside = [not low <= lam <= (math.inf if high is None else high) for lam in lams]
-            for other, is_inside, is_outside in zip(chosen, inside, outside, strict=True):
-                assert not is_inside or other["alpha"] == one["alpha"]
-                assert not is_outside or other["alpha"] != one["alpha"]
-        assert chosen[0]["lam_interval"][0] == 0.0
-        assert chosen[-1]["lam_interval"][1] is None
-
-
-def test_points_are_single_calls() -> None:
-    grid, points = Grid(3, 16, "asymmetric"), [foldable(lam) for lam in (0.0, 0.5, 5.0)]
-    keywords = {"held_out": HELD_OUT, "ties": TIES, "row_scales": ROW_SCALES}
-    together = quantize_group_points(WEIGHTS, STATISTICS, grid, points, **keywords)
-    for point, layers in zip(points, together, strict=True):
-        single = quantize_group(WEIGHTS, STATISTICS, grid, point, **keywords)
-        assert all(same(layers[name], single[name]) for name in WEIGHTS)
-        assert all(layer.report.chosen["lam"] == point.lam for layer in layers.values())
-
-
-def test_arguments_are_not_changed() -> None:
-    before = {name: weight.clone() for name, weight in WEIGHTS.items()}
-    ties, scale = TIES.clone(), ROW_SCALES["v"].clone()
-    quantize_group(WEIGHTS, STATISTICS, Grid(3, 16, "symmetric"), foldable(), ties=TIES, row_scales=ROW_SCALES)
-    assert all(torch.equal(WEIGHTS[name], before[name]) for name in WEIGHTS)
-    assert torch.equal(ties, TIES)
-    assert torch.equal(scale, ROW_SCALES["v"])
+    alpha, low, high = chosen(0.0)
+    assert low == 0
+    seen = {alpha}
+    while high < math.inf:
+        chosen(math.nextafter(high, 0.0))
+        chosen(high)
+        alpha, low, next_high = chosen(high * (1 + 1e-9))
+        assert low == pytest.approx(high, rel=1e-12)
+        assert alpha not in seen
+        assert chosen((low + next_high) / 2 if next_high < math.inf else low + 1)[0] == alpha
+        seen.add(alpha)
+        high = next_high
+    assert len(seen) > 1
 
 
 REFUSED = [

@@ -8,12 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sarqc import Grid, LayerStatistics, method, quantize_layer
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, ColumnSolver, Method, method
+from sarqc.quantization.methods import METHODS, ColumnSolver, Method
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
 from tests.quantization.test_solve import Case, assert_sound, cases, odd_layers
 from tests.quantizing import zeros_of
@@ -96,25 +94,19 @@ def test_the_full_shift_is_gptq_on_the_shifted_target(kind: str, group_size: int
         assert layer.report.drift == pytest.approx(drift, rel=1e-9)
 
 
-def test_the_shifted_target_is_the_least_squares_answer() -> None:
-    """For any Ŵ, ‖Ŵ X - W X_float‖² + λ sar - tr((Ŵ - W*) G (Ŵ - W*)ᵀ) is one and the same number."""
-    s = oracles.saliency(np.abs(X).mean(axis=0), W, 0.5)
-    for lam in (0.0, 0.3):
-        g = oracles.regularised_gram(GRAM, s, lam)
-        target = oracles.shifted_target(W, g, CROSS)
-        constants = []
-        for seed in range(3):
-            anything = W + 0.02 * np.random.default_rng(seed).normal(size=W.shape)
-            aim = oracles.asymmetric_loss(anything, X, W, X_FLOAT)
-            aim += lam * oracles.sar_by_channel(anything - W, oracles.column_solver_s(GRAM, s))
-            constants.append(aim - np.trace((anything - target) @ g @ (anything - target).T))
-        assert constants == pytest.approx([constants[0]] * 3, rel=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("group_size", [8, 32, None])
 def test_block_size_never_changes_a_result(group_size: int | None, kind: str) -> None:
-    for base in (PUBLISHED, with_lam(PUBLISHED, 0.25, 0.35), FULL):
+    """Also where several groups share a block, and where a block ends inside a group."""
+    plain = ColumnSolver()
+    bases = (
+        with_lam(plain, 0.25, 0.35),
+        PUBLISHED,
+        with_lam(PUBLISHED, 0.25, 0.35),
+        FULL,
+        replace(plain, first_order=0.2),
+    )
+    for base in bases:
         grid = Grid(3, group_size, kind)
         first, *others = (solved(replace(base, block_size=size), grid) for size in (1, 7, 32, 4096))
         for layer in others:
@@ -154,18 +146,6 @@ def test_equal_prefixes_give_exactly_the_plain_solver(dtype: torch.dtype) -> Non
                 assert torch.equal(found.scales, expected.scales)
                 assert found.report.recon_loss == expected.report.recon_loss
                 assert found.report.sar_loss == expected.report.sar_loss
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, entry in METHODS.items() if name not in SHIFTED and entry.make.unit == "layer"]
-)
-def test_a_cross_term_means_nothing_to_other_methods(name: str) -> None:
-    plain = LayerStatistics.from_inputs(torch.from_numpy(X))
-    grid = Grid(3, 16, "asymmetric")
-    with_it = solved(method(name), grid)
-    without = quantize_layer(torch.from_numpy(W), plain, grid, method(name))
-    assert torch.equal(with_it.codes, without.codes)
-    assert with_it.report == without.report
 
 
 @pytest.mark.parametrize("name", SHIFTED)
@@ -243,40 +223,3 @@ def test_a_shift_beyond_all_numbers_is_an_error(base: ColumnSolver) -> None:
     beyond, grid = replace(base, shift_strength=1e44), Grid(3, 16, "asymmetric")
     with pytest.raises(NumericalError):
         quantize_layer(torch.from_numpy(W).float(), STATISTICS, grid, beyond)
-
-
-def test_a_sweep_of_shifted_solves_is_its_loop() -> None:
-    lams, gammas = (0.0, 0.1, 1.0), (0.1, 0.5)
-    grid = Grid(3, 32, "asymmetric")
-    sweep = sweep_layer(torch.from_numpy(W), STATISTICS, grid, method("sarqc-gptaq"), lams=lams, gammas=gammas)
-    for i, gamma in enumerate(gammas):
-        for j, lam in enumerate(lams):
-            expected = oracles.gptaq(W, oracle_g(lam, gamma), CROSS, 0.25, 3, 32, "asymmetric")
-            oracles.assert_same_codes(sweep.dequantized(i, j).codes.numpy(), expected)
-            recon = oracles.recon_from_inputs(expected.dequantized - W, X)
-            assert float(sweep.recon_loss[i, j]) == pytest.approx(recon, rel=1e-6)
-
-
-@pytest.mark.parametrize("linear", [False, True], ids=["other inputs", "inputs moved linearly"])
-def test_order_of_the_true_loss(linear: bool) -> None:
-    """‖Ŵ X - W X_float‖², 32 × 128 at 3 bits: full shift < published < GPTQ in every one of four draws.
-
-    Measured means: 5.00 k, 6.12 k, 6.43 k where the float inputs differ by noise, 1.27 k, 4.86 k, 5.86 k where they
-    differ by a linear map; the published form at α = 1 has 5.81 k and 4.38 k.
-    """
-    for seed in range(4):
-        x, weight = oracles.correlated_inputs(seed, 400, 128), oracles.uneven_weight(100 + seed, 32, 128)
-        difference = oracles.correlated_inputs(50 + seed, 400, 128)
-        if linear:
-            difference = x @ np.random.default_rng(seed).normal(size=(128, 128)) / np.sqrt(128)
-        x_float = x + 0.3 * difference
-        statistics = LayerStatistics.from_inputs(torch.from_numpy(x), torch.from_numpy(x_float))
-        solvers = (method("gptaq-full"), method("gptaq"), replace(PUBLISHED, shift_strength=1.0), method("gptq"))
-        grid = Grid(3, 32, "asymmetric")
-        layers = [quantize_layer(torch.from_numpy(weight), statistics, grid, solver) for solver in solvers]
-        full, published, strong, plain = (
-            oracles.asymmetric_loss(layer.dequantized.numpy(), x, weight, x_float) for layer in layers
-        )
-        assert full < 0.9 * min(published, strong)
-        assert published < 0.98 * plain
-        assert layers[0].report.recon_loss > 1.5 * layers[-1].report.recon_loss  # which is not what it aims at

@@ -9,13 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sarqc import Grid, LayerStatistics, method, quantize_layer, sweep_layer
 from sarqc.errors import Refused
-from sarqc.quantization.grid import Grid, dequantize, nearest_codes, scales_and_zero_points
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, SHRINKS, ColumnSolver, Method, method
+from sarqc.quantization.grid import dequantize, nearest_codes, scales_and_zero_points
+from sarqc.quantization.methods import METHODS, SHRINKS, ColumnSolver, Method
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.refinement import refined_codes
-from sarqc.quantization.solve import quantize_layer, sweep_layer
 from sarqc.quantization.storage import Kind
 from tests import oracles, oracles_fitting
 from tests.quantizing import zeros_of
@@ -147,16 +145,6 @@ def test_a_joint_search_is_never_worse_than_a_search_of_equal_shares(
         assert bool(((both_zeros >= grid.lowest) & (both_zeros <= grid.highest)).all())
 
 
-@pytest.mark.parametrize(("kind", "share"), [("asymmetric", 0.98), ("affine", 0.95)])
-def test_both_ends_by_themselves_have_less_error_where_weights_lean_to_one_side(kind: Kind, share: float) -> None:
-    weight = torch.from_numpy(oracles.uneven_weight(37, 200, COLUMNS)).exp() - 1
-    errors = []
-    for source in ("search", "joint"):
-        layer = quantize_layer(weight, STATISTICS, Grid(2, GROUP, kind), method("rtn", range=source))
-        errors.append(((layer.dequantized - weight).square() * STATISTICS.gram.diagonal()).sum())
-    assert errors[1] < share * errors[0]
-
-
 def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest() -> None:
     assert (SHRINKS[0], SHRINKS[-1], len(SHRINKS)) == (1.0, 0.4, 25)
     dead = LayerStatistics(torch.zeros(COLUMNS, COLUMNS), torch.zeros(COLUMNS), 0)
@@ -224,27 +212,6 @@ def test_twenty_dead_channels_without_damping(source: Any, order: Any, kind: Kin
     assert plain.report.diagonal_floor == refined.report.diagonal_floor == 0
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("dead", [False, True])
-@pytest.mark.parametrize("choices", [{}, {"range": "search", "order": "activation", "refine": 5}])
-def test_without_damping_few_tokens_are_fitted_whether_channels_are_dead_or_not(
-    choices: dict[str, Any], dead: bool
-) -> None:
-    """λ = 0 loses on unseen text where tokens are as few as channels, and a tenth of a percent where they are many."""
-    weight = torch.from_numpy(oracles.uneven_weight(35, 100, COLUMNS))
-
-    def loss(tokens: int, lam: float) -> float:
-        both = oracles.correlated_inputs(36, tokens + 4000, COLUMNS)
-        own, unseen = (of_inputs(with_dead_channels(part) if dead else part)[0] for part in (both[4000:], both[:4000]))
-        point = ColumnSolver(lam=lam, **choices)
-        layer = quantize_layer(weight, own, Grid(3, GROUP, "asymmetric"), point, held_out=unseen)
-        return layer.report.held_out_loss
-
-    live = COLUMNS - DEAD * dead
-    assert loss(live, 0.0) > 1.2 * loss(live, 0.1)
-    assert loss(50 * live, 0.0) < 1.05 * loss(50 * live, 0.1)
-
-
 @pytest.mark.parametrize("name", ["gptaq", "gptaq-full"])
 @pytest.mark.parametrize("order", ["natural", "activation"])
 def test_with_a_shift_codes_are_refined_towards_the_shifted_weight(name: str, order: Any) -> None:
@@ -296,88 +263,6 @@ def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
         clipped.scales.numpy(), zeros_of(clipped).numpy(), 3, "asymmetric", passes=2,
     )  # fmt: skip
     assert_same(refined, codes, margins)
-
-
-@pytest.mark.thorough
-@settings(max_examples=60)
-@given(
-    seed=st.integers(0, 10**6),
-    rows=st.integers(1, 6),
-    groups=st.integers(1, 5),
-    size=st.sampled_from([4, 16, 40]),
-    tokens=st.integers(0, 90),
-    bits=st.sampled_from([2, 3, 8]),
-    kind=st.sampled_from(KINDS),
-    passes=st.integers(1, 30),
-    dead=st.booleans(),
-)
-def test_refinement_never_raises_the_objective(
-    seed: int, rows: int, groups: int, size: int, tokens: int, bits: int, kind: Kind, passes: int, dead: bool
-) -> None:
-    torch.manual_seed(seed)
-    width = groups * size
-    inputs = torch.randn(tokens, width, dtype=torch.float64) @ torch.randn(width, width, dtype=torch.float64)
-    if dead:
-        inputs[:, ::3] = 0
-    gram, target = inputs.mT @ inputs, torch.randn(1, rows, width, dtype=torch.float64)
-    grid = Grid(bits, size, kind)
-    codes = torch.randint(grid.lowest, grid.highest + 1, (1, rows, width)).double()
-    scales = torch.rand(1, rows, groups, dtype=torch.float64) + 0.01
-    zero_points = torch.zeros_like(scales)
-    if kind == "asymmetric":
-        zero_points = torch.randint(0, grid.highest + 1, (1, rows, groups)).double()
-    elif kind == "affine":
-        zero_points = torch.randn(1, rows, groups, dtype=torch.float64)
-    order = gram.diagonal().argsort(descending=True, stable=True)[None]
-
-    def losses(codes: torch.Tensor) -> torch.Tensor:
-        by_group = codes.unflatten(-1, (groups, size))
-        levels = (by_group - zero_points[..., None]) * scales[..., None]
-        if kind == "affine":
-            levels = by_group * scales[..., None] + zero_points[..., None]
-        levels = levels.flatten(-2)
-        delta = (levels - target)[0]
-        return torch.stack([row @ gram @ row for row in delta])
-
-    before, lowest = losses(codes), losses(codes)
-    for count in (1, passes):
-        refined = refined_codes(target, codes, scales, zero_points, gram[None], grid, passes=count, orders=order)
-        assert refined.min() >= grid.lowest
-        assert refined.max() <= grid.highest
-        assert bool((losses(refined) <= lowest * (1 + 1e-12) + 1e-9 * before.max()).all())
-        lowest = losses(refined)
-    again = refined_codes(target, refined, scales, zero_points, gram[None], grid, passes=30, orders=order)
-    settled = refined_codes(target, again, scales, zero_points, gram[None], grid, passes=30, orders=order)
-    assert bool((losses(settled) <= losses(again) * (1 + 1e-12) + 1e-9 * before.max()).all())
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_in_the_storage_dtype_too(dtype: torch.dtype) -> None:
-    weight, statistics = torch.from_numpy(W).to(dtype), STATISTICS.to("cpu", torch.float32)
-    grid = Grid(2, 16, "asymmetric")
-    for name in ("rtn", "awq", "sarqc-gs", "gptq", "sarqc-gbs"):
-        loss = [
-            quantize_layer(weight, statistics, grid, method(name, range="search", refine=passes)).report
-            for passes in (0, 3)
-        ]
-        lam = loss[0].chosen.get("lam", 0.0) if name.endswith(("gbs", "gptq")) else 0.0
-        before, after = (one.recon_loss + lam * one.sar_loss for one in loss)
-        if name != "sarqc-gs":  # whose objective is not a sum of these two
-            assert after < before
-
-
-def test_enough_passes_make_calibration_error_smallest_without_drift_penalty() -> None:
-    weight = torch.from_numpy(oracles.uneven_weight(34, 200, COLUMNS))  # a row by itself may end in another valley
-    plain, refined = (
-        sweep_layer(
-            weight, STATISTICS, Grid(3, GROUP, "asymmetric"), ColumnSolver(static_groups=True, refine=passes),
-            lams=[0.0, 0.01, 0.1, 1.0, 10.0],
-        ).recon_loss[0]
-        for passes in (0, 30)
-    )  # fmt: skip
-    assert bool((refined < plain).all())
-    assert bool((refined.diff() > 0).all())
 
 
 @pytest.mark.thorough

@@ -4,17 +4,10 @@ import math
 
 import pytest
 
+from sarqc import method
 from sarqc.documents import SIGNS
 from sarqc.errors import Refused
-from sarqc.quantization.methods import (
-    METHODS,
-    Candidates,
-    ColumnSolver,
-    LearnedClipping,
-    RoundToNearest,
-    ScaleSearch,
-    method,
-)
+from sarqc.quantization.methods import METHODS, Candidates, ColumnSolver, LearnedClipping, RoundToNearest, ScaleSearch
 
 
 def test_named_methods_are_points_of_one_family() -> None:

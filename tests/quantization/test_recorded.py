@@ -5,9 +5,8 @@ from collections.abc import Hashable, Mapping
 import pytest
 import torch
 
+from sarqc import Grid, LayerStatistics
 from sarqc.quantization.column_solver import factorise, solve_columns
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, ScaleSearch
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.recorded import Function, Recorder, Replay, Results, Tensors

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from sarqc import Grid, LayerStatistics
 from sarqc.errors import Refused
 from sarqc.quantization.auto_by_layer import SelectionJob
-from sarqc.quantization.grid import Grid, round_to_grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ColumnSolver, ExistingCodes, FoundDescent, Method, method
+from sarqc.quantization.grid import round_to_grid
+from sarqc.quantization.methods import ColumnSolver, ExistingCodes, FoundDescent, Method
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
 from sarqc.quantization.repair import KEPT, WORSE, repair_layer
-from sarqc.quantization.solve import only_solved, quantize, quantize_layer
+from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import Context, LayerJob
 from sarqc.quantization.storage import Kind
 from tests.oracles import correlated_inputs, regularised_gram, uneven_weight
@@ -80,16 +80,6 @@ def test_solving_on_found_scales_is_the_columns_one_by_one(kind: Kind, group_siz
     assert torch.equal(made.scales, found.scales)
     assert torch.equal(made.dequantized, found.weight_of(made.codes))
     assert made.report.recon_loss < solved(layer, ExistingCodes()).report.recon_loss
-
-
-def test_scales_of_static_groups_give_the_codes_of_static_groups() -> None:
-    weight, statistics, _, grid = a_layer("asymmetric", 8)
-    point = method("sarqc-gbs", lam=0.1, static_groups=True)
-    plain = quantize_layer(weight.float(), statistics, grid, point)
-    found = FoundCodes(plain.codes, plain.scales, plain.zero_points, plain.dequantized)
-    made = solved(CheckedLayer(weight.float(), statistics, grid, None, found=found), point)
-    assert torch.equal(made.codes, plain.codes)
-    assert torch.equal(made.dequantized, plain.dequantized)
 
 
 @pytest.mark.parametrize("kind", KINDS)

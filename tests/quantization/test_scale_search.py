@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import Method, ScaleSearch, method
+from sarqc import Grid, LayerStatistics, quantize_layer
+from sarqc.quantization.methods import Method, ScaleSearch
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import quantize_layer
 from tests import oracles
 
 ROWS, COLUMNS, TOKENS = 8, 64, 160
@@ -69,61 +67,6 @@ def test_choice_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_si
                 assert report.sar_loss == pytest.approx(oracles.sar_by_channel(delta, s), rel=1e-6)
                 assert report.drift == pytest.approx(oracles.sar_by_channel(delta, None), rel=1e-6)
                 assert report.diagonal_floor == 0.0
-
-
-def test_search_scale_spans_one() -> None:
-    """The geometric mean of the extrema of s̃ is 1."""
-    layer = solved(_MIXED, X, Grid(3, 32, "symmetric"), ScaleSearch(include_identity=False))
-    scale = channel_scale(layer)
-    assert scale.max() * scale.min() == pytest.approx(1.0, rel=1e-9)
-    assert scale.max() > 1.01
-
-
-def test_awq_is_the_search_without_drift() -> None:
-    grid = Grid(3, 32, "asymmetric")
-    awq = solved(_MIXED, X, grid, method("awq"))
-    for name in ("sarqc-gs", "rqc-gs"):
-        other = solved(_MIXED, X, grid, method(name, lam=0.0))
-        assert torch.equal(awq.codes, other.codes)
-        assert torch.equal(awq.dequantized, other.dequantized)
-    least = min(candidate.recon for candidate in candidates(3, "asymmetric", 32, True))
-    assert awq.report.recon_loss == pytest.approx(least, rel=1e-9)
-
-
-def test_identity_is_one_candidate_more() -> None:
-    """With s̃ = 1 among the candidates AWQ is never worse than rounding; the paper's grid does not contain it."""
-    for bits, kind in ((2, "symmetric"), (3, "asymmetric"), (4, "full_range")):
-        rounded, searched = (solved(WEIGHTS[kind], X, Grid(bits, 32, kind), method(name)) for name in ("rtn", "awq"))
-        assert searched.report.recon_loss <= rounded.report.recon_loss * (1 + 1e-12)
-
-
-def test_identity_wins_when_every_channel_weighs_the_same() -> None:
-    """Equal |x| and equal mean|W| make s̃ = 1 for every α: a tie of all 22, and the smallest α takes it."""
-    rng = np.random.default_rng(7)
-    weight = rng.permuted(np.tile(np.linspace(0.1, 0.9, 8), (16, 1)).T, axis=0)  # each column the same eight sizes
-    weight *= rng.choice([-1.0, 1.0], size=weight.shape)
-    x = rng.choice([-1.0, 1.0], size=(64, 16))
-    layer = solved(weight, x, Grid(3, 8, "symmetric"), method("sarqc-gs"))
-    assert np.allclose(np.ones(16) if layer.channel_scale is None else layer.channel_scale.numpy(), 1.0)
-    expected = oracles.round_to_nearest(weight, 3, 8, "symmetric")
-    free = expected.margin > 1e-7
-    assert np.array_equal(layer.codes.numpy()[free], expected.codes[free])
-
-
-def test_single_precision_follows_the_oracle() -> None:
-    x = oracles.correlated_inputs(61, 512, COLUMNS).astype(np.float32)
-    weight = oracles.uneven_weight(62, 24, COLUMNS).astype(np.float32)
-    exact, inputs = weight.astype(np.float64), x.astype(np.float64)
-    for kind in ("symmetric", "asymmetric"):
-        found = oracles.algorithm_1_candidates(exact, inputs, 3, 32, kind, salient=True, include_identity=True)
-        for lam in (0.0, 0.3):
-            best, lead = oracles.algorithm_1_choice(found, lam)
-            assert lead > 1e-4
-            layer = solved(weight, x, Grid(3, 32, kind), ScaleSearch(lam=lam))
-            assert layer.report.chosen["alpha"] == (None if best.alpha is None else pytest.approx(best.alpha))
-            assert (layer.codes.numpy() == best.rounded.codes).mean() >= 0.995
-            assert layer.report.recon_loss == pytest.approx(best.recon, rel=0.01)
-            assert layer.report.sar_loss == pytest.approx(best.sar, rel=0.01)
 
 
 @pytest.mark.parametrize("dead", ["channel", "column", "both"])

@@ -1,11 +1,8 @@
 """Odd layers: dead channels, dead columns, constant rows, too few tokens, singular Grams, and what is refused."""
 
 import dataclasses
-import itertools
 import math
-import re
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,12 +10,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, ColumnSolver, Method, ScaleSearch, method
+from sarqc import Grid, LayerStatistics, method, quantize_layer
+from sarqc.errors import Refused
+from sarqc.quantization.methods import ColumnSolver, Method, ScaleSearch
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
-from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
 
 KINDS = ("symmetric", "full_range", "asymmetric")
@@ -181,25 +176,6 @@ def test_every_odd_layer_is_sound_in_low_precision(case: Case, method_: Method, 
 # Channels that saw nothing
 
 
-@pytest.mark.parametrize("gamma", [None, 0.1, 1.0])
-@pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
-@pytest.mark.parametrize("kind", KINDS)
-def test_dead_channels_keep_their_weight(kind: str, lam: float, gamma: float | None) -> None:
-    x, weight = oracles.correlated_inputs(81, 96, 32), oracles.uneven_weight(82, 6, 32)
-    dead = [0, 9, 31]
-    x[:, dead] = 0.0
-    grid = Grid(4, 16, kind)
-    layer = quantize_layer(torch.from_numpy(weight), statistics_of(x), grid, column_solver(lam, gamma))
-    lowest, highest = oracles.code_range(4, kind)
-    for row, j in itertools.product(range(6), dead):
-        scale, zero = float(layer.scales[row, j // 16]), int(layer.zero_points[row, j // 16])
-        levels = (np.arange(lowest, highest + 1) - zero) * scale
-        taken = float(layer.dequantized[row, j])
-        assert abs(taken - weight[row, j]) <= np.abs(levels - weight[row, j]).min() + 1e-12
-    assert (layer.dequantized[:, dead] != 0).float().mean() > 0.5
-    assert layer.report.diagonal_floor == 0.0
-
-
 @pytest.mark.parametrize("name", ["rtn", "awq", "rqc-gs", "sarqc-gs", "gptq", "rqc-gbs", "sarqc-gbs"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layer_that_saw_no_token_is_rounded(kind: str, name: str) -> None:
@@ -237,20 +213,17 @@ def test_a_layer_of_zeros_stays_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("gamma", [None, 0.5])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_singular_gram_without_lambda_takes_a_recorded_floor(dtype: torch.dtype, gamma: float | None) -> None:
-    x, weight = oracles.correlated_inputs(85, 6, 48), oracles.uneven_weight(86, 4, 48)
-    statistics, grid = LayerStatistics.from_inputs(torch.from_numpy(x).to(dtype)), Grid(3, 16, "asymmetric")
-    layer = quantize_layer(torch.from_numpy(weight).to(dtype), statistics, grid, column_solver(0.0, gamma))
-    report = layer.report
+def test_singular_gram_without_lambda_takes_a_recorded_floor(gamma: float | None) -> None:
+    x, weight = (
+        torch.from_numpy(part).float()
+        for part in (oracles.correlated_inputs(85, 6, 48), oracles.uneven_weight(86, 4, 48))
+    )
+    statistics = LayerStatistics.from_inputs(x)
+    report = quantize_layer(weight, statistics, Grid(3, 16, "asymmetric"), column_solver(0.0, gamma)).report
     steps = math.log10(report.diagonal_floor / (1e-6 * float(statistics.gram.diagonal().max())))
     assert steps == pytest.approx(round(steps), abs=1e-4)  # 1e-6 of the largest diagonal entry, times a power of ten
     assert 0 <= round(steps) <= 6
     assert report.flags
-    if dtype == torch.float64:
-        assert round(steps) == 0
-        g = oracles.gram_by_token(x) + report.diagonal_floor * np.eye(48)
-        oracles.assert_same_codes(layer.codes.numpy(), oracles.algorithm_2(weight, g, 3, 16, "asymmetric"))
 
 
 @pytest.mark.parametrize("unit", [2.0**-16, 1.0, 2.0**16])
@@ -266,59 +239,12 @@ def test_the_floor_is_measured_by_the_gram_alone(unit: float) -> None:
     oracles.assert_same_codes(layer.codes.numpy(), oracles.algorithm_2(weight, g, 3, 16, "asymmetric"))
 
 
-def test_floor_is_flagged_and_only_where_it_was_needed() -> None:
-    weight = torch.from_numpy(oracles.uneven_weight(87, 4, 32))
-    enough = LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(88, 128, 32)))
-    plenty = quantize_layer(weight, enough, Grid(3, 16, "symmetric"), ColumnSolver(lam=0.0)).report
-    assert plenty.diagonal_floor == 0.0
-    assert plenty.flags == ()
-    # Enough tokens, but two channels are copies of each other and one is their sum.
-    x = oracles.correlated_inputs(88, 128, 32)
-    x[:, 5], x[:, 9] = x[:, 3], x[:, 3] + x[:, 4]
-    x[:, 20:28] = x[:, 3:11]
-    copies = LayerStatistics.from_inputs(torch.from_numpy(x))
-    report = quantize_layer(weight, copies, Grid(3, 16, "symmetric"), ColumnSolver(lam=0.0)).report
-    assert (report.diagonal_floor > 0) == bool(report.flags)
-    damped = quantize_layer(weight, copies, Grid(3, 16, "symmetric"), method("gptq")).report
-    assert damped.diagonal_floor == 0.0
-    assert damped.flags == ()
-
-
-@pytest.mark.parametrize("gamma", [None, 0.1])
-def test_fewer_tokens_than_channels_is_solved_and_flagged(gamma: float | None) -> None:
-    """λ carries the singular part: no floor, the oracle's codes, and a flag."""
-    x, weight = oracles.correlated_inputs(89, 10, 48), oracles.uneven_weight(90, 6, 48)
-    grid = Grid(3, 16, "asymmetric")
-    layer = quantize_layer(torch.from_numpy(weight), statistics_of(x), grid, column_solver(0.25, gamma))
-    s = None if gamma is None else oracles.saliency(np.abs(x).mean(axis=0), weight, gamma)
-    g = oracles.regularised_gram(oracles.gram_by_token(x), s, 0.25)
-    oracles.assert_same_codes(layer.codes.numpy(), oracles.algorithm_2(weight, g, 3, 16, "asymmetric"))
-    assert layer.report.diagonal_floor == 0.0
-    assert layer.report.n_tokens == 10
-    assert layer.report.flags
-
-
 # What is refused
 
 
 def small() -> tuple[torch.Tensor, LayerStatistics]:
     weight = torch.from_numpy(oracles.uneven_weight(91, 4, 48))
     return weight, LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(92, 96, 48)))
-
-
-@pytest.mark.parametrize("size", [5, 32, 96])
-def test_group_size_that_does_not_divide(size: int) -> None:
-    """The remedy names sizes that do divide: 48 = 16·3."""
-    given = (*small(), Grid(3, size, "symmetric"))
-    for call in (
-        *(partial(quantize_layer, *given, method(name)) for name in ("gptq", "rtn", "awq")),
-        partial(sweep_layer, *given, method("rqc-gbs"), lams=(0.1,)),
-    ):
-        with pytest.raises(Refused) as refused:
-            call()
-        named = {int(number) for number in re.findall(r"\d+", refused.value.remedy)}
-        assert 16 in named
-        assert size not in named
 
 
 def test_the_largest_usual_size_is_named() -> None:
@@ -343,36 +269,3 @@ def test_shapes_that_do_not_fit() -> None:
             quantize_layer(weight, statistics, grid, method(name), held_out=other)
         with pytest.raises(Refused):
             quantize_layer(weight.flatten(), statistics, grid, method(name))
-
-
-@pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("place", ["weight", "gram", "abs_sum", "held_out"])
-def test_not_finite_is_an_error(place: str, poison: float) -> None:
-    """Never a silent result: turned down when the statistics are made or at the latest when they are used."""
-    weight, statistics = small()
-    gram, abs_sum = statistics.gram.clone(), statistics.abs_sum.clone()
-    held_gram = gram.clone()
-    target = {"weight": weight, "gram": gram, "abs_sum": abs_sum, "held_out": held_gram}[place]
-    target[(17,) if target.dim() == 1 else (2, 17)] = poison
-
-    def solve(name: str) -> None:
-        held_out = LayerStatistics(held_gram, statistics.abs_sum, statistics.n_tokens)
-        poisoned = LayerStatistics(gram, abs_sum, statistics.n_tokens)
-        quantize_layer(weight, poisoned, Grid(3, 16, "symmetric"), method(name), held_out=held_out)
-        if METHODS[name].tunes:
-            sweep_layer(weight, poisoned, Grid(3, 16, "symmetric"), method(name), lams=(0.1,), held_out=held_out)
-
-    for name in ("rtn", "awq", "gptq", "rqc-gs", "sarqc-gbs"):
-        with pytest.raises(NumericalError) as error:
-            solve(name)
-        assert error.value.what
-        assert error.value.remedy
-        if place != "weight":
-            assert "17" in str(error.value)  # the channel
-
-
-def test_inputs_that_are_not_finite() -> None:
-    x = torch.ones(4, 6)
-    x[2, 5] = math.inf
-    with pytest.raises(NumericalError):
-        LayerStatistics.from_inputs(x)

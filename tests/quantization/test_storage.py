@@ -3,10 +3,7 @@
 import pytest
 import torch
 
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import method
-from sarqc.quantization.solve import quantize_layer
+from sarqc import Grid, LayerStatistics, method, quantize_layer
 from sarqc.quantization.storage import KINDS, Kind, bits_per_weight
 
 

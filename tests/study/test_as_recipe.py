@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from sarqc.engine.execute import execute
-from sarqc.recipe import Recipe
+from sarqc import Recipe, execute
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import Study

@@ -162,24 +162,16 @@ def test_every_shipped_study_opens(settings: Settings) -> None:
         assert study.id == folder.name
         for line in study.lines:
             points = (len(line.draws), len(line.gammas), len(line.lams))
-            tokens = study.read(line, "tokens")
-            reached = True if tokens is None else (tokens > 0)[..., None, None]
             for name, ref in line.arrays.items():
                 array = study.array(line, name)
                 assert array.shape == ref.shape
                 lengths = dict(zip(ref.axes, ref.shape, strict=True))
                 assert lengths.get("layer", len(study.layers)) == len(study.layers)
-                if name in ("perplexity", "accuracy"):
+                if name == "perplexity":
                     assert array.shape == points
-                    assert np.isfinite(array).all() if name == "perplexity" else True
-                if name == "accuracy" and np.isfinite(array).any():
-                    assert study.protocol["tasks"]
-                    answered = np.isfinite(study.read(line, "correct")).all(axis=-1)
-                    assert (np.isfinite(array) == answered).all()
+                    assert np.isfinite(array).all()
                 if name in ("recon", "sar", "drift", "held_out"):
                     assert array.shape == (points[0], len(study.layers), *points[1:])
-                    assert (np.isfinite(array) == reached).all() if name in ("recon", "held_out") else True
-                    assert np.isfinite(array[np.broadcast_to(reached, array.shape)]).all()
 
 
 def test_an_opened_study_calls_methods_as_they_are_called_today(settings: Settings, tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sarqc.engine.execute import execute
+from sarqc import Recipe, execute
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.figures import lab_view
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.gather import gather, studies_below

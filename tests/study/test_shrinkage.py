@@ -5,16 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.figures.flags import flags_of
 from sarqc.figures.sentence import small_print
-from sarqc.models.catalogue import checkpoint_of
-from sarqc.models.loading import load
-from sarqc.models.walk import BlockWalk
-from sarqc.settings import Settings
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.shrinkage import ESTIMATORS, regret, shrinkage_lam
 from tests.synthetic_study import shipped
@@ -22,42 +15,6 @@ from tests.synthetic_study import shipped
 
 def facts_of(name: str, method: str = "rqc-gbs", layer: int | None = None) -> LineFacts:
     return line_facts(shipped(name), method=method, bits=2, layer=layer)
-
-
-def test_shipped_numbers_are_those_of_the_tokens() -> None:
-    facts, settings = facts_of("tiny-llama"), Settings()
-    calibration = facts.study.protocol["calibration"]
-    checkpoint = checkpoint_of("tiny-llama", None, settings)
-    assert checkpoint is not None
-    loaded = load(checkpoint, torch.device("cpu"))
-    drawn = draw_sequences(
-        text_of(calibration["corpus"], checkpoint, settings), samples=calibration["samples"],
-        length=calibration["length"], held_out_samples=0, sampling="random", seed=facts.line.draws[1],
-    )  # fmt: skip
-    hidden = BlockWalk(loaded, torch.from_numpy(drawn.calibration.copy()))
-    inputs: dict[str, list[torch.Tensor]] = {}
-    block = loaded.blocks()[0]
-    hooks = [
-        block.get_submodule(path).register_forward_pre_hook(
-            lambda _, given, path=path: inputs.setdefault(path, []).append(given[0].double().flatten(0, -2))
-        )
-        for path in ("self_attn.q_proj", "mlp.down_proj")
-    ]
-    collect(hidden, block)
-    for hook in hooks:
-        hook.remove()
-    names = [layer.name for layer in facts.study.layers]
-    for path, batches in inputs.items():
-        at = names.index(f"model.layers.0.{path}")
-        x = torch.cat(batches)  # N I
-        second, count = x.T @ x / len(x), len(x)
-        spread = (second - second.trace() / len(second) * torch.eye(len(second), dtype=torch.float64)).square().sum()
-        oas = (second.square().sum() + second.trace() ** 2) / ((count + 1) * spread)
-        noise = (x.square().sum(dim=1).square().mean() - second.square().sum()) / count
-        for name, expected in (("shrinkage_oas", oas), ("shrinkage_lw", noise / spread)):
-            shipped = facts.study.read(facts.line, name)
-            assert shipped is not None
-            assert shipped[1, at] == pytest.approx(float(expected), rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe"])
@@ -121,12 +78,3 @@ def test_the_regret_is_paired_by_draw_and_interpolated() -> None:
     assert float(at_best.mean) == 0
     assert regret(facts, 2 * lams[-1]) is None
     assert regret(replace(facts, perplexity=None), 0.03) is None
-
-
-def test_the_page_says_what_it_costs() -> None:
-    facts = facts_of("tiny-llama")
-    (said,) = (line for line in small_print(facts, 0, 0) if "shrinkage" in line)
-    assert "is 0.022: perplexity" in said
-    assert "above the best λ, 0.2, from " in said
-    assert not [line for line in small_print(facts_of("tiny-llama", layer=0), 0, 0) if "shrinkage" in line]
-    assert not [line for line in small_print(facts, 0, 0, "accuracy") if "shrinkage" in line]
