@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sarqc.checkpoints.gptq import quantization_config
 from sarqc.checkpoints.patterns import CPU_SECONDS, by_pattern
 from sarqc.errors import Refused
-from sarqc.integrations.program import exactly, outside
+from sarqc.extras.engines.program import exactly, outside
 from sarqc.quantization.grid import Grid
 from tests.torture import pattern_bombs
 
