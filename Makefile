@@ -98,7 +98,7 @@ test-reports: .venv/dev.done
 	$(BIN)/python -m venv $(REPORTS)
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo $(REPORTS)/lib/python*/site-packages)/shared.pth
 	$(REPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mlflow,trackio]'
-	$(REPORTS)/bin/python -m pytest tests/reports
+	$(REPORTS)/bin/python -m pytest tests/extras/trackers
 
 # Real models, 93 MB to fetch and 540 MB to keep: without them the app has its own, which are small.
 pretrained: .venv/app.done

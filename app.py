@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -31,12 +32,9 @@ from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings, read_settings
 from sarqc.web.access import Access
 from sarqc.web.api import ON_THIS_HOST, Resolver, api_router
-from sarqc.web.embed import embed_router
 from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
-from sarqc.web.lecture_api import crowd_of, lecture_router
-from sarqc.web.lectures import Lectures
 from sarqc.web.limits import RequestLimits, connection_class
 from sarqc.web.link_preview import Introductions
 from sarqc.web.middleware import SecurityHeaders, SubPath
@@ -50,6 +48,7 @@ from sarqc.web.visitor import Cookies
 
 if TYPE_CHECKING:
     from pages.layout import Page
+    from sarqc.extras.cluster.ray_workers import RayWorkers
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
@@ -75,7 +74,7 @@ def create_app(
     store = Store(settings.database())
     try:
         cookies = Cookies(settings)
-        supervisor = Supervisor(store, settings, execute=execute)
+        supervisor = Supervisor(store, settings, workers=_on_cluster(settings, execute), execute=execute)
     except BaseException:
         store.close()
         raise
@@ -101,19 +100,17 @@ def create_app(
     access = Access(settings, store)
     app.state.supervisor, app.state.access = supervisor, access
     introductions = Introductions(settings, access)
+    every = _pages() if with_pages else ()
 
     def not_found(scope: Scope) -> Response:
-        every = _pages()
         from pages.not_found import not_found
 
         return not_found(scope, introductions.own(scope), every, settings)
 
     identity = Identity(settings, cookies, access.links, Sessions(store))
-    lectures = Lectures(supervisor.bell)
     host = extras.Host(
         settings, supervisor, access, identity, introductions, with_pages, probes=health_probes(supervisor)
     )
-    host.crowds.append(crowd_of(lectures))
     app.state.host = host
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     app.add_middleware(RequestLimits, settings=settings)
@@ -125,19 +122,16 @@ def create_app(
     )
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     app.add_middleware(Probes, probes=host.probes)
-    app.include_router(lecture_router(lectures, settings, supervisor.bell))  # before what answers all of /api
-    app.include_router(api_router(supervisor, settings, access, resolve=resolve))
+    app.include_router(api_router(supervisor, settings, access, host.programs, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
-    app.include_router(embed_router(settings, introductions))
     if with_pages:
-        _add_pages(app, settings, introductions, lectures)
+        _add_pages(app, host, every)
     else:
         app.include_router(assets_router(settings.assets_dir, {}))
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
     if is_logged:
         host.listeners.append(log_access)
-    paths = [page.path for page in _pages()] if with_pages else ()
-    app.add_middleware(Exchanges, listeners=host.listeners, pages=paths)
+    app.add_middleware(Exchanges, listeners=host.listeners, pages=[page.path for page in every])
     if settings.root():
         app.add_middleware(SubPath, root=settings.root())
     return app
@@ -151,18 +145,29 @@ def _pages() -> tuple[Page, ...]:
     return pages.PAGES
 
 
-def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, lectures: Lectures) -> None:
-    """The page for the phones of a lecture; Gradio at ``/``, behind everything else."""
-    every = _pages()
+def _on_cluster(settings: Settings, execute: str) -> partial[RayWorkers] | None:
+    """Return the maker of workers on the cluster that the settings name; None where they name none.
+
+    Raises ``Refused`` where its extra is not installed.
+    """
+    if not settings.ray_address:
+        return None
+    extras.required("cluster", "SARQC_RAY_ADDRESS")
+    from sarqc.extras.cluster.ray_workers import RayWorkers
+
+    return partial(RayWorkers, execute=execute)
+
+
+def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None:
+    """Add Gradio at ``/``, behind everything else."""
     import gradio
 
     import pages
     from pages.document import Document, Packed
-    from pages.join import join_router
     from pages.resources import bundles
 
+    settings = host.settings
     app.include_router(assets_router(settings.assets_dir, bundles(every)))
-    app.include_router(join_router(settings, lectures))
     blocks = pages.build(settings).queue(api_open=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "SSR mode is not supported")  # nobody asked for it
@@ -179,7 +184,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
     mounted = app.router.routes[-1]
     assert isinstance(mounted, Mount)
     app.state.gradio = mounted.app
-    mounted.app = Document(mounted.app, every, settings, introductions)
+    mounted.app = Document(mounted.app, every, settings, host.introductions, host.heads)
     app.add_middleware(Packed, pages=every)
 
 

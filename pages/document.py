@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
-from sarqc.web.embed import discovery, frame_ancestors
+from sarqc.web.embed import frame_ancestors
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
 from sarqc.web.middleware import HttpMiddleware, content_security_policy, held_back, is_page, nonce_of
 
@@ -36,9 +36,16 @@ class Document(HttpMiddleware):
     """Wraps Gradio's app: the answers that are pages get their own head, their bar and their policy; what they load
     goes through, and nothing else is there."""
 
-    def __init__(self, app: ASGIApp, pages: tuple[Page, ...], settings: Settings, introductions: Introductions) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        pages: tuple[Page, ...],
+        settings: Settings,
+        introductions: Introductions,
+        heads: Sequence[Callable[[str, str, str, str], str]] = (),
+    ) -> None:
         super().__init__(app)
-        self._settings, self._introductions = settings, introductions
+        self._settings, self._introductions, self._heads = settings, introductions, heads
         self._pages = {page.path: page for page in pages}
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +72,7 @@ class Document(HttpMiddleware):
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
         own = self._introductions.own(scope)
-        told_of = head_of(told, own, address) + discovery(path, own, address, told.name, self._settings)
+        told_of = head_of(told, own, address) + "".join(more(path, own, address, told.name) for more in self._heads)
         ours = "\n".join([_CHARSET, told_of, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)

@@ -10,14 +10,12 @@ from __future__ import annotations
 import inspect
 import os
 import runpy
-import secrets
 import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -62,8 +60,8 @@ from sarqc.terminal import (
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
     from sarqc.engine.plan import Job, Prepared
-    from sarqc.jobs.on_cluster import OnCluster
-    from sarqc.reports.reporting import Destination
+    from sarqc.extras.cluster.on_cluster import OnCluster
+    from sarqc.extras.trackers.reporting import Destination
 
 
 class _Commands(TyperGroup):
@@ -256,7 +254,8 @@ def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnClu
         return nullcontext()
     if on != "ray":
         raise Refused(f"unknown place “{on}”", "--on", "Say here or ray.")
-    from sarqc.jobs.on_cluster import OnCluster, check_cluster
+    extras.required("cluster", "--on ray")
+    from sarqc.extras.cluster.on_cluster import OnCluster, check_cluster
 
     settings = read_settings()
     check_cluster(settings)
@@ -267,7 +266,8 @@ def _destination(report: str | None, project: str = "sarqc") -> Destination | No
     """Where runs are reported to; None: nowhere. Raises ``Refused`` for a tracker that is not here."""
     if report is None:
         return None
-    from sarqc.reports.reporting import destination
+    extras.required("trackers", "--report")
+    from sarqc.extras.trackers.reporting import destination
 
     return destination(report, "--report", project)
 
@@ -552,70 +552,18 @@ def recipe(
 ) -> None:
     """Print a recipe or a batch as a text to take elsewhere, with only what differs from the defaults; with --for as
     the program with which another engine does the same."""
-    from sarqc.integrations.programs import program_for
     from sarqc.study.as_recipe import of_run
 
     study, line, document = of_run(file) if file.is_dir() else (None, None, _read(file))
     if engine is not None:
+        extras.required("engines", "--for")
+        from sarqc.extras.engines.programs import program_for
+
         text = program_for(engine, document, study, line)
     else:
         settings = read_settings()
         text = one_text(form, document, address or f"http://{settings.host}:{settings.port}")
     typer.echo(text, nl=False)
-
-
-@app.command()
-def verify(
-    folder: Annotated[Path, typer.Argument(help="A study, or an exported model.")],
-    layers: Annotated[str, typer.Option(help="Number of linears to solve again, or all.")] = "3",
-    seed: Annotated[
-        int | None, typer.Option(help="Random seed of the choice of layers; a new one each time by default.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The float model, if its name differs on this host.")] = None,
-    calibration: Annotated[
-        str | None, typer.Option(help="The calibration text, if its name differs on this host.")
-    ] = None,
-    quantized_checkpoint: Annotated[
-        str | None,
-        typer.Option(help="The quantized checkpoint, if its name differs on this host."),
-    ] = None,
-    opened: Annotated[str | None, typer.Option(hidden=True, help="Its former name.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare a study or an exported model with its stamp, and solve some of its linears again.
-
-    The exit code is 1 where something differs, 2 where something could not be checked.
-    """
-    if opened is not None:
-        _say_deprecations({"opened": opened})
-    from sarqc.engine.verify import VerificationRequest, stamp_in, verdict
-    from sarqc.engine.verify import verify as checks_of
-
-    if layers != "all" and (not layers.isdigit() or int(layers) == 0):
-        raise Refused(f"{layers!r} is not a number of linears", "--layers", "Give a number from 1, or all.")
-    count = None if layers == "all" else int(layers)
-    chosen = secrets.randbelow(2**32) if seed is None else seed
-    found = []
-    wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint or opened)
-    for check in checks_of(folder, read_settings(), wanted):
-        found.append(check)
-        if not as_json:
-            typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
-    outcome, digest = verdict(found), stamp_in(folder)[1].digest
-    sentence, code = _VERDICTS[outcome]
-    if as_json:
-        checks = [asdict(check) for check in found]
-        print_json({"outcome": outcome, "stamp": digest, "seed": chosen, "checks": checks})
-    else:
-        typer.echo(sentence)
-    raise typer.Exit(code)
-
-
-_VERDICTS = {  # with exit codes
-    "equal": ("It is what its stamp says.", 0),
-    "different": ("It is not what its stamp says.", 1),
-    "unchecked": ("Nothing that was looked at differs, but not all could be looked at.", 2),
-}
 
 
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> dict[str, Recipe]:
@@ -689,21 +637,6 @@ def gather(
         points = f"{len(line.draws)} draws × {len(line.gammas)} γ × {len(line.lams)} λ"
         typer.echo(f"{line.label}, {line.bits} bits: {points}", err=True)
     typer.echo(f"saved {output}, from {len(studies)} studies", err=True)
-
-
-@app.command()
-def codes(
-    study: Annotated[Path, typer.Argument(help="Folder of a study of a model that ships with the app.")],
-    method: Annotated[str | None, typer.Option("--method", help="Name of a line; by default all.")] = None,
-    bits: Annotated[int | None, typer.Option("--bits", help="Width of a line; by default all.")] = None,
-    gamma: Annotated[float | None, typer.Option("--gamma", help="A value of γ; by default all.")] = None,
-) -> None:
-    """Compute and keep the codes of a study's points, with which pages and published sites run its model there."""
-    from sarqc.engine.study_codes import keep_points
-    from sarqc.study.document import Study
-
-    for line in keep_points(Study.open(study), read_settings(), method=method, bits=bits, gamma=gamma):
-        typer.echo(line, err=True)
 
 
 @app.command()

@@ -46,7 +46,7 @@ ALLOWED = {
     ("sarqc/models/promised.py", "re.search(pattern, name)"): "of transformers' own classes; a file gives the name",
     ("sarqc/models/checkpoint.py", "from fnmatch import fnmatchcase"):
         "each * is an atomic group: what it matched is not tried again in another way",
-    ("sarqc/integrations/engine_request.py", r"re.compile('\\w+(\\.\\w+)*', re.ASCII)"):
+    ("sarqc/extras/engines/engine_request.py", r"re.compile('\\w+(\\.\\w+)*', re.ASCII)"):
         "each repetition begins with a dot, which is not within one",
     ("sarqc/integrations/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of anyone who calls it there",
     # Formats
@@ -72,7 +72,7 @@ ALLOWED = {
     ("sarqc/models/tokenizer_files.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tokenizing.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
-    ("sarqc/reports/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
+    ("sarqc/extras/trackers/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
     ("sarqc/web/static.py", "(folder / name).rglob(f'*{suffix}')"): "the constants of FOLDERS",
     ("sarqc/web/uploads.py", "root.glob(pattern)"): "a loop over the constants of LEFTOVERS",
     # Code by name
@@ -80,7 +80,7 @@ ALLOWED = {
     ("sarqc/files/limited.py", "importlib.import_module(module)"): "a constant of the app's code that asks",
     ("sarqc/jobs/child.py", "importlib.import_module(name)"): "of the app's own command line, in a worker",
     ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
-    ("sarqc/reports/reporting.py", "importlib.import_module(f'sarqc.reports.{name}')"): "a name in TRACKERS",
+    ("sarqc/extras/trackers/reporting.py", "importlib.import_module(f'{__package__}.{name}')"): "a name in TRACKERS",
     ("sarqc/evaluation/inside.py", "exec(compile(source, 'program.py', 'exec'), namespace)"): "inside the sandbox",
     ("sarqc/evaluation/inside.py", "compile(source, 'program.py', 'exec')"): "inside the sandbox",
     ("sarqc/evaluation/inside.py", "exec(compile(source, 'tests.py', 'exec'), namespace)"): "inside the sandbox",

@@ -30,7 +30,7 @@ from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import prepare
-from sarqc.integrations.programs import program_for
+from sarqc.extras.engines.programs import program_for
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import load

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sarqc.jobs.supervisor import Supervisor
     from sarqc.settings import Settings
     from sarqc.web.access import Access
+    from sarqc.web.api import WritePrograms
     from sarqc.web.exchanges import Exchange
     from sarqc.web.gate import Crowd
     from sarqc.web.identity import Identity
@@ -52,6 +53,11 @@ class Host:
     checks: list[Callable[[str, str, str], None]] = field(default_factory=list)
     # Visitors who have no account, and are not counted by their address.
     crowds: list[Crowd] = field(default_factory=list)
+    # Give elements that are added to the head of a page, by its path, the address of the host, the address of the
+    # page below it, and its title.
+    heads: list[Callable[[str, str, str, str], str]] = field(default_factory=list)
+    # Writes a recipe as programs for other engines.
+    programs: list[WritePrograms] = field(default_factory=list)
     # Told of each request with its answer.
     listeners: list[Callable[[Exchange], None]] = field(default_factory=list)
 

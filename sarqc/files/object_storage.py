@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -116,30 +116,20 @@ class ObjectStorage:
         return mark.decode()
 
     def send(self, folder: Path, name: str) -> None:
-        """Copies all files below a folder to objects below a name."""
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                with self._answering():
-                    self._files.put_file(str(path), self._path(f"{name}/{path.relative_to(folder).as_posix()}"))
+        """Copy all files below a folder to objects below a name."""
+        with self._answering():
+            self._files.put(f"{folder}/", f"{self._path(name)}/", recursive=True)
 
     def take(self, name: str, folder: Path) -> None:
-        """Copies all objects below a name to files below a folder, which is made."""
+        """Copy all objects below a name to files below a folder, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        for inner in self._below(name):
-            target = folder / inner
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with self._answering():
-                self._files.get_file(self._path(f"{name}/{inner}"), str(target))
+        with self._answering(), suppress(FileNotFoundError):  # there may be none
+            self._files.get(f"{self._path(name)}/", f"{folder}/", recursive=True)
 
     def clear(self, name: str) -> None:
-        """Removes all objects below a name."""
-        for inner in self._below(name):
-            self.remove(f"{name}/{inner}")
-
-    def _below(self, name: str) -> list[str]:
-        with self._answering():
-            found: list[str] = self._files.find(self._path(name))
-        return [self._name(path).removeprefix(f"{name}/") for path in found]
+        """Remove all objects below a name."""
+        with self._answering(), suppress(FileNotFoundError):
+            self._files.rm(self._path(name), recursive=True)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -1,4 +1,3 @@
-"""Recipes run by other engines: a recipe as a program for an engine, and saliency as a plugin of it.
-
-A module ``to_…`` writes text and knows its engine by name alone; a module with an engine's own name needs that engine.
+"""Saliency as a plugin of other engines. A module has the name of the engine that it needs, and of sarqc it needs only
+what needs nothing but torch; the programs that use it are written by ``sarqc.extras.engines``.
 """

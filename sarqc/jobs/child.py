@@ -21,6 +21,7 @@ import importlib
 import json
 import logging
 import os
+import pkgutil
 import shutil
 import signal
 import sys
@@ -40,7 +41,6 @@ from sarqc.files.room import WAITS, met_full_disk
 from sarqc.jobs.checkpoint_files import note_files
 from sarqc.jobs.preemption import Boundaries
 from sarqc.jobs.process import STEP_ASIDE
-from sarqc.jobs.transit import Transit, results_folder
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -181,11 +181,9 @@ def _run(
         raise function
     settings, recipe = Settings(**job["settings"]), Recipe.parse(job["recipe"])
     log.info("it begins")
-    transit = None
+    send_results = None
     if job["transit"] is not None:
-        transit, texts = Transit(settings.storage, job["transit"]), Path(job["texts_dir"])
-        transit.take_texts(texts)
-        settings = settings.model_copy(update={"text_dirs": f"{settings.text_dirs}:{texts}"})
+        settings, send_results = pkgutil.resolve_name(job["transit"])(job, settings)
     boundaries = Boundaries(recipe.to_method().unit, start_seconds)
     events = function(recipe, settings, **_output(job, settings))
     finished = aside = False
@@ -193,8 +191,8 @@ def _run(
         for event in events:
             if isinstance(event, Finished) and job["checkpoint"] is not None:
                 note_files(settings.exports_dir() / job["checkpoint"])
-            if isinstance(event, Finished) and transit is not None and not job["helps"]:
-                transit.send_results(results_folder(job, settings))
+            if isinstance(event, Finished) and send_results is not None:
+                send_results()
             if isinstance(event, Saved):  # where on this host is nobody's business on a page
                 event = Saved(event.what, Path(event.path).name)
             channel.send(event)

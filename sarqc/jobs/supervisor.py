@@ -48,12 +48,10 @@ from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.host_time import HostTime
-from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.removal import Removal
 from sarqc.jobs.retention import Retention
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
-from sarqc.jobs.transit import arriving
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -148,8 +146,7 @@ class Supervisor:
         self._host_time = HostTime(store)
         if settings.is_object_storage():
             place_at(settings.storage_root()).mark()
-        kind = RayWorkers if settings.ray_address else LocalWorkers
-        make = workers or partial(kind, execute=execute)
+        make = workers or partial(LocalWorkers, execute=execute)
         self.workers: Workers = make(settings, self._inbox.put)
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
 
@@ -526,7 +523,7 @@ class Supervisor:
             if self.store.get(run_id).state in (State.FINISHED, State.RUNNING, State.CANCELLING):
                 return
         folder = exports.export_folder(self.settings, run_id)
-        for one in (folder, arriving(folder)):
+        for one in (folder, exports.arriving(folder)):
             shutil.rmtree(one, ignore_errors=True)
 
     def _interrupt(self, run: Run, why: str) -> None:

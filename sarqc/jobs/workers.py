@@ -43,7 +43,6 @@ RUN_BYTES = 128 << 20  # of all that a worker says in an attempt
 WARM_SECONDS = 600.0  # how long a process waits, imports done, for a run that doesn't come
 
 CHILD = "sarqc.jobs.child"  # what a worker process runs
-RELAY = "sarqc.jobs.ray_relay"  # what stands for one on this host that works in a cluster
 
 log = logging.getLogger(__name__)
 
@@ -247,7 +246,9 @@ class ProcessWorkers(ABC):
             "format": run.format,
             "crew": max(1, len(self.devices)) if together else 1,
             "helps": helps,
-            "transit": None,  # the way to a host without the app's folders
+            # On a host without the app's folders: a function “module:name” that fetches what the job needs, and
+            # returns the settings with it and a function that sends what it leaves.
+            "transit": None,
         }
 
     def ask_to_stop(self, token: int) -> None:
@@ -271,7 +272,8 @@ class ProcessWorkers(ABC):
             if any(pid == worker.pid for worker in (*self._running.values(), *self._warm.values())):
                 return  # the number has come round to a worker of this app
         with suppress(psutil.Error, ProcessLookupError, PermissionError):
-            if {CHILD, RELAY} & {*psutil.Process(pid).cmdline()} and os.getpgid(pid) == pid:
+            is_ours = any(word.startswith("sarqc.") for word in psutil.Process(pid).cmdline())  # python -m sarqc.…
+            if is_ours and os.getpgid(pid) == pid:
                 os.killpg(pid, signal.SIGKILL)
 
     def warm_up(self) -> None:

@@ -38,6 +38,12 @@ class RecipeText(TypedDict):
     text: str
 
 
+class ProgramText(RecipeText):
+    """A program, or in its place, with an empty text, why there is none: an error as ``SarqcError.to_json`` says it."""
+
+    trouble: dict[str, Any] | None
+
+
 def texts(document: Document, address: str) -> list[RecipeText]:
     """Return all texts of a recipe, or of a batch, which has lists instead of single values.
 

@@ -2,7 +2,7 @@
 
 A study has it in its ``study.json``, an exported model in a file beside its own; the digest in both is the same. It is
 not a signature: anyone who changes a model can write another stamp. The part that can't be forged is the solving
-(``sarqc.engine.verify``): codes follow from weights, tokens and recipe.
+(``sarqc.extras.verify.checks``): codes follow from weights, tokens and recipe.
 
 Hashes of tensors are the first 32 hex digits of the SHA-256 of their bytes, row by row and little-endian: codes (O, I)
 and zero points (O, G) as uint8, counted from the lowest level as files have them; scales, biases and weights in the

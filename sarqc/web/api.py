@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +25,6 @@ from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import BlockRounded, LadderStanding, TuningStanding
 from sarqc.figures import ladder_view, rounding_view, tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
-from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.run import Run, RunDocument, State
@@ -35,9 +34,10 @@ from sarqc.jobs.workers import log_path
 from sarqc.models.hub import configure
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, deprecations, expanded
-from sarqc.recipe.texts import texts
+from sarqc.recipe.texts import ProgramText, texts
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
+from sarqc.study.document import Line, Study
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
@@ -64,6 +64,7 @@ LIST_BYTES = 4 << 20  # of events in a list
 
 Resolver = Callable[[Recipe, Settings], Job]
 ON_THIS_HOST: Resolver = resolve
+WritePrograms = Callable[[dict[str, Any], Study | None, Line | None], list[ProgramText]]
 After = Annotated[int | None, Query(ge=0, le=LARGEST)]
 ExportFormat = Annotated[str, Query(alias="format")]
 LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
@@ -71,12 +72,20 @@ EventLimit = Annotated[int, Query(ge=1, le=EVENTS)]
 
 
 def api_router(
-    supervisor: Supervisor, settings: Settings, access: Access, *, resolve: Resolver = ON_THIS_HOST
+    supervisor: Supervisor,
+    settings: Settings,
+    access: Access,
+    programs: Iterable[WritePrograms] = (),
+    *,
+    resolve: Resolver = ON_THIS_HOST,
 ) -> APIRouter:
-    """Return all routes; ``resolve`` replaces ``sarqc.engine.plan.resolve`` in tests."""
+    """Return all routes.
+
+    ``programs`` writes a recipe for other engines; ``resolve`` replaces ``sarqc.engine.plan.resolve`` in tests.
+    """
     router = APIRouter(prefix="/api", route_class=ApiRoute, dependencies=[Depends(refuse_other_sites)])
     planning = Planning()
-    router.include_router(_offer_router(supervisor, settings, access, planning, resolve))
+    router.include_router(_offer_router(supervisor, settings, access, planning, programs, resolve))
     router.include_router(listing_router(supervisor, access))
     router.include_router(_runs_router(supervisor, settings, access, planning, resolve))
     router.include_router(_streams_router(supervisor, access))
@@ -93,7 +102,12 @@ def api_router(
 
 
 def _offer_router(
-    supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, resolve: Resolver
+    supervisor: Supervisor,
+    settings: Settings,
+    access: Access,
+    planning: Planning,
+    programs: Iterable[WritePrograms],
+    resolve: Resolver,
 ) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["offer"])
     configure(settings)  # before it is asked in haste
@@ -211,9 +225,10 @@ def _offer_router(
             with suppress(NotFound):  # of a run that has left none yet
                 left = access.library.open(access.study(who, study))
                 of_run = left.line(line, single.bits) if line is not None else only_line(left)
+        is_run = single is not None and single.kind == "run"
         return {
             "texts": texts(document, own_address(request) + settings.root()),
-            "programs": programs(document, left, of_run) if single is not None and single.kind == "run" else [],
+            "programs": [text for write in programs for text in write(document, left, of_run)] if is_run else [],
         }
 
     return router

@@ -8,6 +8,7 @@ and scripts use live here. ``python -m sarqc.web.browser_contract --write`` writ
 from __future__ import annotations
 
 import math
+import pkgutil
 import re
 import sys
 import types
@@ -31,7 +32,6 @@ from sarqc.figures.styles import CIVIDIS, ROLES, Role
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tuning_page import TuningView
 from sarqc.figures.view import View
-from sarqc.integrations.programs import ProgramText
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
 from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
@@ -58,16 +58,19 @@ from sarqc.recipe import (
     public_name,
 )
 from sarqc.recipe.measured_efforts import MeasuredEffort, measured_efforts
-from sarqc.recipe.texts import RecipeText
+from sarqc.recipe.texts import ProgramText, RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
-from sarqc.web.lectures import HallState, LectureBegun, LectureWish, PhoneGuess, PhoneState
 from sarqc.web.link_preview import SITE
 from sarqc.web.static import WORKER
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
+OF_EXTRAS = [  # shapes that only this list knows of extras, which the core does not import
+    f"sarqc.extras.classroom.lectures:{name}"
+    for name in ("LectureBegun", "LectureWish", "HallState", "PhoneGuess", "PhoneState")
+]
 
 # What the switches above the figures offer: name in an address → as the page says it.
 SHOWN = {
@@ -478,11 +481,7 @@ def shapes() -> str:
         LadderView,
         RoundingView,
         StudyListing,
-        LectureBegun,
-        LectureWish,
-        HallState,
-        PhoneGuess,
-        PhoneState,
+        *map(pkgutil.resolve_name, OF_EXTRAS),
         RecipeText,
         ProgramText,
     ):

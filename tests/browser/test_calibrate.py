@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 import pytest
 import yaml
 
-from sarqc.integrations.programs import ENGINES
+from sarqc.extras.engines.programs import ENGINES
 from sarqc.recipe import Recipe
 from tests.browser.conftest import SHIFTS, SMALL_RUN, App, all_settings, findings
 from tests.jobs.conftest import until

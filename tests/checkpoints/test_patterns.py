@@ -12,7 +12,7 @@ from sarqc import Grid
 from sarqc.checkpoints.gptq import quantization_config
 from sarqc.checkpoints.patterns import CPU_SECONDS, by_pattern
 from sarqc.errors import Refused
-from sarqc.integrations.program import exactly, outside
+from sarqc.extras.engines.program import exactly, outside
 from tests.torture import pattern_bombs
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Refused, Unreachable
+from sarqc.extras.cluster.transit import Transit
 from sarqc.files import claims as claims_module
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.claims import Claims
@@ -13,7 +14,6 @@ from sarqc.files.file_store import FileStore
 from sarqc.files.folder import Folder
 from sarqc.files.object_storage import ObjectStorage
 from sarqc.files.places import place_at
-from sarqc.jobs.transit import Transit
 
 KEYS = {name: chain_key(name) for name in "abcde"}
 

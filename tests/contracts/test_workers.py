@@ -19,11 +19,11 @@ from sarqc.calibration.uploaded_texts import text_name, text_path
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started, Yielded
+from sarqc.extras.cluster.ray_workers import RayWorkers
 from sarqc.files.places import place_at
 from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.exports import checkpoint_folder
 from sarqc.jobs.process import Process
-from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -292,7 +292,7 @@ def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: 
 
 @on_ray
 def test_what_asks_the_cluster_ends_with_the_app_however_that_ended(cluster: Cluster) -> None:
-    process = Process("sarqc.jobs.ray_cluster", [cluster.address])
+    process = Process("sarqc.extras.cluster.ray_cluster", [cluster.address])
     try:
         assert "nodes" in json.loads(process.channel.readline())
         assert process._popen.stdin is not None

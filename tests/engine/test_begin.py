@@ -17,11 +17,11 @@ from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import prepare
 from sarqc.engine.survey import Survey, conduct
-from sarqc.engine.verify import VerificationRequest, verify
 from sarqc.errors import Refused
 from sarqc.events import Finished, Warned
+from sarqc.extras.engines.program import token_lines
+from sarqc.extras.verify.checks import VerificationRequest, verify
 from sarqc.figures.view import lab_view
-from sarqc.integrations.program import token_lines
 from sarqc.models.tokenizer_files import beginning_of
 from sarqc.models.tokenizing import Beginning
 from sarqc.recipe import Recipe, recorded

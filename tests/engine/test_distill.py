@@ -22,8 +22,8 @@ from sarqc.engine.distill import BEFORE_DISTILLATION
 from sarqc.engine.execute import execute
 from sarqc.engine.keys import describe, layer_keys
 from sarqc.engine.plan import Prepared, plan, prepare
-from sarqc.engine.verify import Check, VerificationRequest, verify
 from sarqc.events import Event, Finished, ScalesDistilled, Stage
+from sarqc.extras.verify.checks import Check, VerificationRequest, verify
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.scale_distillation import TunedScales, tuned_linear

@@ -6,12 +6,12 @@ import pytest
 
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import prepare
-from sarqc.engine.verify import VerificationRequest, verdict, verify
 from sarqc.errors import Refused
 from sarqc.events import Event, LayerDone
+from sarqc.extras.engines.programs import program_for
+from sarqc.extras.verify.checks import VerificationRequest, verdict, verify
 from sarqc.figures import lab_view
 from sarqc.figures.sentence import plain, sentence
-from sarqc.integrations.programs import program_for
 from sarqc.quantization import column_solver
 from sarqc.recipe import Recipe
 from sarqc.recipe.texts import one_text

@@ -13,9 +13,9 @@ from transformers import AutoModelForCausalLM
 from sarqc.checkpoints.model_card import model_card
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, prepare
-from sarqc.engine.verify import VerificationRequest, verdict, verify
 from sarqc.errors import Refused
 from sarqc.events import Stage, Warned
+from sarqc.extras.verify.checks import VerificationRequest, verdict, verify
 from sarqc.models import rotation_check
 from sarqc.models.random_hadamard import RandomHadamard
 from sarqc.models.rotation import RotatedCheckpoint

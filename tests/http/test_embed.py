@@ -9,9 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
+from sarqc.extras.classroom.oembed import FRAME
 from sarqc.settings import Settings
 from sarqc.web.browser_contract import CARDS, PANELS
-from sarqc.web.embed import FRAME
 from sarqc.web.visitor import COOKIE
 from tests.documents import Document
 from tests.http.conftest import TOKEN, write_study

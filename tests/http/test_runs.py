@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from sarqc.integrations.programs import programs
+from sarqc.extras.engines.programs import programs
 from sarqc.jobs.workers import log_path
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe

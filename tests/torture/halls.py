@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sarqc.web.lectures import LECTURES_EACH, PHONES
+from sarqc.extras.classroom.lectures import LECTURES_EACH, PHONES
 from tests.event_loops import run_apart
 from tests.http.conftest import App
 from tests.torture.figures import Figures

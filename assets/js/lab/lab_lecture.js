@@ -14,7 +14,7 @@ import { meaningOf } from "../lecture/remote_keys.js";
 /** @import { View } from "../explorer/state.js" */
 /** @import { Question } from "../lecture/state.js" */
 
-const STOP = "lab"; // its words are in pages/join.py
+const STOP = "lab"; // its words are in sarqc/extras/classroom/join.py
 const DRAWN = "lab-drawn";
 
 /**

@@ -1,0 +1,150 @@
+"""Lectures over HTTP.
+
+Below ``JOIN`` nobody has to sign in: the code of a lecture is all that a phone has, and it opens these routes and the
+page of the lecture alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.sse import EventSourceResponse
+
+from sarqc.extras.classroom.lectures import (
+    REQUESTS,
+    HallState,
+    Lecture,
+    LectureBegun,
+    Lectures,
+    LectureWish,
+    PhoneGuess,
+    PhoneState,
+    new_code,
+)
+from sarqc.jobs.bell import Bell
+from sarqc.settings import Settings
+from sarqc.web.access import Holder, Who
+from sarqc.web.gate import Crowd
+from sarqc.web.responses import ApiRoute, own_address, refuse_other_sites
+from sarqc.web.streams import STREAM_HEADERS, states
+
+BODY_BYTES = 4096
+JOIN = ("/join/", "/api/join/")  # what the code of a lecture opens
+
+Secret = Annotated[str, Header(alias="X-Lecture-Secret", max_length=128)]
+Phone = Annotated[str, Query(pattern=r"^[0-9a-f]{32}$")]
+
+
+def crowd_of(lectures: Lectures) -> Crowd:
+    """Return the phones of all lectures."""
+
+    def group(path: str) -> tuple[str, int] | None:
+        code = path.removeprefix("/api").removeprefix("/join/").partition("/")[0] if path.startswith(JOIN) else ""
+        return (code, REQUESTS) if code in lectures else None
+
+    return Crowd(JOIN, group, _is_stream)
+
+
+def _is_stream(path: str) -> bool:
+    """Return whether a path is that of a phone's events: a hall is one address, and a lecture counts its phones."""
+    return path.startswith("/api/join/") and path.endswith("/events")
+
+
+class _SmallRoute(ApiRoute):
+    body_bytes = BODY_BYTES
+
+
+def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRouter:
+    """All routes."""
+    router = APIRouter(
+        prefix="/api", route_class=_SmallRoute, dependencies=[Depends(refuse_other_sites)], tags=["lectures"]
+    )
+    root = settings.root()
+
+    def end_idle() -> None:
+        left = lectures.end_idle(time.monotonic())
+        if left is not None:
+            asyncio.get_running_loop().call_later(left + 1, end_idle)
+
+    @router.post("/lectures", status_code=201)
+    async def begin(request: Request, who: Who, holder: Holder) -> dict[str, Any]:
+        """Begins a lecture. Its secret is told only here."""
+        who.require_runner("POST /api/lectures")
+        code = new_code()
+        address = f"{own_address(request)}{root}/join/{code}"
+        qr = qr_rows(address)
+        is_first = not len(lectures)
+        _, secret = lectures.begin(code, holder, time.monotonic())
+        if is_first:
+            end_idle()
+        begun: LectureBegun = {"code": code, "secret": secret, "address": address, "qr": qr}
+        return {**begun}
+
+    @router.put("/lectures/{code}")
+    async def tell(code: str, secret: Secret, wish: LectureWish) -> dict[str, Any]:
+        """Says what the lecturer's page shows."""
+        lecture = lectures.of_lecturer(code, secret)
+        lecture.tell(wish, time.monotonic())
+        return {**lecture.as_hall()}
+
+    @router.delete("/lectures/{code}", status_code=204)
+    async def end(code: str, secret: Secret) -> None:
+        """Ends a lecture for all phones."""
+        lectures.end(lectures.of_lecturer(code, secret))
+
+    @router.get("/lectures/{code}/events")
+    async def hall(code: str, secret: Secret) -> Response:
+        """The lecture as it is and after each change: server-sent events."""
+        lecture = lectures.of_lecturer(code, secret)
+
+        def state() -> tuple[HallState, bool]:
+            return lecture.as_hall(), lecture.is_over
+
+        return EventSourceResponse(states(bell, lecture.hall_topic, state), headers=STREAM_HEADERS)
+
+    @router.get("/join/{code}/events")
+    async def join(code: str, phone: Phone) -> Response:
+        """What a phone shows: server-sent events."""
+        return EventSourceResponse(await _begun(_followed(lectures.of(code), phone, bell)), headers=STREAM_HEADERS)
+
+    @router.post("/join/{code}/guess", status_code=204)
+    async def guess(code: str, said: PhoneGuess) -> Response:
+        """Takes the guess of a phone."""
+        lectures.of(code).guess(said, time.monotonic())
+        return Response(status_code=204, headers={"Connection": "close"})  # a hall full of phones that wait is no use
+
+    return router
+
+
+async def _followed(lecture: Lecture, phone: str, bell: Bell) -> AsyncIterator[bytes]:
+    """A lecture for one phone, as long as the phone has no later stream."""
+    with lecture.joined(phone) as number:
+
+        def state() -> tuple[PhoneState, bool] | None:
+            return (lecture.as_phone(), lecture.is_over) if lecture.is_heard(phone, number) else None
+
+        async for part in states(bell, lecture.phone_topic(phone), state):
+            yield part
+
+
+async def _begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same stream, whose beginning has been awaited: an error there is still an answer of its own."""
+    first = await anext(parts)
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    return whole()
+
+
+def qr_rows(text: str) -> list[str]:
+    """The modules of a text as a QR code, row by row: “1” is dark. There is no margin around them."""
+    from segno import make_qr  # imported here: most apps never have a lecture
+
+    return ["".join("1" if module else "0" for module in row) for row in make_qr(text, error="m").matrix]

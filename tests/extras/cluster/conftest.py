@@ -1,0 +1,5 @@
+"""Fixtures of the queue."""
+
+from tests.jobs.conftest import settings
+
+__all__ = ["settings"]

@@ -1,0 +1,173 @@
+"""What a tracker is told, what becomes of a run whose tracker fails, what is refused. Real trackers: beside this."""
+
+import importlib.util
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sarqc.errors import Refused
+from sarqc.events import Event, Finished, LayerDone, Measured, PointDone, Saved, Warned
+from sarqc.extras.trackers import reporting
+from sarqc.extras.trackers.numbers import numbers_of
+from sarqc.extras.trackers.reporting import Destination, State, TrackedRun
+from sarqc.study.document import Study
+from tests.extras.trackers.conftest import Told
+from tests.test_command_line import sarqc
+
+
+class Notebook:
+    """A tracker that writes down what it is told; ``hinder`` is called first, each time."""
+
+    def __init__(self, hinder: Callable[[str], None] = lambda what: None) -> None:
+        self.hinder, self.run = hinder, None
+        self.said: list[str] = []
+        self.metrics: dict[str, dict[int, float]] = {}
+        self.kept: dict[str, list[str]] = {}
+        self.told_tags: dict[str, str] = {}
+
+    def _note(self, what: str) -> None:
+        self.hinder(what)
+        self.said.append(what)
+
+    def begin(self, run: TrackedRun) -> None:
+        self._note("begin")
+        self.run = run
+
+    def tags(self, tags: Mapping[str, str]) -> None:
+        self._note("tags")
+        self.told_tags |= tags
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        self._note("numbers")
+        for name, value in values.items():
+            self.metrics.setdefault(name, {})[step] = value
+
+    def keep(self, paths: Sequence[Path], name: str) -> None:
+        self._note("keep")
+        self.kept[name] = [path.name for path in paths]
+
+    def end(self, state: State) -> None:
+        self._note(state)
+
+    def where(self) -> str:
+        return "a notebook"
+
+
+def tell(tracker: Notebook, run: Told) -> list[Event]:
+    """Tells a tracker of a run; what is said to people on the way."""
+    said: list[Event] = []
+    recipe, events = run
+    with Destination(lambda: tracker, "--report notebook", "sarqc").run(recipe, said.append) as report:
+        for event in events:
+            report.tell(event)
+    return said
+
+
+@pytest.mark.thorough
+def test_a_run_is_told_from_its_recipe_to_its_end(run: Told) -> None:
+    tracker = Notebook()
+    assert tell(tracker, run) == [Saved("report", "a notebook")]
+    recipe, events = run
+    assert (tracker.said[0], tracker.said[-1]) == ("begin", "finished")
+    assert tracker.run.parameters == recipe.to_json()
+    layers = [event for event in events if isinstance(event, LayerDone)]
+    assert tracker.metrics["layer/lambda"] == {one.index: one.report["chosen"]["lam"] for one in layers}
+    assert tracker.metrics["layer/relative_recon"] == {one.index: one.report["relative_recon"] for one in layers}
+    summary = next(event for event in events if isinstance(event, Finished)).summary
+    for name in ("perplexity", "perplexity_float", "kl", "kl_standard_error", "log_ratio", "bits_per_weight"):
+        assert tracker.metrics[name] == {0: summary[name]}, name
+    assert tracker.metrics["baseline/difference"] == {0: summary["baseline"]["difference"]}
+    assert tracker.kept == {"study": ["study.json", "study.safetensors"], "checkpoint": ["README.md"]}
+    assert tracker.told_tags == {"device": summary["device"]}
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(Refused("a", "b", "c"), "failed"), (KeyboardInterrupt(), "killed"), (None, "finished")]
+)
+def test_the_state_is_that_of_the_run(run: Told, error: BaseException | None, state: State) -> None:
+    tracker = Notebook()
+    expected = nullcontext() if error is None else pytest.raises(type(error))
+    with expected, Destination(lambda: tracker, "--report", "p").run(run[0], print):
+        if error is not None:
+            raise error
+    assert tracker.said[-1] == state
+    assert tracker.told_tags == ({"error": str(error)} if state == "failed" else {})
+
+
+@pytest.mark.parametrize("refused", ["begin", "numbers", "keep", "finished"])
+def test_a_tracker_that_fails_is_one_warning_and_nothing_more_is_told(run: Told, refused: str) -> None:
+    def hinder(what: str) -> None:
+        if what == refused:
+            raise ConnectionError("https://ann:secret@tracker.example is away")
+
+    tracker = Notebook(hinder)
+    (warned,) = tell(tracker, run)
+    assert isinstance(warned, Warned)
+    assert (warned.where, refused in tracker.said) == ("--report notebook", False)
+    assert "ConnectionError" in warned.what
+    assert "secret" not in warned.what
+
+
+def test_a_tracker_that_does_not_answer_is_waited_for_so_long_and_no_longer(
+    run: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "PATIENCE", 0.2)
+    answers = threading.Event()
+    tracker = Notebook(lambda what: None if what == "begin" else answers.wait() and None)
+    (warned,) = tell(tracker, run)
+    assert isinstance(warned, Warned)
+    assert "no answer for 0.2 seconds" in warned.what
+    assert tracker.said == ["begin"]
+    answers.set()
+
+
+@pytest.mark.thorough
+def test_a_survey_is_a_run_and_one_for_each_line(settings: Any) -> None:
+    study = Study.open(settings.assets_dir / "studies" / "tiny-moe")
+    made: list[Notebook] = []
+
+    def make() -> Notebook:
+        made.append(Notebook())
+        return made[-1]
+
+    document = {"title": "A survey", "model": "tiny-moe"}
+    with Destination(make, "--report", "lines").survey(document, study.folder, print):
+        assert [one.said for one in made] != [[]]
+    whole, *lines = made
+    assert (whole.run.name, whole.said[-1], set(whole.kept)) == ("A survey", "finished", {"study"})
+    assert [one.run.name for one in lines] == [f"{line.label}, {line.bits} bits" for line in study.lines]
+    for tracker, line in zip(lines, study.lines, strict=True):
+        perplexity = study.read(line, "perplexity").mean(axis=0)  # γ × λ
+        assert list(tracker.metrics["perplexity"].values()) == pytest.approx(perplexity.ravel().tolist())
+        if len(line.lams) > 1:
+            assert list(tracker.metrics["lambda"].values()) == list(line.lams) * len(line.gammas)
+
+
+def test_lambda_is_a_metric_beside_those_of_its_point() -> None:
+    point = PointDone("a", 3, 9, 0.25, 0.1, None, 0.2, float("nan"))
+    assert list(numbers_of(point)) == [
+        ({"curve/lambda": 0.25, "curve/relative_recon": 0.1, "curve/relative_sar": 0.2}, 3)
+    ]
+    protocol: Any = {"task": "piqa"}
+    accuracy = {"accuracy_float/piqa": 0.5, "accuracy_standard_error_float/piqa": 0.1}
+    assert list(numbers_of(Measured("accuracy", "float", 0.5, 0.1, protocol))) == [(accuracy, 0)]
+
+
+def test_what_can_not_be_told_is_refused_before_any_work(
+    random_llama: Path, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    flags = ["--model", str(random_llama), "--calibration", str(text_file), "--method", "rtn", "--json"]
+    unknown = sarqc("quantize", *flags, "--report", "wandb", SARQC_STATE_DIR=str(state))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    absent = sarqc("quantize", *flags, "--report", "trackio", SARQC_STATE_DIR=str(state))
+    assert [unknown.returncode, absent.returncode] == [2, 2]
+    assert "mlflow, trackio" in json.loads(unknown.stdout)["error"]["remedy"]
+    error = json.loads(absent.stdout)["error"]
+    assert (error["where"], error["remedy"]) == ("--report trackio", "pip install 'sarqc[trackio]'")
+    assert not state.exists()
