@@ -258,7 +258,7 @@ def best_of(epochs: Sequence[DistillationEpoch]) -> DistillationEpoch:
     return min(epochs, key=lambda epoch: math.inf if math.isnan(epoch.held_out) else epoch.held_out)
 
 
-def before_it(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
+def with_flag(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
     """Return the solver's reports with the flag that their errors are not those of the tuned scales."""
     return {name: replace(report, flags=(*report.flags, BEFORE_DISTILLATION)) for name, report in reports.items()}
 

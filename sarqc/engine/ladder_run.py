@@ -12,30 +12,15 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from sarqc.documents import LadderRun, Summary
+from sarqc.documents import LadderRun
 from sarqc.engine.budget import Budget, TimeUp
-from sarqc.engine.device_memory import rehearse
 from sarqc.engine.ladder_state import LadderState
 from sarqc.engine.ladder_steps import ladder_steps
-from sarqc.engine.measure import NOTHING_MEASURED, keep_states, measure
-from sarqc.engine.result import summary_of
-from sarqc.engine.run_context import RunContext
-from sarqc.engine.trials import TuningContext, ground_of, run_trials
+from sarqc.engine.measure import keep_states, measure
+from sarqc.engine.trials import TuningContext, run_trials
 from sarqc.engine.tuning import draw_of
 from sarqc.events import MEASURING_STEPS, Event, LadderStanding, Stage
 from sarqc.recipe import Recipe
-
-
-def measure_ladder(run: RunContext) -> Generator[Event, None, Summary]:
-    """The stages of a run of this kind; returns the summary."""
-    yield run.started_event({})
-    steps = ladder_steps(run.recipe)
-    yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), [steps[-1].method])
-    ground = ground_of(run.bench, run.prepared, run.job.grids)
-    minutes = run.recipe.minutes
-    budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)
-    state, ladder = yield from measure_steps(run.recipe, ground, budget)
-    return {**summary_of(run.prepared, state.original or NOTHING_MEASURED, run.device), "ladder": ladder}
 
 
 def measure_steps(

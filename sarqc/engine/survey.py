@@ -58,7 +58,6 @@ from sarqc.engine.study_output import (
     auto_axes,
     curve_arrays,
     joined,
-    model_facts,
     study_line,
     study_of,
     study_writer,
@@ -439,12 +438,23 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
                 seconds = time.perf_counter() - started
                 yield f"{done}/{total} {seconds:.0f} s: {where}: perplexity {quality.perplexity:.3f}"
     checkpoint = shared.bench.loaded.checkpoint
-    facts = model_facts(survey.model, checkpoint, original.perplexity, accuracy)
     with study_writer(folder) as writer:
         lines = [
             results[line].line(writer) if line in results else copied(*taken[line], writer) for line in survey.lines
         ]
-        writer.finish(study_of(folder.name, survey.title, survey.inputs_from, facts, checkpoint, protocol, lines))
+        writer.finish(
+            study_of(
+                folder.name,
+                survey.title,
+                survey.inputs_from,
+                survey.model,
+                checkpoint,
+                original.perplexity,
+                accuracy,
+                protocol,
+                lines,
+            )
+        )
     yield f"study written to {folder}"
 
 
