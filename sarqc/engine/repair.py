@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -67,21 +68,8 @@ def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[st
     """What came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in reports.values()]
     layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
-    nothing: Repair = {
-        "layers": layers,
-        "kept": kept,
-        "worse": worse,
-        "perplexity_found": None,
-        "kl_found": None,
-        "kl_found_standard_error": None,
-        "kl_difference": None,
-        "kl_difference_standard_error": None,
-        "log_ratio_difference": None,
-        "log_ratio_difference_standard_error": None,
-        "verdict": None,
-        "words": "",
-        "layers_words": _of_layers(layers, kept, worse),
-    }
+    counts = {"layers": layers, "kept": kept, "worse": worse, "layers_words": _of_layers(layers, kept, worse)}
+    nothing = cast(Repair, dict.fromkeys(Repair.__annotations__) | counts)
     if found is None:
         return {**nothing, "words": "What the repair is worth was not measured, since there is no test text."}
     if found.divergence is None or repaired.divergence is None:

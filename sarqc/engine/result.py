@@ -31,7 +31,7 @@ def fill_in(run: Run) -> None:
     run.summary |= {
         "selection": _chosen(run),
         "perplexity": value(quantized.perplexity),
-        **divergences(quantized.divergence),
+        **({} if quantized.divergence is None else divergences(quantized.divergence)),
         "protocol": protocol_of(run.prepared, run.job.sequences.protocol, quantized),
         "tasks": {
             cast(AccuracyProtocol, other.protocol)["task"]: {
@@ -67,7 +67,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
     """The summary of every run, as far as it is known without a quantized model; ``original``: of the float model."""
     checkpoint, planned = prepared.checkpoint, prepared.shown
     accuracy, accuracy_error = original.mean_accuracy() or (None, None)
-    return {
+    known = {
         "recipe": prepared.recipe.to_json(),
         "device": device,
         "share_quantized": checkpoint.share_quantized,
@@ -75,31 +75,16 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "bits_per_weight": planned.bits_per_weight,
         "bytes_before": planned.bytes_before,
         "bytes_after": planned.bytes_after,
-        "selection": None,
-        "perplexity": None,
         "perplexity_float": value(original.perplexity),
         "vocabulary": checkpoint.architecture.vocab_size,
-        **divergences(None),
-        "baseline": None,
         "protocol": protocol_of(prepared, prepared.sequences.protocol, original),
         "tasks": {},
-        "accuracy": None,
-        "accuracy_standard_error": None,
         "accuracy_float": accuracy,
         "accuracy_standard_error_float": accuracy_error,
         "texts": [],
-        "speed": None,
-        "experts": None,
-        "tuning": None,
-        "ladder": None,
-        "written": None,
-        "stamp": None,
-        "opened": None,
-        "repair": None,
-        "distillation": None,
-        "rotation": None,
         "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
+    return cast(Summary, dict.fromkeys(Summary.__annotations__) | known)
 
 
 def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: Measurements) -> RunProtocol:

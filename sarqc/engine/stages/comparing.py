@@ -12,8 +12,8 @@ from sarqc.engine.ladder_run import measure_steps
 from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.result import summary_of
 from sarqc.engine.run import Run
-from sarqc.engine.trials import TuningContext, ground_of
-from sarqc.engine.tuning import draw_of, tune
+from sarqc.engine.trials import TuningContext, draw_of, ground_of
+from sarqc.engine.tuning import tune
 from sarqc.engine.tuning_output import has_study, write_tuning
 from sarqc.events import Event, Saved, Stage
 from sarqc.quantization.methods import Method
