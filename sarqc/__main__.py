@@ -607,6 +607,7 @@ def survey(
     if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
         raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
     from sarqc.engine.survey import Survey, conduct
+    from sarqc.files.yaml_document import read_yaml
     from sarqc.study.document import Study
 
     wanted = Survey.from_file(file)
@@ -615,8 +616,7 @@ def survey(
     def say(event: Event) -> None:
         typer.echo(words(event), err=True)
 
-    document = wanted.model_dump(mode="json", by_alias=True)
-    with nullcontext() if destination is None else destination.survey(document, output, say):
+    with nullcontext() if destination is None else destination.survey(read_yaml(file, "survey"), output, say):
         for line in conduct(wanted, settings, output, had):
             typer.echo(line, err=True)
 

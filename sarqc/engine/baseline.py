@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from typing import cast
 
 import numpy as np
 
@@ -73,16 +74,8 @@ def compare(
 
 
 def _unmeasured(reason: str) -> Baseline:
-    return {
-        "method": BASELINE,
-        "reason": reason,
-        "perplexity": None,
-        "difference": None,
-        "difference_standard_error": None,
-        "verdict": None,
-        "words": f"Not compared with {_TITLE}: {reason}.",
-        **divergences(None),
-    }
+    known = {"method": BASELINE, "reason": reason, "words": f"Not compared with {_TITLE}: {reason}."}
+    return cast(Baseline, dict.fromkeys(Baseline.__annotations__) | known)
 
 
 def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
@@ -51,6 +52,7 @@ _LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
 _TUNED_LEVEL = 1 + 2 + 4 + 4
 _ERROR = 4  # numbers of a token for each channel of a block's output: its error and what is made of it
 _WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
+_Key = TypeVar("_Key", bound=Hashable)
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
 
 
@@ -356,86 +358,83 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
 
 
 def stages(work: Work) -> dict[str, Count]:
-    """What each stage of a run has to do. A stage that the recipe does without is left out."""
-    return _in_its_precision(work, _stages(work))
-
-
-def _in_its_precision(work: Work, counted: dict[str, Count]) -> dict[str, Count]:
-    """The same work for a model of 32 bits, where it is one."""
-    return {name: count.in_float32() for name, count in counted.items()} if work.stored > 2 else counted
-
-
-def _stages(work: Work) -> dict[str, Count]:
-    """With the large products of a model of 16 bits."""
-    recipe, checkpoint = work.recipe, work.checkpoint
-    found = {"reading the weights": Count(loaded=checkpoint.size_bytes)}
-    if recipe.kind == "tune":
-        return found | _tuning(work)
-    if recipe.kind == "ladder":
-        return found | _measuring_steps(work)
-    if recipe.auto_by() == "model":
-        judged = recipe.validation_samples()
-        judging = _through_the_blocks(work, judged * recipe.length)
-        once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
-        found["choosing among candidates"] = (once + judging).times(work.candidates)
-    if recipe.repairs and work.test_tokens:
-        found[MEASURING_FOUND] = _passing(work, recipe.samples) + _beside(work)
-    if recipe.rotates:
-        found["reading the weights"] += _rotating(work, 2)  # for the model, and for the stamp
-        found[CHECKING_ROTATION] = Count(loaded=2 * checkpoint.size_bytes) + _rotating(work, 1)
-        found[COMPARING_ROTATED] = _rotating(work, 2)  # there and back
-    found["passing the calibration text"] = _passing(work, recipe.samples)
-    found["solving"] = _solving(work, recipe.samples)
-    if recipe.distills:
-        found[DISTILLING] = _distilling(work)
-    if work.test_tokens:
-        found["perplexity"] = _perplexity(work) + _beside(work)
-    if (baseline := work.baseline()) is not None:
-        solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
-        found["comparing with the baseline"] = solved + _beside(baseline) + _rotating(work, 2)
-    for name, size in work.tasks.items():
-        found[f"task {name}"] = _task(work, size).times(2)
-    if recipe.prompts:
-        found["texts"] = _texts(work)
-    if recipe.speed:
-        found["speed"] = _speed(work)
-    return found
+    """Return what each part of a run has to do; parts that the recipe does without are left out."""
+    if not work.recipe.compares_models:
+        return _summed(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
+    parts = {"reading the weights": Count(loaded=work.checkpoint.size_bytes)}
+    parts |= _tuning(work) if work.recipe.kind == "tune" else _measuring_steps(work)
+    return _in_its_precision(work, parts)
 
 
 def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
-    """The same in the order of a run, under the names of its events ``Stage``; none of a run that compares models,
-    which tells by itself how far it is.
+    """Return the seconds of a run by the names of its events ``Stage``, in their order.
+
+    A run that compares models has none, since it tells by itself how far it is.
     """
-    recipe, counted = work.recipe, stages(work)
-    if recipe.compares_models:
+    if work.recipe.compares_models:
         return []
-    found: list[tuple[str, str, Count]] = []
-
-    def note(stage: str, counted_as: str = "") -> None:
-        if (count := counted.get(counted_as or stage)) is not None:
-            found.append((stage, "", count))
-
-    note(CHECKING_ROTATION)
-    note("loading", "reading the weights")
-    tasks = [(name, _task(work, size)) for name, size in work.tasks.items()]
-    texts = [(TEXTS, _texts(work).times(0.5))] if recipe.prompts else []
-    for which, perplexity in (("float", _perplexity), ("quantized", _beside)):
-        if which == "quantized":
-            note("choosing λ", "choosing among candidates")
-            note(MEASURING_FOUND)
-            found.append(("quantizing", "", counted["passing the calibration text"] + counted["solving"]))
-            note(DISTILLING)
-            note(COMPARING_ROTATED)
-        measured = [("perplexity", perplexity(work))] if work.test_tokens else []
-        found += [(f"measuring the {which} model", detail, count) for detail, count in [*measured, *tasks, *texts]]
-    note("measuring speed", "speed")
-    if (baseline := work.baseline()) is not None:
-        stage = "comparing with GPTQ 1 %"
-        solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples) + _rotating(work, 2)
-        found += [(stage, "quantizing", solved), (stage, "perplexity", _beside(baseline))]
+    by_event = _summed(work, (((stage, detail), count) for stage, detail, _, count in _parts(work)))
     return [
-        {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)} for stage, detail, count in found
+        {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)}
+        for (stage, detail), count in by_event.items()
     ]
+
+
+def _summed(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
+    total: dict[_Key, Count] = {}
+    for key, count in parts:
+        total[key] = total[key] + count if key in total else count
+    return _in_its_precision(work, total)
+
+
+def _in_its_precision(work: Work, counted: dict[_Key, Count]) -> dict[_Key, Count]:
+    """Return the same work for a model of 32 bits, where it is one."""
+    return {name: count.in_float32() for name, count in counted.items()} if work.stored > 2 else counted
+
+
+def _parts(work: Work) -> Iterator[tuple[str, str, str, Count]]:
+    """Yield the parts of a run that quantizes or repairs, in their order.
+
+    Each with the stage and the detail of its event, the name under which it is counted, if that is not the stage's, and
+    its work, with the large products of a model of 16 bits.
+    """
+    recipe, size = work.recipe, work.checkpoint.size_bytes
+    passing, solving = _passing(work, recipe.samples), _solving(work, recipe.samples)
+    if recipe.rotates:
+        yield CHECKING_ROTATION, "", "", Count(loaded=2 * size) + _rotating(work, 1)
+    yield "loading", "", "reading the weights", Count(loaded=size) + _rotating(work, 2)  # for the model, and the stamp
+    yield from _measuring(work, "float", _perplexity(work))
+    if recipe.auto_by() == "model":
+        judged = recipe.validation_samples()
+        once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
+        judging = _through_the_blocks(work, judged * recipe.length)
+        yield "choosing λ", "", "choosing among candidates", (once + judging).times(work.candidates)
+    if recipe.repairs and work.test_tokens:
+        yield MEASURING_FOUND, "", "", passing + _beside(work)
+    yield "quantizing", "", "passing the calibration text", passing
+    yield "quantizing", "", "solving", solving
+    if recipe.distills:
+        yield DISTILLING, "", "", _distilling(work)
+    if recipe.rotates:
+        yield COMPARING_ROTATED, "", "", _rotating(work, 2)  # there and back
+    yield from _measuring(work, "quantized", _beside(work))
+    if recipe.speed:
+        yield "measuring speed", "", "speed", _speed(work)
+    if (baseline := work.baseline()) is not None:
+        stage, name = "comparing with GPTQ 1 %", "comparing with the baseline"
+        solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
+        yield stage, "quantizing", name, solved + _rotating(work, 2)
+        yield stage, "perplexity", name, _beside(baseline)
+
+
+def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str, str, str, Count]]:
+    stage = f"measuring the {which} model"
+    if work.test_tokens:
+        yield stage, "perplexity", "perplexity", perplexity
+    for name, size in work.tasks.items():
+        yield stage, name, f"task {name}", _task(work, size)
+    if work.recipe.prompts:
+        yield stage, TEXTS, "texts", _texts(work).times(0.5)
 
 
 def _rotating(work: Work, times: int) -> Count:

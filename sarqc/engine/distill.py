@@ -186,15 +186,8 @@ class ScaleTuning:
             for info in layers
         }
         distance, norms = BesideFloat(loaded, self.job, original), self.tuned_norms(self.norms())
-        steps = Returning(tuned(linears, distance, self.recipe.distill, norms, ""))
-        epochs: list[DistillationEpoch] = []
-        for step in steps:
-            if isinstance(step, DistillationEpoch):
-                epochs.append(step)
-                yield ScalesDistilled(**_facts(step), epochs=self.recipe.distill)
-            else:
-                yield step
-        self.keep_parts(steps.value)
+        found, epochs = yield from tuned(linears, distance, self.recipe.distill, norms, None)
+        self.keep_parts(found)
         outcome = outcome_of(epochs, self.recipe.distill, norms=len(norms), codes=self.recipe.distill_codes)
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
         return outcome
@@ -213,21 +206,28 @@ class ScaleTuning:
 
 
 def tuned(
-    linears: Mapping[str, TunedScales], distance: Distance, epochs: int, norms: Mapping[str, TunedNorm], where: str
-) -> Generator[DistillationEpoch | Advanced, None, Distilled]:
-    """Tune scales and norms as ``distilled`` does, with its epochs and now and then an event for the steps between.
+    linears: Mapping[str, TunedScales],
+    distance: Distance,
+    epochs: int,
+    norms: Mapping[str, TunedNorm],
+    block: int | None,
+) -> Generator[Event, None, tuple[Distilled, list[DistillationEpoch]]]:
+    """Tune scales and norms as ``distilled`` does, and return what came of it with all epochs.
 
-    ``where``: words for these events, of what the epochs are.
+    Now and then yields an event for the steps, and for each epoch of the whole model; ``block``: the one that is tuned
+    by itself.
     """
-    done, said = 0, time.monotonic()
+    made: list[DistillationEpoch] = []
+    where, said = "" if block is None else f" of block {block}", time.monotonic()
     for step in (steps := Returning(distilled(linears, distance, epochs=epochs, norms=norms))):
         if isinstance(step, DistillationEpoch):
-            done += 1
-            yield step
+            made.append(step)
+            if block is None:
+                yield ScalesDistilled(**_facts(step), epochs=epochs)
         elif (now := time.monotonic()) >= said + TOLD_EVERY:
             said = now
-            yield Advanced(step.done, step.steps, f"steps of epoch {done}{where}")
-    return steps.value
+            yield Advanced(step.done, step.steps, f"steps of epoch {len(made)}{where}")
+    return steps.value, made
 
 
 def what_is_tuned(norms: int, *, codes: bool) -> str:
@@ -258,7 +258,7 @@ def best_of(epochs: Sequence[DistillationEpoch]) -> DistillationEpoch:
     return min(epochs, key=lambda epoch: math.inf if math.isnan(epoch.held_out) else epoch.held_out)
 
 
-def before_it(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
+def with_flag(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
     """Return the solver's reports with the flag that their errors are not those of the tuned scales."""
     return {name: replace(report, flags=(*report.flags, BEFORE_DISTILLATION)) for name, report in reports.items()}
 

@@ -20,7 +20,6 @@ from sarqc.documents import Distillation, DistilledBlock
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.distill import ScaleTuning, best_of, tuned, what_is_tuned
 from sarqc.engine.keys import distilled_layer_key
-from sarqc.engine.progress import Returning
 from sarqc.events import BlockDistilled, Event, Stage
 from sarqc.models.allocator import release_freed
 from sarqc.models.families import LayerInfo
@@ -111,17 +110,11 @@ def _tuned(
         for path, info in paths.items()
     }
     norms = {path.removeprefix(prefix): norm for path, norm in tuning.tuned_norms(tuning.norms_of_block(index)).items()}
-    steps = Returning(tuned(linears, walk.distance(block), tuning.recipe.distill, norms, f" of block {index}"))
-    epochs: list[DistillationEpoch] = []
-    for step in steps:
-        if isinstance(step, DistillationEpoch):
-            epochs.append(step)
-        else:
-            yield step
+    found, epochs = yield from tuned(linears, walk.distance(block), tuning.recipe.distill, norms, index)
     tuning.keep_parts(
         Distilled(
-            {paths[path].name: layer for path, layer in steps.value.layers.items()},
-            {f"{prefix}{path}": weight for path, weight in steps.value.norms.items()},
+            {paths[path].name: layer for path, layer in found.layers.items()},
+            {f"{prefix}{path}": weight for path, weight in found.norms.items()},
         )
     )
     outcome = _outcome(index, epochs)

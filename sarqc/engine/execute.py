@@ -1,7 +1,6 @@
 """One run from recipe to study, as a generator of events, without database or web; results do not depend on the clock.
 
-The model is prepared and loaded here; the stages that follow are those of the kind of run: ``quantize_run``, which also
-repairs checkpoints, ``tune_run`` or ``ladder_run``.
+The model is prepared and loaded here; the stages that follow are those of the kind of run, see ``stages.kinds``.
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ import torch
 
 from sarqc.calibration.job import calibration_job
 from sarqc.checkpoints.formats import ExportFormat, check_export
-from sarqc.documents import Summary
 from sarqc.engine.device_check import require_sound_device
 from sarqc.engine.device_memory import out_of_memory
 from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.feeding import check_feeding
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import describe
-from sarqc.engine.ladder_run import measure_ladder
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, output_is_free, prepare
-from sarqc.engine.progress import Returning
-from sarqc.engine.quantize_run import quantize_model
 from sarqc.engine.rotating import check_rotation
-from sarqc.engine.run_context import Output, RunContext
+from sarqc.engine.run import Output, Run
+from sarqc.engine.stages.kinds import stages_of
 from sarqc.engine.throughput import keep_pace
-from sarqc.engine.tune_run import save_statistics, tune_lambda
 from sarqc.events import Event, Finished, Stage, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.admission import admit
@@ -140,30 +135,18 @@ def _executed(
             bench, recipe.calibration, prepared.recipe.begin, prepared.test or prepared.calibration, prepared.window
         )
         prepared = replace(prepared, feeding=feeding)
-        run = RunContext(bench, prepared, job, output, imported, started, rotation)
-        summary = yield from _with_damage(_stages(run), bench.store)
+        run = Run(bench, prepared, job, output, imported, started, rotation)
+        for stage in stages_of(run):
+            for event in stage(run):
+                yield from _damage(bench.store)
+                yield event
+        yield from _damage(bench.store)
         bench.store.trim(int(settings.cache_gib * 2**30))
-        yield Finished(summary, time.perf_counter() - started)
-
-
-def _stages(run: RunContext) -> Generator[Event, None, Summary]:
-    if run.recipe.kind == "run":
-        return quantize_model(run)
-    if run.recipe.kind == "ladder":
-        return measure_ladder(run)
-    return tune_lambda(run) if run.output.checkpoint_dir is None else save_statistics(run)
-
-
-def _with_damage(stages: Generator[Event, None, Summary], store: ArtefactStore) -> Generator[Event, None, Summary]:
-    """The same events, with a warning before the next one for each kept file that turned out to be damaged."""
-    for event in (events := Returning(stages)):
-        yield from _damage(store)
-        yield event
-    yield from _damage(store)
-    return events.value
+        yield Finished(run.summary, time.perf_counter() - started)
 
 
 def _damage(store: ArtefactStore) -> Iterator[Warned]:
+    """Yield a warning for each kept file that turned out to be damaged."""
     while store.damaged:
         what = f"a kept file was damaged (checksum mismatch) and is made again: {store.damaged.pop()}"
         yield Warned(what, "kept files")

@@ -12,7 +12,7 @@ import numpy as np
 from sarqc.calibration.corpora import Text, read_corpus
 from sarqc.engine.keys import beginnings_key, readers_key
 from sarqc.engine.measure import Workbench, kept
-from sarqc.engine.plan import untried_beginning
+from sarqc.engine.plan_warnings import untried_beginning
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import Event, Stage, Warned

@@ -9,42 +9,23 @@ keys of tuning, which then has these points already, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 from itertools import groupby
 
-from sarqc.documents import LadderRun, Summary
+from sarqc.documents import LadderRun
 from sarqc.engine.budget import Budget, TimeUp
-from sarqc.engine.device_memory import rehearse
 from sarqc.engine.ladder_state import LadderState
-from sarqc.engine.ladder_steps import ladder_steps
-from sarqc.engine.measure import NOTHING_MEASURED, keep_states, measure
-from sarqc.engine.result import summary_of
-from sarqc.engine.run_context import RunContext
-from sarqc.engine.trials import TuningContext, ground_of, run_trials
-from sarqc.engine.tuning import draw_of
+from sarqc.engine.trials import TuningContext, run_trials
 from sarqc.events import MEASURING_STEPS, Event, LadderStanding, Stage
 from sarqc.recipe import Recipe
-
-
-def measure_ladder(run: RunContext) -> Generator[Event, None, Summary]:
-    """The stages of a run of this kind; returns the summary."""
-    yield run.started_event({})
-    steps = ladder_steps(run.recipe)
-    yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), [steps[-1].method])
-    ground = ground_of(run.bench, run.prepared, run.job.grids)
-    minutes = run.recipe.minutes
-    budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)
-    state, ladder = yield from measure_steps(run.recipe, ground, budget)
-    return {**summary_of(run.prepared, state.original or NOTHING_MEASURED, run.device), "ladder": ladder}
 
 
 def measure_steps(
     recipe: Recipe, ground: TuningContext, budget: Budget
 ) -> Generator[Event, None, tuple[LadderState, LadderRun]]:
-    """Measures the steps; returns all that is known, and how it ended as a document, which the last event says too."""
-    state = LadderState(recipe, ladder_steps(recipe), budget, ground.bench.loaded.checkpoint.of_blocks, ground.layers)
+    """Measure the steps; return all that is known, and how it ended as a document, which the last event says too."""
+    state = LadderState(recipe, ground, budget)
     try:
-        yield from _measured(state, ground)
+        yield from _measured(state)
         state.why = "draws" if state.whole() == recipe.draws else "budget"
     except TimeUp:
         state.why = "budget"
@@ -53,23 +34,19 @@ def measure_steps(
     return state, end
 
 
-def _measured(state: LadderState, ground: TuningContext) -> Iterator[Event]:
-    recipe, budget = state.recipe, state.budget
-    alone = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
-    measuring = measure(ground.bench, alone, "float", ground.bench.model.key, ground.states)
-    state.original = yield from budget.within(measuring)
-    yield from budget.within(keep_states(ground.bench, alone, ground.states))
+def _measured(state: LadderState) -> Iterator[Event]:
+    yield from state.measure_float()
     yield LadderStanding(state.to_json())
-    for number in range(recipe.draws):
-        if budget.left() <= 0:
+    for number in range(state.recipe.draws):
+        if state.budget.left() <= 0:
             return
-        yield Stage(MEASURING_STEPS, f"draw {number + 1} of {recipe.draws}")
-        yield from _in_draw(state, ground, number)
-        ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
+        yield Stage(MEASURING_STEPS, f"draw {number + 1} of {state.recipe.draws}")
+        yield from _in_draw(state, number)
+        state.trim()
 
 
-def _in_draw(state: LadderState, ground: TuningContext, number: int) -> Iterator[Event]:
-    draw = draw_of(state.recipe, ground, number)
+def _in_draw(state: LadderState, number: int) -> Iterator[Event]:
+    draw = state.draw(number)
     state.trials.append({})
     while missing := state.missing(number)[: _at_once(state)]:
         for grid, of_grid in groupby(missing, key=lambda at: state.steps[at].grid):

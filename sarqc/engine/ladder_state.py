@@ -5,62 +5,43 @@ Nothing is measured here: ``ladder_run.measure_steps`` does that.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from sarqc.documents import LadderEnd, LadderNext, LadderRow, LadderRun
-from sarqc.engine.budget import Budget
-from sarqc.engine.ladder_steps import StepMethod, left_out, run_after
-from sarqc.engine.measure import Measurements
+from sarqc.engine.comparison import Comparison
+from sarqc.engine.ladder_steps import StepMethod, ladder_steps, left_out, run_after
 from sarqc.engine.search import rounded_up
-from sarqc.engine.trials import TrialResult
-from sarqc.models.families import LayerInfo
 from sarqc.quantization.methods import METHODS
 from sarqc.quantization.storage import Kind, bits_per_weight
-from sarqc.recipe import Recipe
 from sarqc.study.paired import geometric_mean
 
 _FOR_INTERVALS = 2  # draws
 _RESERVE = 1.2  # of the minutes that are proposed, times those that were needed so far
 
 
-@dataclass
-class LadderState:
-    """What a ladder knows so far. Draws count from 0, steps by their positions."""
+class LadderState(Comparison):
+    """What a ladder knows so far: trials are of the draws that were begun, by the positions of steps."""
 
-    recipe: Recipe
-    steps: Sequence[StepMethod]
-    budget: Budget
-    blocks: Sequence[int] | None  # that are quantized; None: all
-    layers: Sequence[LayerInfo]  # that are quantized
-    original: Measurements | None = None  # the float model; None: not measured yet
-    trials: list[dict[int, TrialResult]] = field(default_factory=list)  # [draw][step], of the draws that were begun
     why: LadderEnd = ""  # it ended
 
-    def note(self, draw: int, step: int, trial: TrialResult) -> None:
-        """What a draw says of the model after a step."""
-        self.trials[draw][step] = trial
-        self.budget.count(trial.seconds)
+    @cached_property
+    def steps(self) -> tuple[StepMethod, ...]:
+        """The steps in their order."""
+        return ladder_steps(self.recipe)
 
     def missing(self, draw: int) -> list[int]:
-        """Steps that are not measured in a draw."""
+        """Return the steps that are not measured in a draw."""
         return [step for step in range(len(self.steps)) if step not in self.trials[draw]]
 
     def whole(self) -> int:
-        """Draws in which every step was measured."""
+        """Return the number of draws in which every step was measured."""
         return sum(not self.missing(draw) for draw in range(len(self.trials)))
 
-    def model_seconds(self) -> float:
-        """Of one more model: on the mean, as kept with those that were measured; 0 before the first."""
-        taken = [trial.seconds for of_draw in self.trials for trial in of_draw.values()]
-        return sum(taken) / len(taken) if taken else 0.0
-
     def to_json(self) -> LadderRun:
-        """Where it stands; after its end how it ended, and what to do next."""
+        """Return where it stands; after its end how it ended, and what to do next."""
         measured, best, step = sum(map(len, self.trials)), self._best(), self._next()
         more = self._more_minutes() if step == "go_on" else None
         perplexity = None if self.original is None else self.original.perplexity
@@ -72,10 +53,10 @@ class LadderState:
             "perplexity_float": None if perplexity is None else perplexity.value,
             "draws": self.whole(),
             "measured": measured,
-            "planned": measured if self.why else measured + self._remaining(measured),
+            "planned": measured + (0 if self.why else self.affordable(self.recipe.draws * len(self.steps) - measured)),
             "seconds": round(self.budget.spent(), 1),
             "budget": self.budget.seconds,
-            "blocks": None if self.blocks is None else list(self.blocks),
+            "blocks": self.blocks,
             "end": self.why,
             "next": step,
             "best": best,
@@ -98,7 +79,7 @@ class LadderState:
         }
 
     def _bits_per_weight(self, grid: Kind) -> float:
-        shapes = [layer.shape for layer in self.layers]
+        shapes = [layer.shape for layer in self.ground.layers]
         return bits_per_weight(shapes, grid, self.recipe.bits, self.recipe.group_size)
 
     def _best(self) -> int | None:
@@ -112,11 +93,6 @@ class LadderState:
         if not self.why:
             return ""
         return "go_on" if self.why == "budget" and self.whole() < _FOR_INTERVALS else "run"
-
-    def _remaining(self, measured: int) -> int:
-        """Models that may follow: of all draws, or as many as there is time for."""
-        every, seconds, left = self.recipe.draws * len(self.steps) - measured, self.model_seconds(), self.budget.left()
-        return every if not seconds or math.isinf(left) else max(0, min(every, int(left / seconds)))
 
     def _more_minutes(self) -> float:
         """A budget in which a ladder that goes on from here has its first intervals."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import cast
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ from sarqc.engine.plan import Prepared
 from sarqc.engine.progress import TOLD_EVERY, Returning, Tell, with_progress
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
-from sarqc.evaluation.divergence import Divergence, Estimate
+from sarqc.evaluation.divergence import Divergence
 from sarqc.evaluation.perplexity import Perplexity, Steps, measure_beside, perplexity_steps, states_of
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
@@ -45,6 +46,7 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
 from sarqc.quantization.column_updates import why_no_kernels
+from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 _TENSORS = ".safetensors"
@@ -208,11 +210,8 @@ def kept_beside(
     return *_read(prepared, perplexity), Divergence.from_json(json.loads(divergence))
 
 
-def divergences(found: Divergence | None) -> Divergences:
-    """As documents say it."""
-    if found is None:
-        nothing = Estimate(math.nan, math.nan)
-        found = Divergence(nothing, nothing, math.nan, nothing, ())
+def divergences(found: Divergence) -> Divergences:
+    """Return a divergence as documents have it."""
     return {
         "log_ratio": or_none(found.log_ratio.mean),
         "log_ratio_standard_error": or_none(found.log_ratio.error),
@@ -241,16 +240,15 @@ def _as_kept(found: Perplexity) -> bytes:
 def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol]:
     """A kept perplexity, with what this recipe takes of its text: two may take the same tokens of different ones."""
     document = json.loads(payload)
-    protocol: PerplexityProtocol = document["protocol"]
-    if part := measured_text(prepared).part:
-        protocol = {**protocol, "part": part}
-    if writer := measured_text(prepared).written_by:
-        protocol = {**protocol, "written_by": writer}
-    if begin := measured_text(prepared).begin.text:
-        protocol = {**protocol, "begin": begin}
-    if (limit := measured_text(prepared).first) is not None:
-        protocol = {**protocol, "only_the_first_tokens": limit}
-    return document["value"], protocol
+    text = measured_text(prepared)
+    facts = {
+        "part": text.part,
+        "written_by": text.written_by,
+        "begin": text.begin.text,
+        "only_the_first_tokens": text.first,
+    }
+    protocol = document["protocol"] | {name: fact for name, fact in facts.items() if fact}
+    return document["value"], cast(PerplexityProtocol, protocol)
 
 
 def _accuracy(
@@ -320,19 +318,6 @@ def compare_prompts(
 
 
 @dataclass(frozen=True, eq=False)
-class FloatStates:
-    """What the float model says of a test text, before its weights are replaced."""
-
-    test: Text
-    window: int
-    states: Tensor  # as ``perplexity.states_of`` gives them
-
-    @classmethod
-    def of(cls, loaded: LoadedModel, test: Text, window: int) -> FloatStates:
-        return cls(test, window, states_of(loaded, test.ids, test.corpus, window))
-
-
-@dataclass(frozen=True, eq=False)
 class SurveyPoint:
     """A point of a survey, measured."""
 
@@ -349,42 +334,53 @@ class SurveyPoint:
         return share, math.sqrt(share * (1 - share) / max(items - 1, 1))
 
 
-def is_measured(
-    bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
-) -> bool:
-    """Whether ``measure_point`` needs no model, because everything is kept."""
-    return all(bench.store.has(key, ".json") for key in _point_keys(bench, model_key, original, tasks, task_limit))
+@dataclass(frozen=True, eq=False)
+class FloatStates:
+    """What the float model says of a test text, before its weights are replaced, and what is measured beside it."""
 
+    bench: Workbench
+    test: Text
+    window: int
+    task_limit: int | None  # items of each task
+    states: Tensor  # as ``perplexity.states_of`` gives them
 
-def _point_keys(
-    bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
-) -> list[str]:
-    return [survey_point_key(bench.model, model_key, original.test, original.window)] + [
-        accuracy_key(bench.model, model_key, task, task_limit, ("survey", *items_key(task, bench.settings)))
-        for task in tasks
-    ]
+    @classmethod
+    def of(cls, bench: Workbench, test: Text, window: int, recipe: Recipe) -> FloatStates:
+        """Return the states of a text in windows."""
+        return cls(bench, test, window, recipe.task_limit, states_of(bench.loaded, test.ids, test.corpus, window))
 
+    def _keys(self, model_key: str, tasks: Sequence[str]) -> list[str]:
+        model, settings = self.bench.model, self.bench.settings
+        return [survey_point_key(model, model_key, self.test, self.window)] + [
+            accuracy_key(model, model_key, task, self.task_limit, ("survey", *items_key(task, settings)))
+            for task in tasks
+        ]
 
-def measure_point(
-    bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
-) -> SurveyPoint:
-    """Of the model with that key, on the test text of ``original`` and on tasks, of ``task_limit`` items each. Its
-    weights are the loaded model's where something is not measured yet."""
-    test, window = original.test, original.window
+    def is_measured(self, model_key: str, tasks: Sequence[str]) -> bool:
+        """Return whether ``point`` needs no model, because everything is kept."""
+        return all(self.bench.store.has(key, ".json") for key in self._keys(model_key, tasks))
 
-    def on_text() -> bytes:
-        text = (bench.loaded, test.ids, test.corpus, window)
-        perplexity, divergence = measure_beside(*text, original.states, begin=len(test.begin))
-        return json.dumps({"perplexity": perplexity.value, "kl": divergence.kl.mean}).encode()
+    def point(self, model_key: str, tasks: Sequence[str]) -> SurveyPoint:
+        """Measure the model with that key on the text and on tasks.
 
-    def on_task(task: str) -> bytes:
-        return json.dumps(measure_accuracy(bench.loaded, task, bench.settings, limit=task_limit).correct).encode()
+        Its weights are the loaded model's where something is not measured yet.
+        """
+        bench, test = self.bench, self.test
 
-    of_text, *of_tasks = _point_keys(bench, model_key, original, tasks, task_limit)
-    document, correct = json.loads(kept(bench.store, of_text, on_text)), []
-    for task, of_task in zip(tasks, of_tasks, strict=True):
-        correct += json.loads(kept(bench.store, of_task, partial(on_task, task)))
-    return SurveyPoint(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
+        def on_text() -> bytes:
+            text = (bench.loaded, test.ids, test.corpus, self.window)
+            perplexity, divergence = measure_beside(*text, self.states, begin=len(test.begin))
+            return json.dumps({"perplexity": perplexity.value, "kl": divergence.kl.mean}).encode()
+
+        def on_task(task: str) -> bytes:
+            measured = measure_accuracy(bench.loaded, task, bench.settings, limit=self.task_limit)
+            return json.dumps(measured.correct).encode()
+
+        of_text, *of_tasks = self._keys(model_key, tasks)
+        document, correct = json.loads(kept(bench.store, of_text, on_text)), []
+        for task, of_task in zip(tasks, of_tasks, strict=True):
+            correct += json.loads(kept(bench.store, of_task, partial(on_task, task)))
+        return SurveyPoint(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 
 
 def versions() -> dict[str, str]:

@@ -16,7 +16,7 @@ import safetensors.torch
 
 from sarqc.checkpoints.codes import coded
 from sarqc.checkpoints.compressed_tensors import packed_tensors
-from sarqc.engine.result import RunResult
+from sarqc.engine.run import Run
 from sarqc.files.hashes import sha256_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
@@ -69,11 +69,11 @@ def packed_point(
 
 
 def keep_codes(
-    result: RunResult, loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], study: Study, settings: Settings
+    run: Run, loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], study: Study, settings: Settings
 ) -> None:
     """Write the codes of a run into the folder of its study, if pages can run its model by them."""
-    recipe, job, (line,) = result.prepared.recipe, result.job, study.lines
-    if not _is_for_pages(recipe, result.prepared.checkpoint):
+    recipe, job, (line,) = run.recipe, run.job, study.lines
+    if not _is_for_pages(recipe, run.prepared.checkpoint):
         return
     files = model_files_of(recipe.model, settings)
     if files is None:

@@ -7,11 +7,9 @@ is queued, ``Job``: the recipe with every value that the host supplies, and its 
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.corpora import (
-    NOT_BY_CHANCE,
     Sequences,
     Text,
     apart,
     check_corpus,
     draw_sequences,
-    in_common,
     text_of,
 )
 from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
-from sarqc.engine import costs
+from sarqc.engine import costs, fit, plan_warnings
 from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, too_short, tuning_plan
 from sarqc.engine.effort import as_far_as_possible, effort_and_fitting, without_effort
 from sarqc.engine.imported_checkpoint import (
@@ -45,34 +41,20 @@ from sarqc.engine.imported_checkpoint import (
     what_it_is,
 )
 from sarqc.engine.throughput import pace_of, rates_of_device
-from sarqc.errors import Fix, NoRoom, Refused, refused_for
+from sarqc.errors import Fix, Refused, refused_for
 from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.files.names import shortened
 from sarqc.files.places import place_at
-from sarqc.files.room import free_bytes
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
-from sarqc.models.promised import words_on_unread
 from sarqc.models.rotation import RotatedCheckpoint, rotated
-from sarqc.models.tokenizer_files import beginning_of, encode_each, facts_of
-from sarqc.models.tokenizing import NOTHING, Beginning
-from sarqc.plain import gib, percent
-from sarqc.recipe import TUNED_LAMS, UNDISTILLED, Effort, Fitting, Recipe, choice_words
+from sarqc.models.tokenizer_files import beginning_of, encode_each
+from sarqc.recipe import Effort, Fitting, Recipe, choice_words
 from sarqc.settings import Settings
 
 _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slow host’s
-_TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: see “Column solver” in docs/algorithms.md
-
-
-def _without_predictions() -> tuple[Fix, Fix]:
-    """What mends a distillation by the predictions of a model that has none of its own to follow."""
-    return Fix("Distill block by block", {"distill_by": "block"}), _without_distillation()
-
-
-def _without_distillation() -> Fix:
-    return Fix("Leave distillation out", {**UNDISTILLED})
 
 
 class Plan(BaseModel):
@@ -284,12 +266,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     )
     shown = _shown(work, settings, per_channel, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
-    warnings = (
-        *_of_another_model(calibration, test, checkpoint.name),
-        *_of_one_text(sequences, beginning),
-        *_of_first_tokens(recipe, whole_test),
-        *_of_beginning(recipe, calibration, checkpoint),
-    )
+    warnings = plan_warnings.warnings_of_texts(recipe, checkpoint, calibration, sequences, whole_test, beginning)
     update = {
         "warnings": (*warnings, *shown.warnings),
         "begin": calibration.begin.text,
@@ -336,7 +313,7 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
             "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
             "routing has no gradient",
             "Set distill_by to block.",
-            *_without_predictions(),
+            *fit.without_predictions(),
         )
     return asked
 
@@ -389,65 +366,11 @@ def _size_of(text: Text) -> str:
     return f"{len(text.ids):,}{rows}"
 
 
-def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
-    if test is None:
-        return
-    if test.part:
-        yield (
-            "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
-            "measured on its second half"
-        )
-    elif max(shares := in_common(sequences.calibration, test)) >= NOT_BY_CHANCE:
-        yield (
-            f"{percent(shares[0])} of the calibration sequences are in the test text too, and {percent(shares[1])} of "
-            "that in them: perplexity is better there than on text that calibration has not seen"
-        )
-
-
-def _of_first_tokens(recipe: Recipe, whole: Text | None) -> Iterator[str]:
-    """What is to be known where models are compared on the beginning of a test text by itself."""
-    limit = recipe.tokens_of_test()
-    if whole is not None and recipe.test_tokens is None and limit is not None and len(whole.ids) > limit:
-        yield (
-            f"{'steps' if recipe.kind == 'ladder' else 'λ'} are compared on the first {limit:,} of the "
-            f"{len(whole.ids):,} tokens of the test text, which leaves time for more draws; “test tokens” sets another "
-            "number"
-        )
-
-
-def untried_beginning(begin: str, text: Text, checkpoint: Checkpoint) -> Beginning:
-    """Return the token that chats with a model begin with, if its tokenizer is followed and puts none before texts."""
-    if begin != "auto" or text.begin:
-        return NOTHING
-    facts = facts_of(checkpoint.folder, checkpoint.name)
-    return facts.bos if facts.chats_begin else NOTHING
-
-
-def _of_beginning(recipe: Recipe, text: Text, checkpoint: Checkpoint) -> Iterator[str]:
-    if bos := untried_beginning(recipe.begin, text, checkpoint):
-        yield (
-            f"the tokenizer puts nothing before a text, and the chat template names {bos.text}: the float model is "
-            "measured both ways first, with that token before each window and without"
-        )
-
-
-def _of_another_model(calibration: Text, test: Text | None, model: str) -> Iterator[str]:
-    """A warning where a text was sampled from another model than the one that is quantized."""
-    named = {"calibration": calibration.written_by, "test": "" if test is None else test.written_by}
-    for writer in sorted({*named.values()} - {""}):
-        texts = [name for name, by in named.items() if by == writer]
-        subject = f"{' and '.join(texts)} {'text was' if len(texts) == 1 else 'texts were'}"
-        yield (
-            f"the {subject} written by {writer}, another model: what is found there need not hold on the text that "
-            f"{model} is used on"
-        )
-
-
 def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
     """Raises ``Refused`` where nothing takes up a channel scale, or where linears that share it have several types."""
     if recipe.to_method().unit != "group":
         return
-    if len(_without_source(checkpoint)) == len(checkpoint.layers):
+    if len(plan_warnings.without_source(checkpoint)) == len(checkpoint.layers):
         raise Refused(
             f"no operation of {checkpoint.family.title} can take up channel scales",
             "mode",
@@ -463,16 +386,6 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
                 checkpoint.name,
                 "Use mode per_linear, or a checkpoint whose linears are of one type.",
             )
-
-
-def _without_source(checkpoint: Checkpoint) -> list[LayerInfo]:
-    """The layers before which no operation can take up a channel scale."""
-    groups = {
-        block: {path: group for group in checkpoint.groups(block) for path in group.linears}
-        for block in range(checkpoint.n_blocks)
-    }
-    blocks = checkpoint.family.blocks
-    return [layer for layer in checkpoint.layers if groups[layer.block][layer.path_in_block(blocks)].source is None]
 
 
 def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
@@ -501,7 +414,7 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
 
 
 def window_for(max_positions: int, window: int | None) -> int:
-    """The tokens a model sees at once: as asked, at most its maximum; else 2048 or its maximum. May raise Refused."""
+    """Return the tokens a model sees at once: as asked, else 2048 or its maximum. Raises ``Refused`` above that."""
     if window is not None and window > max_positions:
         raise Refused(
             f"a window of {window:,} tokens is longer than the model's {max_positions:,}",
@@ -543,7 +456,7 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
 def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], opened: CheckpointLayout | None) -> Plan:
     """Raises ``Refused`` where the device has no room for the work, ``NoRoom`` where the disk has none."""
     recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
-    streamed, memory = _memory(work, settings)
+    streamed, memory = fit.memory(work, settings)
     disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
     quantized, (rates, device) = work.task.weights(), rates_of_device(settings)
     if checkpoint.folder.parent == settings.embedded_models_dir():  # whose codes stay beside the study, for pages
@@ -581,8 +494,8 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], o
             layers=checkpoint.layers,
         ),
         warnings=(
-            *_warnings(recipe, checkpoint, per_channel, streamed),
-            *_disk(disk, settings),
+            *plan_warnings.warnings_of(recipe, checkpoint, per_channel, streamed=streamed),
+            *fit.disk_warnings(disk, settings),
             *too_short(tuning, recipe.minutes),
             *too_short(ladder, recipe.minutes),
         ),
@@ -598,145 +511,6 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], o
         "warnings": (*opened_warnings(checkpoint, opened), *shown.warnings),
     }
     return shown.model_copy(update=update)
-
-
-def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
-    """Whether the weights of a block are on the device only while it is used, and the bytes that a run then needs.
-
-    So it is where all of them have no room. Raises ``Refused`` with numbers where even that does not fit, or what the
-    host's operator asked for.
-    """
-    recipe, free, on_processor = work.recipe, costs.free_bytes(settings), costs.on_processor(settings)
-
-    def bytes_of(work: costs.Work, streamed: bool) -> int:
-        return costs.memory_bytes(work, costs.sweep_bytes(settings), on_processor=on_processor, streamed=streamed)
-
-    whole, one, device = bytes_of(work, False), bytes_of(work, True), f"memory of the device {settings.device}"
-    streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
-    needed = one if streamed else whole
-    if streamed and recipe.distills and recipe.distill_by == "model":
-        room = "read as a whole" if settings.weights != "auto" or free is None else f"and {gib(free)} are free"
-        what = (
-            "distillation by the predictions of the whole model needs it with its gradients in memory, "
-            f"{gib(whole)}, {room}"
-        )
-        remedy = "Set distill_by to block, or use another host."
-        raise Refused(what, device, remedy).about("distill", *_without_predictions())
-    if streamed and recipe.rotates:
-        raise Refused(
-            f"a rotation needs the whole model in memory, {gib(whole)}: block by block each weight would be "
-            "rotated again with every pass",
-            device,
-            "Set rotate to none, or use another host.",
-        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))
-    if free is not None and needed > free:
-        plain = replace(work, recipe=recipe.model_copy(update={"distill": 0}))
-        if recipe.distills and bytes_of(plain, streamed) <= free:
-            raise Refused(
-                f"distillation of scales block by block needs {gib(needed)}, and {gib(free)} are free",
-                device,
-                "Set distill to 0, use fewer or shorter calibration sequences, or another host.",
-            ).about("distill", _without_distillation())
-        if streamed:
-            raise Refused(
-                f"the run needs {gib(needed)} even block by block, and {gib(free)} are free",
-                device,
-                "Use fewer or shorter calibration sequences, fewer test tokens, or another host.",
-            )
-        raise Refused(
-            f"the run needs {gib(needed)}, and {gib(free)} are free",
-            device,
-            f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}.",
-        )
-    return streamed, needed
-
-
-def _disk(needed: int, settings: Settings) -> Iterator[str]:
-    """A warning where a run has no room on the disk unless its layers are there already; ``NoRoom`` where even so.
-
-    Object storage has room.
-    """
-    if settings.is_object_storage():
-        return
-    free = free_bytes(settings.resolved_state_dir())
-    if needed <= free:
-        return
-    kept = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
-    if needed > free + kept:
-        raise NoRoom(
-            f"the run writes about {gib(needed)}, and {gib(free)} of the disk are free",
-            "disk of the state folder",
-            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
-        )
-    size = f"the run writes about {gib(needed)} and {gib(free)} are free"
-    yield f"{size}: it fits if its layers are here from before"
-
-
-def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
-    unread = filter(None, (checkpoint.notice, words_on_unread(checkpoint.unread)))
-    warnings = [*_of_origin(recipe, checkpoint), *unread, *_of_decoder(checkpoint), *recipe.ignored()]
-    if isinstance(checkpoint, RotatedCheckpoint):
-        warnings.append(checkpoint.words)
-    if recipe.to_method().unit == "group" and (left := _without_source(checkpoint)):
-        modules = ", ".join(dict.fromkeys(layer.module for layer in left))
-        warnings.append(
-            f"no operation before {len(left)} of the {len(checkpoint.layers)} layers can take up channel scales: "
-            f"these are rounded without any ({modules})"
-        )
-    largest, tokens = TUNED_LAMS[-1], recipe.samples * recipe.length
-    width = max(layer.shape[1] for layer in checkpoint.layers)
-    enough = _TOKENS_OF_A_CHANNEL * width
-    if recipe.kind == "run" and recipe.to_method().damps and recipe.lam == 0 and tokens < enough:
-        warnings.append(
-            f"λ = 0 damps nothing, and {tokens:,} calibration tokens are few for {width:,} input "
-            "channels: codes fit these tokens and lose on other text. Use λ = 0.01 or larger, or at least "
-            f"{enough:,} tokens"
-        )
-    if recipe.to_method().lam is not None and isinstance(recipe.lam, float) and recipe.lam > largest:
-        warnings.append(
-            f"λ = {recipe.lam:g} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest:g}. "
-            "Weights hardly follow the calibration text there"
-        )
-    if "expert_damping" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
-        warnings.append(
-            f"expert_damping = {recipe.expert_damping} has no effect on {checkpoint.name}, which has no experts"
-        )
-    if per_channel:
-        warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
-    if recipe.inputs_from == "float":
-        warnings.append("blocks take the float model's inputs: this run explores, and a final one will differ slightly")
-    if streamed:
-        again = ", and for accuracy again for every batch of items, which is slow" if recipe.tasks else ""
-        warnings.append(f"the weights do not fit in memory as a whole: they are read block by block{again}")
-    return warnings
-
-
-def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
-    decoder = checkpoint.decoder
-    if decoder is None:
-        return
-    blocks = "its" if len(decoder.kinds) < 2 else f"{len(decoder.kinds)} kinds of"
-    words = f"{decoder.title} has no written family: the linears of {blocks} blocks were derived from config.json"
-    floats = Counter({f"{module.path} ({module.reason})": module.parameters for module in decoder.floats})
-    for layer in checkpoint.small_float_linears():
-        path = f"{decoder.blocks}.*.{layer.path_in_block(decoder.blocks)}"
-        floats[f"{path} (few rows or columns)"] += prod(layer.shape)
-    if floats:
-        all_parameters = sum(checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks))
-        share, named = floats.total() / all_parameters, ", ".join(floats)
-        words = f"{words}; {percent(share)} of their parameters stay float: {named}"
-    yield words
-
-
-def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
-    if checkpoint.origin is None or not checkpoint.origin.words:
-        return
-    yield checkpoint.origin.words
-    if checkpoint.origin.flatters(recipe.bits, recipe.group_size):
-        yield (
-            f"{recipe.bits} bits in groups of {recipe.group_size} are the grid that these weights come from: the "
-            "result looks better than it would from the original weights"
-        )
 
 
 def output_is_free(folder: Path) -> None:

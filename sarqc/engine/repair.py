@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -26,62 +27,49 @@ from sarqc.study.paired import Difference, paired_difference
 
 
 @dataclass(frozen=True)
-class AsItWasFound:
+class BeforeRepair:
     """What was measured of the checkpoint before its repair."""
 
     perplexity: float
     divergence: Divergence | None  # None where what was kept of the float model is gone
 
 
-def found_job(job: CalibrationJob) -> CalibrationJob:
+def unrepaired_job(job: CalibrationJob) -> CalibrationJob:
     """The same calibration with the codes as they were found."""
     return replace(
         job, method=ExistingCodes(), candidates=(), validation_samples=0, channel_fraction=1.0, curves=Curves()
     )
 
 
-def found_key(model: ModelDescription, job: CalibrationJob) -> str:
+def unrepaired_key(model: ModelDescription, job: CalibrationJob) -> str:
     """Return the key of the model before its repair."""
-    return quantized_model_key(model, layer_keys(model, found_job(job)))
+    return quantized_model_key(model, layer_keys(model, unrepaired_job(job)))
 
 
 def measure_found(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates
-) -> Generator[Event, None, AsItWasFound]:
+) -> Generator[Event, None, BeforeRepair]:
     """The checkpoint as it was found beside the float model, which is float before and after."""
-    job = found_job(job)
+    job = unrepaired_job(job)
     keys = layer_keys(bench.model, job)
     key = quantized_model_key(bench.model, keys)
     if (known := kept_beside(bench, prepared, key)) is not None:
-        return AsItWasFound(known[0], known[2])
+        return BeforeRepair(known[0], known[2])
     yield Stage(MEASURING_FOUND, "its layers")
     for _ in bench.calibrated(job, keys):
         pass  # its layers are not the run's
     yield Stage(MEASURING_FOUND, "perplexity")
     perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
     bench.loaded.reset()
-    return AsItWasFound(perplexity, divergence)
+    return BeforeRepair(perplexity, divergence)
 
 
-def gain(found: AsItWasFound | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:
+def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:
     """What came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in reports.values()]
     layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
-    nothing: Repair = {
-        "layers": layers,
-        "kept": kept,
-        "worse": worse,
-        "perplexity_found": None,
-        "kl_found": None,
-        "kl_found_standard_error": None,
-        "kl_difference": None,
-        "kl_difference_standard_error": None,
-        "log_ratio_difference": None,
-        "log_ratio_difference_standard_error": None,
-        "verdict": None,
-        "words": "",
-        "layers_words": _of_layers(layers, kept, worse),
-    }
+    counts = {"layers": layers, "kept": kept, "worse": worse, "layers_words": _of_layers(layers, kept, worse)}
+    nothing = cast(Repair, dict.fromkeys(Repair.__annotations__) | counts)
     if found is None:
         return {**nothing, "words": "What the repair is worth was not measured, since there is no test text."}
     if found.divergence is None or repaired.divergence is None:

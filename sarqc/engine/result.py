@@ -1,119 +1,73 @@
-"""What a run found out, and its summary."""
+"""The summary of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
-from sarqc.calibration.job import CalibrationJob
-from sarqc.calibration.pictures import LayerCurve
 from sarqc.documents import (
     AccuracyProtocol,
-    Baseline,
     CalibrationProtocol,
-    Distillation,
-    OpenedCheckpoint,
     PerplexityProtocol,
-    Repair,
-    ResidualRotation,
     RunProtocol,
     Selection,
     Summary,
     TaskAccuracy,
-    TaskResult,
 )
-from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.measure import Measurements, divergences, of_feeding, of_weights, versions
 from sarqc.engine.plan import Prepared
-from sarqc.engine.rotating import RotatedLayer
+from sarqc.engine.repair import gain
+from sarqc.engine.run import Run
 from sarqc.evaluation.tasks import MEASURED_BESIDE
-from sarqc.events import Measured, SpeedMeasured, TextsCompared
-from sarqc.quantization.quantized_layer import LayerReport
+from sarqc.events import Measured
 from sarqc.study.experts import counts_of_run
-from sarqc.study.stamp import Stamp
 
 
-@dataclass(frozen=True, eq=False)
-class RunResult:
-    """Everything that a finished run leaves in memory; weights and codes are in the store."""
-
-    prepared: Prepared
-    device: str
-    job: CalibrationJob  # with the λ that “auto” settled on
-    selection: ModelSelection | None
-    reports: dict[str, LayerReport]  # by layer, in order
-    curves: list[LayerCurve]  # by layer, in the same order
-    original: Measurements
-    quantized: Measurements
-    baseline: Baseline | None
-    texts: tuple[TextsCompared, ...]
-    speed: SpeedMeasured | None
-    stamp: Stamp
-    opened: OpenedCheckpoint | None = None
-    repair: Repair | None = None
-    distillation: Distillation | None = None
-    rotated: dict[str, RotatedLayer] | None = None  # by layer, of a rotated model
-    rotation: ResidualRotation | None = None
-
-    def chosen(self) -> Selection | None:
-        """How “auto” chose; the candidates of layers are in their reports."""
-        lams: Sequence[float | None]
-        if self.selection is not None:
-            chosen, lams = self.selection.to_json(), (self.selection.lam,)
-        elif self.prepared.recipe.candidates():
-            chosen, lams = Selection(by="layer"), tuple(one.chosen.get("lam") for one in self.reports.values())
-        else:
-            return None
-        edge = edge_words([point.lam for point in self.prepared.recipe.candidates()], lams)
-        return {**chosen, "edge": edge} if edge else chosen
-
-    def protocol(self) -> RunProtocol:
-        """What the numbers rest on."""
-        return protocol_of(self.prepared, self.job.sequences.protocol, self.quantized)
-
-    def summary(self) -> Summary:
-        """The numbers of the whole model; what happened to each layer is in the study."""
-        layers = self.prepared.checkpoint.layers
-        counts = counts_of_run(layers, {name: report.n_tokens for name, report in self.reports.items()})
-        accuracy, accuracy_error = self.quantized.mean_accuracy() or (None, None)
-        return {
-            **summary_of(self.prepared, self.original, self.device),
-            "selection": self.chosen(),
-            "perplexity": value(self.quantized.perplexity),
-            **divergences(self.quantized.divergence),
-            "baseline": self.baseline,
-            "protocol": self.protocol(),
-            "tasks": self._tasks(),
-            "accuracy": accuracy,
-            "accuracy_standard_error": accuracy_error,
-            "texts": [event.comparison() for event in self.texts],
-            "speed": None if self.speed is None else self.speed.speed(),
-            "experts": None if counts is None else counts.to_json(),
-            "stamp": self.stamp.digest,
-            "opened": self.opened,
-            "repair": self.repair,
-            "distillation": self.distillation,
-            "rotation": self.rotation,
-        }
-
-    def _tasks(self) -> dict[str, TaskResult]:
-        tasks: dict[str, TaskResult] = {}
-        for original, quantized in zip(self.original.accuracies, self.quantized.accuracies, strict=True):
-            task = cast(AccuracyProtocol, quantized.protocol)["task"]
-            tasks[task] = {
+def fill_in(run: Run) -> None:
+    """Give a run's summary the numbers of its quantized model; what happened to each layer is in the study."""
+    layers, quantized, recipe = run.prepared.checkpoint.layers, run.quantized, run.recipe
+    counts = counts_of_run(layers, {name: report.n_tokens for name, report in run.reports.items()})
+    accuracy, accuracy_error = quantized.mean_accuracy() or (None, None)
+    run.summary |= {
+        "selection": _chosen(run),
+        "perplexity": value(quantized.perplexity),
+        **({} if quantized.divergence is None else divergences(quantized.divergence)),
+        "protocol": protocol_of(run.prepared, run.job.sequences.protocol, quantized),
+        "tasks": {
+            cast(AccuracyProtocol, other.protocol)["task"]: {
                 "float": _accuracy(original),
-                "protocol": {name: fact for name, fact in quantized.protocol.items() if name not in MEASURED_BESIDE},
-                "quantized": _accuracy(quantized),
+                "protocol": {name: fact for name, fact in other.protocol.items() if name not in MEASURED_BESIDE},
+                "quantized": _accuracy(other),
             }
-        return tasks
+            for original, other in zip(run.original.accuracies, quantized.accuracies, strict=True)
+        },
+        "accuracy": accuracy,
+        "accuracy_standard_error": accuracy_error,
+        "experts": None if counts is None else counts.to_json(),
+        "stamp": None if run.stamp is None else run.stamp.digest,
+        "opened": None if run.imported is None else run.imported.facts(recipe.quantized_checkpoint or ""),
+        "repair": gain(run.before, quantized, run.reports) if recipe.repairs else None,
+    }
+
+
+def _chosen(run: Run) -> Selection | None:
+    """Return how “auto” chose; the candidates of layers are in their reports."""
+    lams: Sequence[float | None]
+    if run.selection is not None:
+        chosen, lams = run.selection.to_json(), (run.selection.lam,)
+    elif run.recipe.candidates():
+        chosen, lams = Selection(by="layer"), tuple(one.chosen.get("lam") for one in run.reports.values())
+    else:
+        return None
+    edge = edge_words([point.lam for point in run.recipe.candidates()], lams)
+    return {**chosen, "edge": edge} if edge else chosen
 
 
 def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summary:
     """The summary of every run, as far as it is known without a quantized model; ``original``: of the float model."""
     checkpoint, planned = prepared.checkpoint, prepared.shown
     accuracy, accuracy_error = original.mean_accuracy() or (None, None)
-    return {
+    known = {
         "recipe": prepared.recipe.to_json(),
         "device": device,
         "share_quantized": checkpoint.share_quantized,
@@ -121,31 +75,16 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "bits_per_weight": planned.bits_per_weight,
         "bytes_before": planned.bytes_before,
         "bytes_after": planned.bytes_after,
-        "selection": None,
-        "perplexity": None,
         "perplexity_float": value(original.perplexity),
         "vocabulary": checkpoint.architecture.vocab_size,
-        **divergences(None),
-        "baseline": None,
         "protocol": protocol_of(prepared, prepared.sequences.protocol, original),
         "tasks": {},
-        "accuracy": None,
-        "accuracy_standard_error": None,
         "accuracy_float": accuracy,
         "accuracy_standard_error_float": accuracy_error,
         "texts": [],
-        "speed": None,
-        "experts": None,
-        "tuning": None,
-        "ladder": None,
-        "written": None,
-        "stamp": None,
-        "opened": None,
-        "repair": None,
-        "distillation": None,
-        "rotation": None,
         "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
+    return cast(Summary, dict.fromkeys(Summary.__annotations__) | known)
 
 
 def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: Measurements) -> RunProtocol:

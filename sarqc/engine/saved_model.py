@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.checkpoints.compressed_tensors import save_packed
 from sarqc.checkpoints.formats import Format
@@ -20,13 +19,12 @@ from sarqc.checkpoints.model_card import model_card
 from sarqc.checkpoints.plain import save_plain
 from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.checkpoints.round_trip import read_again
-from sarqc.documents import Summary, Written
-from sarqc.engine.imported_model import ImportedModel
+from sarqc.documents import Written
 from sarqc.engine.measure import Workbench
-from sarqc.engine.plan import Prepared
+from sarqc.engine.run import Run
 from sarqc.evaluation.side_by_side import continuation, divergence
 from sarqc.events import Event, Saved, Stage, Warned
-from sarqc.study.stamp import FILE, Stamp
+from sarqc.study.stamp import FILE
 
 NEW_TOKENS = 64  # that are compared
 CARD = "README.md"
@@ -34,61 +32,43 @@ PROMPT_TOKENS = 32  # of the calibration text, which they continue
 _WITH_CODES = {"packed": save_packed, "gptq": save_gptq, "mlx": save_mlx}
 
 
-def save_model(
-    bench: Workbench,
-    prepared: Prepared,
-    layers: KeptLayers,
-    job: CalibrationJob,
-    summary: Summary,
-    folder: Path,
-    checkpoint_format: Format,
-    stamp: Stamp,
-) -> Generator[Event, None, Summary]:
-    """Writes the model as it is now, reads it again and compares; returns the summary with what came of it.
+def save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[Event]:
+    """Write the model as it is now, read it again and compare; its weights are those of the files then."""
+    assert run.stamp is not None  # made with the layers
+    loaded, stamp = run.bench.loaded, run.stamp.to_text()
 
-    ``layers``: the codes of its linears; ``stamp``: that of the run. The model's weights are those of the files then.
-    """
-    loaded, family = bench.loaded, prepared.checkpoint.family
+    def card() -> str:
+        return model_card(run.recipe, run.summary, checkpoint_format, run.prepared.checkpoint.family)
 
     def write() -> None:
-        beside = {CARD: model_card(prepared.recipe, summary, checkpoint_format, family), FILE: stamp.to_text()}
+        beside = {CARD: card(), FILE: stamp}
         if checkpoint_format == "plain":
             save_plain(loaded, folder, beside)
         else:
-            _WITH_CODES[checkpoint_format](loaded, layers, job.grids, folder, beside)
+            _WITH_CODES[checkpoint_format](loaded, run.layers, run.job.grids, folder, beside)
 
-    written = yield from _written(bench, prepared, write, lambda: read_again(loaded, folder, checkpoint_format))
-    document: Summary = {**summary, "written": written}
-    _write_card(folder, model_card(prepared.recipe, document, checkpoint_format, family))
+    yield from _written(run, write, lambda: read_again(loaded, folder, checkpoint_format))
+    _write_card(folder, card())
     yield Saved("checkpoint", str(folder))
-    return document
 
 
-def save_repaired(
-    bench: Workbench, prepared: Prepared, found: ImportedModel, layers: KeptLayers, summary: Summary, folder: Path
-) -> Generator[Event, None, Summary]:
-    """Writes the files of a quantized checkpoint with the codes of ``layers``, reads them again and compares as
-    ``save_model`` does. Every other byte is as it was found.
+def save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Iterator[Event]:
+    """Write the files of a quantized checkpoint with the run's codes, read them again and compare as ``save_model``
+    does. Every other byte stays as it was found.
     """
-    opened = found.opened
-    written = yield from _written(
-        bench,
-        prepared,
-        lambda: opened.write_with(_Codes(layers), folder),
-        lambda: _read_repaired(bench, QuantizedCheckpoint.open(folder, prepared.checkpoint), opened),
+    yield from _written(
+        run,
+        lambda: opened.write_with(_Codes(run.layers), folder),
+        lambda: _read_repaired(run.bench, QuantizedCheckpoint.open(folder, run.prepared.checkpoint), opened),
     )
     yield Saved("checkpoint", str(folder))
-    return {**summary, "written": written}
 
 
-def _written(
-    bench: Workbench, prepared: Prepared, write: Callable[[], object], read: Callable[[], list[str]]
-) -> Generator[Event, None, Written]:
-    """What the files are that ``write`` makes; ``read`` gives the model their weights and returns those that differ."""
-    loaded = bench.loaded
-    positions = prepared.checkpoint.max_positions
+def _written(run: Run, write: Callable[[], object], read: Callable[[], list[str]]) -> Iterator[Event]:
+    """Compare the files that ``write`` makes; ``read`` gives the model their weights and returns those that differ."""
+    loaded, positions = run.bench.loaded, run.prepared.checkpoint.max_positions
     count = min(NEW_TOKENS, positions - 1)
-    prompt = np.asarray(prepared.sequences.calibration[0][: min(PROMPT_TOKENS, positions - count)])
+    prompt = np.asarray(run.prepared.sequences.calibration[0][: min(PROMPT_TOKENS, positions - count)])
 
     def continued() -> list[int] | None:
         return (
@@ -102,7 +82,7 @@ def _written(
     written = _compared(read(), before, continued())
     if written["other_tensors"] or written["parts_at"] is not None:
         yield Warned(written["words"], "checkpoint")
-    return written
+    run.summary["written"] = written
 
 
 class _Codes(Mapping[str, Tensor]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Screening:
     lams: tuple[float, ...]
     gammas: tuple[float | None, ...]
     errors: np.ndarray
+    budget: Budget = field(init=False)  # of ``run``
 
     @classmethod
     def of(cls, draw: Draw, base: Method, lams: tuple[float, ...], gammas: tuple[float | None, ...]) -> Screening:
@@ -79,70 +80,71 @@ class Screening:
         return compared[best] if errors[best] < errors[compared.index(own)] - MATTERS else own
 
     def run(self, budget: Budget) -> Iterator[None]:
-        """Yields after each part. Raises ``TimeUp`` where the whole budget is spent."""
+        """Yield after each part. Raises ``TimeUp`` where the whole budget is spent."""
+        self.budget = budget
         every = range(len(self.gammas))
         if budget.seconds is None or budget.is_shared:
-            yield from self._passed(1, every, budget)
+            yield from self._passed(1, every)
         else:
-            yield from self._passed(SAMPLED, [self.gammas.index(self.base.gamma)], budget)
-            yield from self._later(SAMPLED, every, budget)
-            yield from self._later(1, [self.gamma()], budget)
-            yield from self._later(1, every, budget)
-        while self._has_time(budget) and (further := _beyond(self.lams, self.known(self.gamma()))):
-            yield from self._widened(further, budget)
+            yield from self._passed(SAMPLED, [self.gammas.index(self.base.gamma)])
+            yield from self._later(SAMPLED, every)
+            yield from self._later(1, [self.gamma()])
+            yield from self._later(1, every)
+        while self._has_time() and (further := _beyond(self.lams, self.known(self.gamma()))):
+            yield from self._widened(further)
 
-    def _has_time(self, budget: Budget, share: float = SHARE) -> bool:
-        budget.check()
-        return budget.seconds is None or budget.is_shared or budget.spent() < share * budget.seconds
+    def _has_time(self, share: float = SHARE) -> bool:
+        self.budget.check()
+        return self.budget.seconds is None or self.budget.is_shared or self.budget.spent() < share * self.budget.seconds
 
-    def _passed(self, part: int, gammas: Sequence[int], budget: Budget) -> Iterator[None]:
+    def _passed(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
         """In the order of the model, in which statistics are collected. ``part``: of so many linears one."""
         by_block = layers_by_block(self.draw.ground.layers)
         wanted = {index: self._wanted(layers, part) for index, layers in by_block.items()}
-        missing = [index for index in wanted if not self._read(wanted[index], gammas, budget)]
+        missing = [index for index in wanted if not self._read(wanted[index], gammas)]
         if not missing:
             yield
             return
         for block in self.draw.blocks():
             index = next(iter(block.layers.values())).block
             if index in missing:
-                self._solve(block, wanted[index], gammas, budget)
+                self._solve(block, wanted[index], gammas)
             yield
-            if not self._has_time(budget, FIRST_SHARE):
+            if not self._has_time(FIRST_SHARE):
                 return
 
-    def _later(self, part: int, gammas: Sequence[int], budget: Budget) -> Iterator[None]:
+    def _later(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
         """From kept statistics, in blocks that are spread over the model, while there is time."""
         by_block = layers_by_block(self.draw.ground.layers)
         for index in _spread([*by_block]):
             wanted = self._wanted(by_block[index], part)
             for gamma in gammas:
-                if not self._has_time(budget):
+                if not self._has_time():
                     return
                 missing = [at for at in wanted if not np.isfinite(self.errors[at, gamma]).all()]
-                if missing and not self._read(missing, [gamma], budget):
-                    self._solve(self._block(index), missing, [gamma], budget)
+                if missing and not self._read(missing, [gamma]):
+                    self._solve(self._block(index), missing, [gamma])
                     yield
 
-    def _widened(self, further: Sequence[float], budget: Budget) -> Iterator[None]:
+    def _widened(self, further: Sequence[float]) -> Iterator[None]:
         """Further λ of all linears that are known; none of them where the time does not suffice."""
         before, finite = (self.lams, self.errors), np.isfinite(self.errors)
         self._widen(further)
         try:
-            yield from self._filled(finite, budget)
+            yield from self._filled(finite)
         finally:
             if np.isfinite(self.errors).sum() * len(before[0]) < finite.sum() * len(self.lams):
                 self.lams, self.errors = before
 
-    def _filled(self, finite: np.ndarray, budget: Budget) -> Iterator[None]:
+    def _filled(self, finite: np.ndarray) -> Iterator[None]:
         for index, layers in layers_by_block(self.draw.ground.layers).items():
             positions = self._wanted(layers, 1)
             for gamma in range(len(self.gammas)):
-                if not self._has_time(budget):
+                if not self._has_time():
                     return
                 wanted = [at for at in positions if finite[at, gamma].any()]
-                if wanted and not self._read(wanted, [gamma], budget):
-                    self._solve(self._block(index), wanted, [gamma], budget)
+                if wanted and not self._read(wanted, [gamma]):
+                    self._solve(self._block(index), wanted, [gamma])
                     yield
 
     def _block(self, index: int) -> BlockStatistics:
@@ -175,12 +177,12 @@ class Screening:
             for lam in lams
         ]
 
-    def _note(self, wanted: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes, budget: Budget) -> None:
+    def _note(self, wanted: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes) -> None:
         document = json.loads(payload)
         self.errors[np.ix_(wanted, gammas, [lam])] = np.array(document["errors"], dtype=np.float64)[:, :, None]
-        budget.count(document["seconds"])
+        self.budget.count(document["seconds"])
 
-    def _read(self, wanted: Sequence[int], gammas: Sequence[int], budget: Budget) -> bool:
+    def _read(self, wanted: Sequence[int], gammas: Sequence[int]) -> bool:
         """Takes what is kept of all λ; returns whether it is."""
         if not wanted:
             return True
@@ -189,10 +191,10 @@ class Screening:
         for lam, payload in zip(lams, kept, strict=True):
             if payload is None:
                 return False
-            self._note(wanted, gammas, lam, payload, budget)
+            self._note(wanted, gammas, lam, payload)
         return True
 
-    def _solve(self, block: BlockStatistics, wanted: Sequence[int], gammas: Sequence[int], budget: Budget) -> None:
+    def _solve(self, block: BlockStatistics, wanted: Sequence[int], gammas: Sequence[int]) -> None:
         """What is not kept is solved, by several workers each a share of the λ."""
         ground, lams = self.draw.ground, self._missing(wanted, gammas)
         names = [ground.layers[at].name for at in wanted]
@@ -203,7 +205,7 @@ class Screening:
             values = [self.lams[lams[number]] for number in missing]
             points = self.base.points(values, [self.gammas[gamma] for gamma in gammas])
             rows = dict[str, list[float | None]]()
-            seconds = budget.timed(
+            seconds = self.budget.timed(
                 lambda: rows.update(errors_of_layers([part], ground.grids, points, ground.context()))
             )
             table = np.array([rows[name] for name in names], dtype=np.float64).reshape(len(names), len(gammas), -1)
@@ -213,7 +215,7 @@ class Screening:
 
         keys = self._keys(wanted, gammas, lams)
         for number, payload in kept_or_made(ground.bench.store, keys, _SUFFIX, make):
-            self._note(wanted, gammas, lams[number], payload, budget)
+            self._note(wanted, gammas, lams[number], payload)
 
     def _widen(self, further: Sequence[float]) -> None:
         """Further λ, of which nothing is known yet."""

@@ -18,7 +18,8 @@ import numpy as np
 
 from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES, LayerCurve, LayerNumbers
 from sarqc.engine.auto_by_model import ModelSelection
-from sarqc.engine.result import RunResult, value
+from sarqc.engine.result import value
+from sarqc.engine.run import Run
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import entry_of
 from sarqc.quantization.quantized_layer import LayerReport
@@ -176,41 +177,39 @@ def study_writer(folder: Path) -> Iterator[StudyWriter]:
         writer.discard()
 
 
-def model_facts(
-    name: str, checkpoint: Checkpoint, perplexity: float | None, accuracy: tuple[float, float] | None
-) -> ModelFacts:
-    """The float model of a study; ``accuracy`` with its standard error."""
-    value, error = accuracy or (None, None)
-    return ModelFacts(
-        name=name,
-        parameters=checkpoint.parameters,
-        share_quantized=checkpoint.share_quantized,
-        perplexity=perplexity,
-        accuracy=value,
-        accuracy_standard_error=error,
-    )
-
-
 def study_of(
     study_id: str,
     title: str,
     prefix: Literal["quantized", "float"],
-    model: ModelFacts,
+    name: str,
     checkpoint: Checkpoint,
+    perplexity: float | None,
+    accuracy: tuple[float, float] | None,
     protocol: Mapping[str, Any],
     lines: Sequence[Line],
     recipe: Recipe | None = None,
     reports: Mapping[str, LayerReport] | None = None,
     stamp: Stamp | None = None,
 ) -> Study:
-    """The document, made now. ``recipe``, ``reports`` by layer and ``stamp`` are those of a single run."""
-    reports = reports or {}
+    """Return the document, made now.
+
+    ``name``, ``perplexity`` and ``accuracy``, with its standard error, are the float model's; ``recipe``, ``reports``
+    by layer and ``stamp`` those of a single run.
+    """
+    reports, (share, error) = reports or {}, accuracy or (None, None)
     return Study(
         id=study_id,
         title=title,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         prefix=prefix,
-        model=model,
+        model=ModelFacts(
+            name=name,
+            parameters=checkpoint.parameters,
+            share_quantized=checkpoint.share_quantized,
+            perplexity=perplexity,
+            accuracy=share,
+            accuracy_standard_error=error,
+        ),
         protocol=dict(protocol),
         recipe=None if recipe is None else recipe.to_json(),
         layers=tuple(checkpoint.layers),
@@ -223,43 +222,38 @@ def study_of(
     )
 
 
-def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
-    """The study of one run: one line with one draw, measured at the chosen point only."""
-    recipe, checkpoint, original = outcome.prepared.recipe, outcome.prepared.checkpoint, outcome.original
+def write_run(run: Run, folder: Path) -> Study:
+    """Write the study of one run: one line with one draw, measured at the chosen point only."""
+    recipe, summary = run.recipe, run.summary
     with study_writer(folder) as writer:
-        line = _run_line(outcome, writer)
-        protocol = {**outcome.protocol(), "device": outcome.device, "tasks": list(recipe.tasks)}
-        if outcome.opened is not None:
-            protocol["opened"] = outcome.opened
-        if outcome.distillation is not None:
-            protocol["distillation"] = outcome.distillation
-        if outcome.rotation is not None:
-            protocol["rotation"] = outcome.rotation
-        facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
+        line = _run_line(run, writer)
+        protocol = {**summary["protocol"], "device": run.device, "tasks": list(recipe.tasks)}
+        protocol |= {name: facts for name in ("opened", "distillation", "rotation") if (facts := summary.get(name))}
         name = Path(recipe.quantized_checkpoint or recipe.model).name + (" repaired" if recipe.repairs else "")
         title = f"{name}, {recipe.bits} bits, {line.label if line.later is not None else line.title}"
         return writer.finish(
             study_of(
-                study_id,
+                run.output.study_id,
                 title,
                 recipe.inputs_from,
-                facts,
-                checkpoint,
+                recipe.model,
+                run.prepared.checkpoint,
+                value(run.original.perplexity),
+                run.original.mean_accuracy(),
                 protocol,
                 (line,),
                 recipe,
-                outcome.reports,
-                outcome.stamp,
+                run.reports,
+                run.stamp,
             )
         )
 
 
-def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
-    prepared, job, measured = outcome.prepared, outcome.job, outcome.quantized
-    recipe = prepared.recipe
+def _run_line(run: Run, writer: StudyWriter) -> Line:
+    recipe, job, measured = run.recipe, run.job, run.quantized
     lams, own = job.curve_lams(), job.own_point()
     shape = (1, 1, len(lams))
-    arrays = curve_arrays(writer, [[[curve] for curve in outcome.curves]])
+    arrays = curve_arrays(writer, [[[curve] for curve in run.curves]])
     perplexity, accuracy = np.full(shape, np.nan), np.full(shape, np.nan)
     if measured.perplexity is not None:
         perplexity[0, 0, own] = measured.perplexity.value
@@ -277,14 +271,14 @@ def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
     if recipe.from_block is not None:
         fields["later"] = LaterBlocks(from_block=recipe.from_block, lam=recipe.then_lam, gamma=recipe.then_gamma)
     fitting = recipe.to_method().fitting() | recipe.distilling()
-    if outcome.rotated is not None:
+    if run.rotated is not None:
         fitting["rotate"] = recipe.rotate
         for name in ROTATED:
-            values = np.array([[getattr(outcome.rotated[layer.name], name) for layer in prepared.checkpoint.layers]])
+            values = np.array([[getattr(layer, name) for layer in run.rotated.values()]])
             arrays[name] = writer.add(values, ("draw", "layer"))
     if recipe.auto_by() is not None:
         fields = auto_axes(recipe)
-        arrays |= auto_arrays(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
+        arrays |= auto_arrays(writer, recipe, [list(run.reports.values())], [run.selection])
     return study_line(
         recipe.method,
         fitting,
@@ -293,7 +287,7 @@ def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
         group_size=recipe.group_size,
         draws=(recipe.seed,),
         arrays=arrays,
-        texts=tuple(event.comparison() for event in outcome.texts),
-        speed=None if outcome.speed is None else outcome.speed.speed(),
+        texts=tuple(run.summary["texts"]),
+        speed=run.summary["speed"],
         **fields,
     )

@@ -14,11 +14,11 @@ from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
 from sarqc.calibration.block import solve_curve
@@ -42,8 +42,6 @@ from sarqc.engine.measure import (
     SurveyPoint,
     Workbench,
     device_warnings,
-    is_measured,
-    measure_point,
     of_weights,
     versions,
 )
@@ -58,7 +56,6 @@ from sarqc.engine.study_output import (
     auto_axes,
     curve_arrays,
     joined,
-    model_facts,
     study_line,
     study_of,
     study_writer,
@@ -68,32 +65,38 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.yaml_document import read_yaml
 from sarqc.models.admission import admit
 from sarqc.models.catalogue import checkpoint_of
-from sarqc.models.checkpoint import Checkpoint
-from sarqc.models.loading import LoadedModel, choose_device, load
+from sarqc.models.loading import choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.plain import percent
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import (
     METHODS,
-    MOST_PASSES,
-    MOST_ROUNDS,
-    ExpertDamping,
     Method,
-    Order,
-    Range,
-    WarmStart,
     method,
-    public_method,
 )
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
-from sarqc.quantization.storage import Kind
-from sarqc.recipe import FITTING, Begin, Recipe, public_name, renamed
+from sarqc.recipe import FITTING, Recipe, public_name, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, StudyWriter, copied
 
 Auto = Literal["auto"]
+
+_OF_A_LINE = ("method", "bits", "range", "order", "refine", "refit", "expert_damping", "warm_start")
+_IN_COMMON = (
+    "model",
+    "grid",
+    "group_size",
+    "inputs_from",
+    "calibration",
+    "samples",
+    "length",
+    "test_tokens",
+    "begin",
+    "tasks",
+    "task_limit",
+)
 
 
 class SurveyLine(BaseModel):
@@ -103,8 +106,7 @@ class SurveyLine(BaseModel):
     choose.
 
     Attributes:
-        method: Public name.
-        bits: Bit width.
+        recipe: Its fields that are a recipe's, with those of the survey.
         lams: Values of λ, or “auto”.
         gammas: Values of γ; None for the method's own.
         strengths: Values of α, the strength of GPTAQ's shift, in the place of γ; empty for the method's own.
@@ -113,19 +115,12 @@ class SurveyLine(BaseModel):
         draws: Number of the survey's draws, from the first; None for all.
         tasks_at: Values of λ at which the tasks are measured, at the first γ and in the first draw; None for every
             point of every draw.
-        range: Range of a group.
-        order: Order of columns.
-        refine: Passes of refinement.
-        refit: Rounds of refitting the scales.
-        expert_damping: Damping of experts with few tokens.
-        warm_start: Initial codes of learned rounding.
         pictures: Pictures of the line's weights in the study.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    method: Annotated[str, AfterValidator(public_method)]
-    bits: int = Field(ge=2, le=4)
+    recipe: Recipe
     lams: tuple[float, ...] | Auto = Field((0.0,), alias="lambda")
     gammas: tuple[float | None, ...] = Field((None,), alias="gamma")
     strengths: tuple[float, ...] = Field((), alias="shift_strength")
@@ -133,18 +128,7 @@ class SurveyLine(BaseModel):
     sizes: tuple[int, ...] = ()
     draws: int | None = Field(None, ge=1)
     tasks_at: tuple[float, ...] | None = None
-    range: Range = "minmax"
-    order: Order = "natural"
-    refine: int = Field(0, ge=0, le=MOST_PASSES)
-    refit: int = Field(0, ge=0, le=MOST_ROUNDS)
-    expert_damping: ExpertDamping = "plain"
-    warm_start: WarmStart = "none"
     pictures: Pictures = "all"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_former_names(cls, document: Any) -> Any:
-        return renamed(document) if isinstance(document, dict) else document
 
     @property
     def second(self) -> Second:
@@ -157,8 +141,8 @@ class SurveyLine(BaseModel):
 
     def fitting(self) -> dict[str, str | int | float]:
         """Return the values of ``FITTING`` that are not plain."""
-        plain = {name: info.default for name, info in type(self).model_fields.items() if name in FITTING}
-        return {name: getattr(self, name) for name in FITTING if name in plain and getattr(self, name) != plain[name]}
+        given = self.recipe.differences()
+        return {name: given[name] for name in FITTING if name in _OF_A_LINE and name in given}
 
     def to_method(self, second: float | None = None) -> Method:
         """Return the method with its own λ.
@@ -169,7 +153,26 @@ class SurveyLine(BaseModel):
         Raises:
             Refused: For a value that the method does not have.
         """
-        return method(self.method, **self.fitting(), **({} if second is None else {self.second: second}))
+        return method(self.recipe.method, **self.fitting(), **({} if second is None else {self.second: second}))
+
+    def run_at(self, seed: int, lam: float | Auto = "auto", second: float | None = None) -> Recipe:
+        """Return the recipe of a run at one point, with λ and the second value as far as the method has them.
+
+        Args:
+            seed: Seed of the draw.
+            lam: λ; “auto” chooses α of a method that has nothing else to choose.
+            second: A value of the second axis; None for the method's own, or for a γ of “auto” beside a λ of “auto”.
+        """
+        entry = METHODS[self.recipe.method]
+        values: dict[str, Any] = {"lambda": lam, self.second: "auto" if lam == "auto" and second is None else second}
+        if lam == "auto" and "lam" not in entry.tunes:
+            values["shift_strength"] = "auto"
+        read = {public_name(name) for name in (*entry.tunes, *entry.options)}
+        return Recipe.parse(
+            self.recipe.differences()
+            | {"sampling": "random", "seed": seed}
+            | {name: value for name, value in values.items() if name in read and value is not None}
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -182,73 +185,76 @@ class SurveyLine(BaseModel):
 
 
 class Survey(BaseModel):
-    """Content of a survey file."""
+    """Content of a survey file; its lines have the fields that are a recipe's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str
-    model: str
-    grid: Kind
-    group_size: int | None
-    inputs_from: Literal["float", "quantized"] = "float"
-    calibration: str
-    samples: int = Field(ge=1)
-    length: int = Field(ge=2)
     draws: tuple[int, ...] = Field(min_length=1)
     held_out: str
     held_out_samples: int = Field(ge=1)
     test: str
-    test_tokens: int | None = Field(None, ge=2)  # the first of the test text; all where it is left out
     window: int = Field(ge=2)
-    begin: Begin = "auto"
-    tasks: tuple[str, ...] = ()  # for accuracies, of which there are none without
-    task_limit: int | None = Field(None, ge=1)  # items of each task, the first
     lines: tuple[SurveyLine, ...] = Field(min_length=1)
+
+    @property
+    def recipe(self) -> Recipe:
+        """A recipe with all that the lines have in common."""
+        return self.lines[0].recipe
 
     def draws_of(self, line: SurveyLine) -> tuple[int, ...]:
         """Return the seeds of the draws of a line."""
         return self.draws[: line.draws]
 
-    @model_validator(mode="after")
-    def _lines_have_names(self) -> Survey:
-        names = [
-            (line.method, line.bits, line.lams == "auto", line.second, *line.fitting().items()) for line in self.lines
-        ]
-        for name in names:
-            if names.count(name) > 1:
-                raise Refused(
-                    "the line is there twice", f"survey “{self.title}”, {name[0]} at {name[1]} bits", "Merge the two."
-                )
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _lines_have_recipes(cls, document: Any) -> Any:
+        if not isinstance(document, dict) or not isinstance(document.get("lines"), list):
+            return document
+        common = {"inputs_from": "float"} | {name: document[name] for name in _IN_COMMON if name in document}
+        lines = []
+        for line in map(renamed, document["lines"]):
+            own = {name: value for name, value in line.items() if name in _OF_A_LINE}
+            lines.append({name: value for name, value in line.items() if name not in own})
+            lines[-1]["recipe"] = Recipe.parse(common | own)
+        return {name: value for name, value in document.items() if name not in _IN_COMMON} | {"lines": lines}
 
     @model_validator(mode="after")
     def _lines_are_possible(self) -> Survey:
+        names = set()
         for line in self.lines:
-            where = f"survey “{self.title}”, {line.method} at {line.bits} bits"
-            if "cross" in line.to_method().needs and self.inputs_from == "float":
-                raise Refused(
-                    f"{line.method} corrects what the quantized blocks before a layer did to its inputs, and this "
-                    "survey takes every layer's inputs from the float model, where there is nothing to correct",
-                    where,
-                    "Set inputs_from to quantized, or leave the line out.",
-                )
-            if not set(line.tasks_at or ()) <= set(line.points()):
-                raise Refused("tasks_at names a λ that the line does not have", where, "Correct tasks_at.")
-            if line.lams == "auto" and METHODS[line.method].auto is None:
-                raise Refused("there is nothing that “auto” could choose", where, "Leave λ out.")
-            if line.lams == "auto" and len(line.gammas) > 1:
-                raise Refused(
+            recipe = line.recipe
+            where = f"survey “{self.title}”, {recipe.method} at {recipe.bits} bits"
+            name = (recipe.method, recipe.bits, line.lams == "auto", line.second, *line.fitting().items())
+            for is_wrong, what, remedy in (
+                (name in names, "the line is there twice", "Merge the two."),
+                (
+                    not set(line.tasks_at or ()) <= set(line.points()),
+                    "tasks_at names a λ that the line does not have",
+                    "Correct tasks_at.",
+                ),
+                (
+                    line.lams == "auto" and METHODS[recipe.method].auto is None,
+                    "there is nothing that “auto” could choose",
+                    "Leave λ out.",
+                ),
+                (
+                    line.lams == "auto" and len(line.gammas) > 1,
                     "with “auto” for λ there is one γ, or “auto” chooses it too",
-                    where,
                     "Leave γ out, or give one value.",
-                )
-            _check_second(line, where)
-            if line.sizes and (self.inputs_from == "quantized" or line.lams == "auto"):
-                raise Refused(
+                ),
+                *_problems_of_second(line),
+                (
+                    line.sizes and (recipe.inputs_from == "quantized" or line.lams == "auto"),
                     "layers at several sizes are solved on the float model's inputs, at given λ",
-                    where,
                     "Leave sizes out, or set inputs_from to float.",
-                )
+                ),
+            ):
+                if is_wrong:
+                    raise Refused(what, where, remedy)
+            names.add(name)
+            for value in line.seconds():
+                line.to_method(value)  # which refuses a method without it
         return self
 
     @classmethod
@@ -266,36 +272,24 @@ class Survey(BaseModel):
             raise Refused(f"the survey can't be read: {reason}", str(path), "See assets/studies for one.") from None
 
 
-def _check_second(line: SurveyLine, where: str) -> None:
-    """Refuses α or β beside other values of the second axis, and without the 0 that they are compared with."""
+def _problems_of_second(line: SurveyLine) -> Iterator[tuple[bool, str, str]]:
+    """Yield what is wrong with α or β: other values beside them, or no 0 that they are compared with."""
     if line.second == "gamma":
         return
-    sign = SECOND_SIGNS[line.second]
-    beside = [
-        name
-        for name, is_given in (
-            ("gamma", line.gammas != (None,)),
-            ("first_order", line.strengths and line.betas),
-            ("sizes", line.sizes),
-            ("lambda: auto", line.lams == "auto"),
-        )
-        if is_given
-    ]
-    if beside:
-        raise Refused(
-            f"a line over {sign} has nothing else beside λ, and {beside[0]} is given",
-            where,
-            f"Leave {beside[0]} out, or make two lines.",
-        )
-    values = line.seconds()
-    if values[0] != 0 or len({*values}) < len(values):
-        raise Refused(
-            f"the values of {sign} are compared with {sign} = 0, which is not the first of them, or one is there twice",
-            where,
-            f"Begin {line.second} with 0, and give each value once.",
-        )
-    for value in values:
-        line.to_method(value)  # which refuses a method without it
+    sign, values = SECOND_SIGNS[line.second], line.seconds()
+    for name, is_given in (
+        ("gamma", line.gammas != (None,)),
+        ("first_order", bool(line.strengths and line.betas)),
+        ("sizes", bool(line.sizes)),
+        ("lambda: auto", line.lams == "auto"),
+    ):
+        what = f"a line over {sign} has nothing else beside λ, and {name} is given"
+        yield is_given, what, f"Leave {name} out, or make two lines."
+    yield (
+        values[0] != 0 or len({*values}) < len(values),
+        f"the values of {sign} are compared with {sign} = 0, which is not the first of them, or one is there twice",
+        f"Begin {line.second} with 0, and give each value once.",
+    )
 
 
 @dataclass
@@ -303,7 +297,7 @@ class LineResult:
     """Results of one line of the survey, draw by draw."""
 
     survey: Survey
-    wanted: SurveyLine
+    asked: SurveyLine
     items: int  # of the task; 0 without one
     curves: list[list[list[LayerCurve]]] = field(default_factory=list)  # [draw][layer][gamma]
     reports: list[list[LayerReport]] = field(default_factory=list)  # [draw][layer], of lines with “auto”
@@ -311,72 +305,37 @@ class LineResult:
     by_size: list[dict[str, np.ndarray]] = field(default_factory=list)  # [draw], layer × size × γ × λ
 
     def __post_init__(self) -> None:
-        shape = (len(self.survey.draws_of(self.wanted)), *self.wanted.shape)
+        shape = (len(self.survey.draws_of(self.asked)), *self.asked.shape)
         self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
-    def measured(self, draw: int, point: tuple[int, int], quality: SurveyPoint) -> None:
+    def note(self, draw: int, point: tuple[int, int], quality: SurveyPoint) -> None:
+        """Take what was measured at a point of a draw."""
         at = (draw, *point)
         self.perplexity[at], self.kl[at] = quality.perplexity, quality.kl
         if (accuracy := quality.accuracy()) is not None:
             self.accuracy[at], self.correct[at] = accuracy[0], quality.correct
 
     def point_text(self, point: tuple[int, int]) -> str:
-        if self.wanted.lams == "auto":
+        """Return the name of a point in words."""
+        if self.asked.lams == "auto":
             return "auto" if self.selections[-1] is None else f"auto, λ {self.selections[-1].lam}"
-        sign = SECOND_SIGNS[self.wanted.second]
-        return f"{sign} {self.wanted.seconds()[point[0]]}, λ {self.wanted.lams[point[1]]}"
+        sign = SECOND_SIGNS[self.asked.second]
+        return f"{sign} {self.asked.seconds()[point[0]]}, λ {self.asked.lams[point[1]]}"
 
     def line(self, writer: StudyWriter) -> Line:
-        wanted, planned = self.wanted, _planned(self.survey, self.wanted)
-        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, wanted.pictures)
+        """Return the line of the study."""
+        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, self.asked.pictures)
         arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
         if self.items:
             arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
-        if wanted.lams == "auto":
-            recipe = recipe_for(self.survey, wanted, self.survey.draws[0])
+        if self.asked.lams == "auto":
+            recipe = self.asked.run_at(self.survey.draws[0])
             arrays |= auto_arrays(writer, recipe, self.reports, self.selections)
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
-        return planned.model_copy(update={"arrays": arrays})
-
-
-def recipe_for(
-    survey: Survey, line: SurveyLine, seed: int, lam: float | Auto = "auto", second: float | None = None
-) -> Recipe:
-    """Return the recipe of a run at one point, with λ and the second value as far as the method has them.
-
-    Args:
-        survey: The survey.
-        line: A line of it.
-        seed: Seed of the draw.
-        lam: λ; “auto” chooses α of a method that has nothing else to choose.
-        second: A value of the second axis; None for the method's own, or for a γ of “auto” beside a λ of “auto”.
-    """
-    tunes = METHODS[line.method].tunes
-    values: dict[str, Any] = {"lambda": lam, line.second: "auto" if lam == "auto" and second is None else second}
-    if lam == "auto" and "lam" not in tunes:
-        values["shift_strength"] = "auto"
-    read = {public_name(name) for name in (*tunes, *METHODS[line.method].options)}
-    return Recipe.parse(
-        {
-            "model": survey.model,
-            "bits": line.bits,
-            "grid": survey.grid,
-            "group_size": "per_channel" if survey.group_size is None else survey.group_size,
-            "method": line.method,
-            "calibration": survey.calibration,
-            "samples": survey.samples,
-            "length": survey.length,
-            "sampling": "random",
-            "seed": seed,
-            "inputs_from": survey.inputs_from,
-            "begin": survey.begin,
-        }
-        | line.fitting()
-        | {name: value for name, value in values.items() if name in read and value is not None}
-    )
+        return _planned(self.survey, self.asked, arrays)
 
 
 def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
@@ -394,14 +353,13 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     Raises:
         Refused: If such a study was made of another model, on other texts or with other libraries.
     """
-    shared = _prepared(survey, settings)
-    key = survey_model_key(shared.bench.model, shared.bench.loaded)
-    original = measure_point(shared.bench, key, shared.original, survey.tasks, survey.task_limit)
+    shared, recipe = _prepared(survey, settings), survey.recipe
+    bench, test = shared.bench, shared.original.test
+    original = shared.original.point(survey_model_key(bench.model, bench.loaded), recipe.tasks)
     accuracy, items = original.accuracy(), len(original.correct)
-    for warned in device_warnings(shared.bench.loaded.device):
+    for warned in device_warnings(bench.loaded.device):
         yield f"warning: {warned.what}"
-    feeding = check_feeding(shared.bench, survey.calibration, survey.begin, shared.original.test, survey.window)
-    for words in returned(feeding).values():
+    for words in returned(check_feeding(bench, recipe.calibration, recipe.begin, test, survey.window)).values():
         yield f"warning: {words}"
     of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
     yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
@@ -411,7 +369,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     for study in had:
         _fits(study, survey, protocol, original.perplexity)
         for held in study.lines:
-            line = next((one for one in survey.lines if _axes(_planned(survey, one)) == _axes(held)), None)
+            line = next((line for line in survey.lines if _axes(_planned(survey, line, {})) == _axes(held)), None)
             if line is None:
                 asked = "which the survey does not ask for as it was made"
                 yield f"not taken over: {held.bits} bits, {held.name}, {asked}"
@@ -421,43 +379,50 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     results = {line: LineResult(survey, line, items) for line in survey.lines if line not in taken}
     started, done = time.perf_counter(), 0
     total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in results)
-    for draw, seed in enumerate(survey.draws):
-        drawn = {line: result for line, result in results.items() if seed in survey.draws_of(line)}
-        of_draw = _Draw(shared, seed, tuple(drawn))
-        for line, result in drawn.items():
-            if _shares(survey, line):
-                points = _from_statistics(shared, of_draw, draw, line, result)
-            else:
-                points = _from_runs(shared, line, draw, result)
-            for point, model in points:
-                tasks = _tasks(survey, line, draw, point)
-                quality = measure_point(shared.bench, model, shared.original, tasks, survey.task_limit)
-                result.measured(draw, point, quality)
+    for number, seed in enumerate(survey.draws):
+        drawn = [result for line, result in results.items() if seed in survey.draws_of(line)]
+        draw = _Draw(shared, number, tuple(result.asked for result in drawn))
+        for result in drawn:
+            line = result.asked
+            for point, model in (_from_statistics if _shares(line) else _from_runs)(draw, result):
+                quality = shared.original.point(model, draw.tasks(line, point))
+                result.note(number, point, quality)
                 done += 1
-                where = f"draw {seed}, {line.bits} bits, {line.method}, {result.point_text(point)}"
+                where = f"draw {seed}, {line.recipe.bits} bits, {line.recipe.method}, {result.point_text(point)}"
                 seconds = time.perf_counter() - started
                 yield f"{done}/{total} {seconds:.0f} s: {where}: perplexity {quality.perplexity:.3f}"
-    checkpoint = shared.bench.loaded.checkpoint
-    facts = model_facts(survey.model, checkpoint, original.perplexity, accuracy)
     with study_writer(folder) as writer:
         lines = [
             results[line].line(writer) if line in results else copied(*taken[line], writer) for line in survey.lines
         ]
-        writer.finish(study_of(folder.name, survey.title, survey.inputs_from, facts, checkpoint, protocol, lines))
+        writer.finish(
+            study_of(
+                folder.name,
+                survey.title,
+                recipe.inputs_from,
+                recipe.model,
+                bench.loaded.checkpoint,
+                original.perplexity,
+                accuracy,
+                protocol,
+                lines,
+            )
+        )
     yield f"study written to {folder}"
 
 
 def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
-    now = (survey.inputs_from, survey.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
+    now = (survey.recipe.inputs_from, survey.recipe.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
-    if now != then:
-        words = ("its inputs", "its model", "the float model's perplexity", "its protocol")
-        other = next(word for word, one, another in zip(words, now, then, strict=True) if one != another)
-        raise Refused(
-            f"its lines can't stand beside new ones: {other} would be another",
-            f"study {had.id}",
-            "Make all of it anew.",
-        )
+    for other, one, another in zip(
+        ("its inputs", "its model", "the float model's perplexity", "its protocol"), now, then, strict=True
+    ):
+        if one != another:
+            raise Refused(
+                f"its lines can't stand beside new ones: {other} would be another",
+                f"study {had.id}",
+                "Make all of it anew.",
+            )
 
 
 _axes = attrgetter(
@@ -475,18 +440,19 @@ _axes = attrgetter(
 )
 
 
-def _planned(survey: Survey, line: SurveyLine) -> Line:
+def _planned(survey: Survey, line: SurveyLine, arrays: dict[str, ArrayRef]) -> Line:
+    """Return a line as it is in the study, with the arrays that were made for it."""
     fields: dict[str, Any] = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
     if line.lams == "auto":
-        fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
+        fields = auto_axes(line.run_at(survey.draws[0]))
     return study_line(
-        line.method,
+        line.recipe.method,
         line.fitting(),
-        bits=line.bits,
-        grid=survey.grid,
-        group_size=survey.group_size,
+        bits=line.recipe.bits,
+        grid=line.recipe.grid,
+        group_size=line.recipe.group_size,
         draws=survey.draws_of(line),
-        arrays={},
+        arrays=arrays,
         **fields,
     )
 
@@ -506,48 +472,52 @@ class _Shared:
     @cached_property
     def unseen(self) -> dict[str, LayerStatistics]:
         """Of the held-out sequences, by layer."""
-        self.bench.loaded.restore(self.float_weights)
-        return _collect(self.bench.loaded, self.held_out.calibration)
+        return self.collected(self.held_out.calibration)
 
-
-def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) -> tuple[str, ...]:
-    """The tasks that are measured at a point, by positions of draw and of (γ, λ)."""
-    if line.tasks_at is None or (
-        draw == point[0] == 0 and line.lams != "auto" and line.lams[point[1]] in line.tasks_at
-    ):
-        return survey.tasks
-    return ()
+    def collected(self, sequences: np.ndarray) -> dict[str, LayerStatistics]:
+        """Return statistics of every linear from the float model, by full name."""
+        loaded = self.bench.loaded
+        loaded.restore(self.float_weights)
+        walk = BlockWalk(loaded, torch.from_numpy(sequences.copy()))
+        collected: dict[str, LayerStatistics] = {}
+        for index, block in enumerate(loaded.blocks()):
+            statistics, outputs = collect(walk, block)
+            collected |= {f"{loaded.family.blocks}.{index}.{path}": part for path, part in statistics.items()}
+            walk.advance(outputs)
+        return collected
 
 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:
-    checkpoint = checkpoint_of(survey.model, None, settings, download=True)
+    recipe = survey.recipe
+    checkpoint = checkpoint_of(recipe.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
-    loaded = load(checkpoint, choose_device(settings.device), begins_with_bos=survey.begin == "bos")
+    loaded = load(checkpoint, choose_device(settings.device), begins_with_bos=recipe.begin == "bos")
     if checkpoint.decoder is not None:
         admit(loaded, learns=any(line.to_method().unit == "block" for line in survey.lines))
     bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
-    calibration, held_out_text, test = _texts(survey, checkpoint, settings)
-    held_out = draw_sequences(
-        held_out_text,
+    # In halves where calibration and another are the same text.
+    whole, held_out, test = (
+        text_of(name, checkpoint, settings, begin=recipe.begin, download=True)
+        for name in (recipe.calibration, survey.held_out, survey.test)
+    )
+    (beside_held_out, held_out), (beside_test, test) = apart(whole, held_out), apart(whole, test)
+    unseen = draw_sequences(
+        held_out,
         samples=survey.held_out_samples,
-        length=survey.length,
+        length=recipe.length,
         held_out_samples=0,
         sampling="sequential",
         seed=0,
     )
-    original = FloatStates.of(loaded, test.in_windows(survey.window), survey.window)
-    return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, loaded.weights())
-
-
-def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[Text, Text, Text]:
-    """The calibration, held-out and test texts, in halves where calibration and another are the same text."""
-    whole, held_out, test = (
-        text_of(name, checkpoint, settings, begin=survey.begin, download=True)
-        for name in (survey.calibration, survey.held_out, survey.test)
+    return _Shared(
+        survey,
+        bench,
+        beside_held_out if beside_held_out.part else beside_test,
+        unseen,
+        held_out.part,
+        FloatStates.of(bench, test.limited(recipe.test_tokens).in_windows(survey.window), survey.window, recipe),
+        loaded.weights(),
     )
-    (beside_held_out, held_out), (beside_test, test) = apart(whole, held_out), apart(whole, test)
-    calibration = beside_held_out if beside_held_out.part else beside_test
-    return calibration, held_out, test.limited(survey.test_tokens)
 
 
 def _of_one_text(shared: _Shared) -> Iterator[str]:
@@ -560,100 +530,86 @@ def _of_one_text(shared: _Shared) -> Iterator[str]:
         yield f"warning: {percent(share)} of the held-out sequences are in the calibration text too"
 
 
-def _collect(loaded: LoadedModel, sequences: np.ndarray) -> dict[str, LayerStatistics]:
-    """Statistics of every linear from the float model, by full name."""
-    walk = BlockWalk(loaded, torch.from_numpy(sequences.copy()))
-    collected: dict[str, LayerStatistics] = {}
-    for index, block in enumerate(loaded.blocks()):
-        statistics, outputs = collect(walk, block)
-        collected |= {f"{loaded.family.blocks}.{index}.{path}": part for path, part in statistics.items()}
-        walk.advance(outputs)
-    return collected
-
-
 @dataclass(frozen=True, eq=False)
 class _Draw:
     """One calibration draw, with the statistics that its lines share, made on demand."""
 
     shared: _Shared
-    seed: int
+    number: int  # from 0
     lines: tuple[SurveyLine, ...]
 
-    @property
-    def sizes(self) -> list[int]:
-        """All numbers of sequences that a line asks for, in ascending order."""
-        lines = (line for line in self.lines if _shares(self.shared.survey, line))
-        return sorted({size for line in lines for size in line.sizes})
+    def drawn(self, samples: int) -> Sequences:
+        """Return so many sequences, of which the first are those of fewer."""
+        return draw_sequences(
+            self.shared.calibration,
+            samples=samples,
+            length=self.shared.survey.recipe.length,
+            held_out_samples=0,
+            sampling="random",
+            seed=self.shared.survey.draws[self.number],
+        )
 
-    def sequences(self, samples: int) -> np.ndarray:
-        """Tokens (samples, length); the first of them are those of fewer."""
-        return _sequences(self.shared, self.seed, samples).calibration
+    def tasks(self, line: SurveyLine, point: tuple[int, int]) -> tuple[str, ...]:
+        """Return the tasks that are measured at a point, by positions of (γ, λ)."""
+        if line.tasks_at is None or (
+            self.number == point[0] == 0 and line.lams != "auto" and line.lams[point[1]] in line.tasks_at
+        ):
+            return line.recipe.tasks
+        return ()
 
     @cached_property
     def own(self) -> dict[str, LayerStatistics]:
         """Statistics of the survey's number of sequences, by layer."""
-        self.shared.bench.loaded.restore(self.shared.float_weights)
-        return _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
+        return self.shared.collected(self.drawn(self.shared.survey.recipe.samples).calibration)
 
     @cached_property
     def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
-        """Statistics for all ``sizes``, by layer."""
-        loaded = self.shared.bench.loaded
-        loaded.restore(self.shared.float_weights)
-        sequences = self.sequences(self.sizes[-1])
+        """Statistics by layer for all numbers of sequences that a line asks for, in ascending order."""
+        sizes = sorted({size for line in self.lines if _shares(line) for size in line.sizes})
+        sequences = self.drawn(sizes[-1]).calibration
         total: dict[str, LayerStatistics] = {}
         by_size = []
-        for first, last in pairwise([0, *self.sizes]):
-            part = _collect(loaded, sequences[first:last])
+        for first, last in pairwise([0, *sizes]):
+            part = self.shared.collected(sequences[first:last])
             total = {name: total[name] + more if total else more for name, more in part.items()}
             by_size.append((last, total))
         return by_size
 
 
-def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
-    return draw_sequences(
-        shared.calibration,
-        samples=samples,
-        length=shared.survey.length,
-        held_out_samples=0,
-        sampling="random",
-        seed=seed,
-    )
+def _shares(line: SurveyLine) -> bool:
+    return line.recipe.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 
-def _shares(survey: Survey, line: SurveyLine) -> bool:
-    return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
-
-
-def _from_statistics(
-    shared: _Shared, of_draw: _Draw, draw: int, line: SurveyLine, result: LineResult
-) -> Iterator[tuple[tuple[int, int], str]]:
-    """Puts the line's weights into the model, one point (γ, λ) after the other, each with the key of that model.
+def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+    """Put a line's weights into the model, one point (γ, λ) after the other, each with the key of that model.
 
     The curves go to ``result``. Points that are solved and measured already are taken from the artefacts, without
     weights.
     """
-    bench, survey = shared.bench, shared.survey
-    grid = Grid(line.bits, survey.group_size, survey.grid)
+    shared, line, bench = draw.shared, result.asked, draw.shared.bench
+    grid = Grid(line.recipe.bits, line.recipe.group_size, line.recipe.grid)
     methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
         bench.model,
         grid,
         methods,
         line.points(),
-        of_draw.sequences(survey.samples),
+        draw.drawn(line.recipe.samples).calibration,
         shared.held_out.calibration,
-        [of_draw.sequences(size) for size in line.sizes],
+        [draw.drawn(size).calibration for size in line.sizes],
     )
     kept = read_line(bench.store, key)
     if kept is None or not all(
-        is_measured(bench, model, shared.original, _tasks(survey, line, draw, point), survey.task_limit)
-        for point, model in kept.models.items()
+        shared.original.is_measured(model, draw.tasks(line, point)) for point, model in kept.models.items()
     ):
         loaded = bench.loaded
-        weights = _stored_weights(shared)
-        by_size = _errors_by_size(shared, of_draw, line, grid, weights) if line.sizes else {}
-        stored, curves = _solved(shared, of_draw, line, grid, methods, weights)
+        loaded.restore(shared.float_weights)
+        weights = {  # as the checkpoint stores them: the model gets others
+            layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
+            for layer in loaded.checkpoint.layers
+        }
+        by_size = _errors_by_size(draw, line, grid, weights) if line.sizes else {}
+        stored, curves = _solved(draw, line, grid, methods, weights)
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
@@ -669,28 +625,18 @@ def _from_statistics(
         result.by_size.append(kept.by_size)
 
 
-def _stored_weights(shared: _Shared) -> dict[str, Tensor]:
-    """Copies of the float weights as the checkpoint stores them, by layer: the model gets others."""
-    loaded = shared.bench.loaded
-    loaded.restore(shared.float_weights)
-    return {
-        layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
-        for layer in loaded.checkpoint.layers
-    }
-
-
 def _solved(
-    shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
+    draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
     """Makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves, [layer][gamma].
 
     Of the results codes and scales are held, a quarter of the weights or less.
     """
-    budget = sweep_bytes(shared.bench.settings)
+    budget = sweep_bytes(draw.shared.bench.settings)
     stored: list[list[list[Callable[[], Tensor]]]] = []
     curves: list[list[LayerCurve]] = []
-    for layer in shared.bench.loaded.checkpoint.layers:
-        weight, own, unseen = weights[layer.name], of_draw.own[layer.name], shared.unseen[layer.name]
+    for layer in draw.shared.bench.loaded.checkpoint.layers:
+        weight, own, unseen = weights[layer.name], draw.own[layer.name], draw.shared.unseen[layer.name]
         points = (method_for(layer, chosen) for chosen in methods)
         solved = [solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points]
         stored.append([[one.without_dequantized() for one in at_lams] for at_lams, _ in solved])
@@ -698,11 +644,8 @@ def _solved(
     return stored, curves
 
 
-def _errors_by_size(
-    shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]
-) -> dict[str, np.ndarray]:
+def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]) -> dict[str, np.ndarray]:
     """Relative errors (layer, size, γ, λ) of layers solved on other numbers of sequences, on these and on unseen."""
-    budget = sweep_bytes(shared.bench.settings)
     sweeps = [
         [
             sweep_layer(
@@ -712,13 +655,13 @@ def _errors_by_size(
                 method_for(layer, line.to_method()),
                 lams=line.points(),
                 gammas=line.gammas,
-                held_out=shared.unseen[layer.name],
-                budget_bytes=budget,
+                held_out=draw.shared.unseen[layer.name],
+                budget_bytes=sweep_bytes(draw.shared.bench.settings),
             )
-            for size, of_size in of_draw.by_size
+            for size, of_size in draw.by_size
             if size in line.sizes
         ]
-        for layer in shared.bench.loaded.checkpoint.layers
+        for layer in draw.shared.bench.loaded.checkpoint.layers
     ]
     return {
         f"{name}_by_size": np.array([[getattr(sweep, f"relative_{name}").numpy() for sweep in row] for row in sweeps])
@@ -726,21 +669,19 @@ def _errors_by_size(
     }
 
 
-def _from_runs(
-    shared: _Shared, line: SurveyLine, draw: int, result: LineResult
-) -> Iterator[tuple[tuple[int, int], str]]:
-    """Quantizes the model as a run of each point (γ, λ) would, one after the other, and notes curves in ``result``."""
-    bench, loaded, seed = shared.bench, shared.bench.loaded, shared.survey.draws[draw]
-    checkpoint, unseen = loaded.checkpoint, shared.held_out
+def _from_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+    """Quantize the model as a run of each point (γ, λ) would, one after the other, and note curves in ``result``."""
+    shared, line, bench = draw.shared, result.asked, draw.shared.bench
+    checkpoint, unseen = bench.loaded.checkpoint, shared.held_out
     by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
     lams: tuple[float | Auto, ...] = ("auto",) if line.lams == "auto" else line.lams
     for g, second in enumerate(line.seconds()):
         by_gamma.append([])
         for m, lam in enumerate(lams):
-            loaded.restore(shared.float_weights)
-            recipe = recipe_for(shared.survey, line, seed, lam, second)
-            drawn = _sequences(shared, seed, recipe.samples)
-            sequences = Sequences(drawn.calibration, unseen.calibration, {**drawn.protocol, "unseen": unseen.protocol})
+            bench.loaded.restore(shared.float_weights)
+            recipe = line.run_at(shared.survey.draws[draw.number], lam, second)
+            own = draw.drawn(recipe.samples)
+            sequences = Sequences(own.calibration, unseen.calibration, {**own.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
             job, selection = returned(settle(bench, recipe, job))
             steps = bench.calibrated(job, layer_keys(bench.model, job))
@@ -749,7 +690,7 @@ def _from_runs(
             if lam == "auto":
                 result.reports.append([layer.quantized.report for layer in solved])
                 result.selections.append(selection)
-            yield (g, m), survey_model_key(bench.model, loaded)
+            yield (g, m), survey_model_key(bench.model, bench.loaded)
     layers = range(len(checkpoint.layers))
     result.curves.append([[joined([at[layer] for at in of_gamma]) for of_gamma in by_gamma] for layer in layers])
 
@@ -762,47 +703,38 @@ def returned(steps: Generator[object, None, T]) -> T:
 
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
-    survey, loaded = shared.survey, shared.bench.loaded
-    test = shared.original.test
+    survey, recipe, loaded, test = shared.survey, shared.survey.recipe, shared.bench.loaded, shared.original.test
     windows, given = len(test.ids) // survey.window, max(1, len(test.begin))
-    # Without it, a run of the study's settings begins its sequences as the model's tokenizer does.
-    begin = {"begin": test.begin.text or "none"} if test.begin or survey.begin == "none" else {}
 
-    def asked(name: str, corpus: str) -> dict[str, str]:
-        """A text by the name that a recipe gives it, where that is not what it is called."""
-        return {"corpus": corpus} if name == corpus else {"corpus": corpus, "text": name}
+    def text(name: str, corpus: str, part: str, samples: int = 0) -> dict[str, Any]:
+        """Facts of a text, with the name that a recipe gives it, where that is not what it is called."""
+        facts: dict[str, Any] = {"corpus": corpus} if name == corpus else {"corpus": corpus, "text": name}
+        if part:
+            facts["part"] = part
+        # Without it, a run of the study's settings begins its sequences as the model's tokenizer does.
+        if test.begin or recipe.begin == "none":
+            facts["begin"] = test.begin.text or "none"
+        if samples:
+            facts |= {"samples": samples, "length": recipe.length, "tokens": samples * recipe.length}
+        return facts
 
     return {
-        "calibration": {
-            **asked(survey.calibration, shared.calibration.corpus),
-            **({"part": shared.calibration.part} if shared.calibration.part else {}),
-            "samples": survey.samples,
-            "length": survey.length,
-            "tokens": survey.samples * survey.length,
-            "sampling": "random",
-            **begin,
-            **({"begin_rule": "bos"} if survey.begin == "bos" else {}),
-        },
-        "held_out": {
-            **asked(survey.held_out, shared.held_out.protocol["corpus"]),
-            **({"part": shared.held_out_part} if shared.held_out_part else {}),
-            "samples": survey.held_out_samples,
-            "length": survey.length,
-            "tokens": survey.held_out_samples * survey.length,
-            **begin,
-        },
-        "test": {
-            **asked(survey.test, test.corpus),
-            **({"part": test.part} if test.part else {}),
+        "calibration": text(recipe.calibration, shared.calibration.corpus, shared.calibration.part, recipe.samples)
+        | {"sampling": "random"}
+        | ({"begin_rule": "bos"} if recipe.begin == "bos" else {}),
+        "held_out": text(
+            survey.held_out, shared.held_out.protocol["corpus"], shared.held_out_part, survey.held_out_samples
+        ),
+        "test": text(survey.test, test.corpus, test.part)
+        | {
             "window": survey.window,
             "windows": windows,
             "predicted_tokens": windows * (survey.window - given),
-            **begin,
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
-            **({} if test.first is None else {"only_the_first_tokens": test.first}),
-        },
-        "tasks": [*survey.tasks],
-        **({} if survey.task_limit is None else {"task_limit": survey.task_limit}),
+        }
+        | ({} if test.first is None else {"only_the_first_tokens": test.first}),
+        "tasks": [*recipe.tasks],
+        **({} if recipe.task_limit is None else {"task_limit": recipe.task_limit}),
         "items": items,
         "device": str(loaded.device),
         "versions": versions(),

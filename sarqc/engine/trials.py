@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from sarqc.calibration.block import BlockStatistics, solve_points
-from sarqc.calibration.corpora import Sequences
+from sarqc.calibration.corpora import Sequences, draw_sequences
 from sarqc.calibration.float_statistics import float_statistics
 from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve, LayerNumbers, curve_of, numbers_of
 from sarqc.calibration.pipeline import layers_by_block
@@ -44,6 +44,7 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
 from sarqc.quantization.solving import Context
 from sarqc.quantization.storage import Kind
+from sarqc.recipe import Recipe
 
 _FOUND = ".found"
 Check = Callable[[], object]
@@ -118,6 +119,19 @@ class Draw:
                     for path, layer in layers.items()
                 }
             yield BlockStatistics(layers, weights, of_own, of_unseen)
+
+
+def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
+    """Return the draw of a number, on statistics of its own sequences; the seed is the recipe's plus the number."""
+    sequences = draw_sequences(
+        ground.prepared.calibration,
+        samples=recipe.samples,
+        length=recipe.length,
+        held_out_samples=recipe.unseen_samples(),
+        sampling="random",
+        seed=recipe.seed + number,
+    )
+    return Draw.of(ground, sequences)
 
 
 @dataclass(frozen=True)

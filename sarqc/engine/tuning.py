@@ -16,17 +16,16 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
 from sarqc.documents import Tuning
 from sarqc.engine.budget import Budget, TimeUp
 from sarqc.engine.keys import describe
-from sarqc.engine.measure import Measurements, Workbench, keep_states, measure
+from sarqc.engine.measure import Measurements, Workbench, measure
 from sarqc.engine.plan import prepare
 from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
 from sarqc.engine.task_answers import answers_of
-from sarqc.engine.trials import Draw, TuningContext, ground_of, is_kept, run_trials
+from sarqc.engine.trials import Draw, TuningContext, draw_of, ground_of, is_kept, run_trials
 from sarqc.engine.tuning_state import Candidate, TuningState
 from sarqc.events import COMPARING, Event, Stage, TuningStanding
 from sarqc.files.artefacts import ArtefactStore
@@ -39,15 +38,15 @@ TOGETHER = 64  # candidates that are solved at once where time does not matter
 
 
 def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Event, None, tuple[TuningState, Tuning]]:
-    """Tunes on draws of the calibration text; returns all that is known, and how it ended as a document, which the last
+    """Tune on draws of the calibration text; return all that is known, and how it ended as a document, which the last
     event says too.
     """
     first = draw_of(recipe, ground, 0)
     base = recipe.to_method()
     lams, gammas = recipe.compared()
-    state = TuningState(recipe, Screening.of(first, base, lams, gammas), _baselines(recipe), budget)
+    state = TuningState(recipe, ground, budget, Screening.of(first, base, lams, gammas), _baselines(recipe))
     try:
-        yield from _worked(state, ground)
+        yield from _worked(state)
         state.why = state.search.end([one.method.lam for one in state.candidates], recipe.band) or "budget"
     except TimeUp:
         state.why = "budget"
@@ -57,7 +56,7 @@ def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Eve
     return state, end
 
 
-def _worked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
+def _worked(state: TuningState) -> Iterator[Event]:
     recipe, budget = state.recipe, state.budget
     state.note_turn("screening", 0)
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
@@ -66,20 +65,17 @@ def _worked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     state.settle()
     state.note_turn("screened", 0)
     yield TuningStanding(state.to_json())
-    plain = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
-    measuring = measure(ground.bench, plain, "float", ground.bench.model.key, ground.states)
-    state.original = yield from budget.within(measuring)
-    yield from budget.within(keep_states(ground.bench, plain, ground.states))
-    yield from _compared(state, ground)
+    yield from state.measure_float()
+    yield from _compared(state)
     rest = [index for index in state.search.once if state.search.draws and not state.search.seen[0, index]]
     if rest and budget.left() >= state.model_seconds():
-        yield from _measured(state, draw_of(recipe, ground, 0), Step(0, tuple(rest)))
+        yield from _measured(state, state.draw(0), Step(0, tuple(rest)))
     if recipe.tasks and state.search.draws:
-        yield from _asked(state, ground)
-    yield from _drawn(state, ground)
+        yield from _asked(state)
+    yield from _drawn(state)
 
 
-def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
+def _compared(state: TuningState) -> Iterator[Event]:
     recipe, budget, begun = state.recipe, state.budget, -1
     lams = [one.method.lam for one in state.candidates]
     known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
@@ -87,7 +83,7 @@ def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     def costs_nothing(number: int, index: int) -> bool:
         if (number, index) not in known:
             point = state.candidates[index].method
-            known[number, index] = is_kept(draw_of(recipe, ground, number), point, pictures=not number)
+            known[number, index] = is_kept(state.draw(number), point, pictures=not number)
         return known[number, index]
 
     while not state.search.end(lams, recipe.band):
@@ -97,7 +93,7 @@ def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
         if (step := state.search.next(budget.left(), costs, together)) is None:
             return
         state.note_draws(min(step.draw, 1))  # the first is whole where the second begins
-        draw = draw_of(recipe, ground, step.draw)
+        draw = state.draw(step.draw)
         if step.draw != begun:
             begun = step.draw
             yield Stage("comparing models", f"draw {begun + 1} of at most {recipe.draws}")
@@ -105,7 +101,7 @@ def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
         if is_new and budget.seconds is not None and not budget.is_shared:
             state.draw_seconds = max(state.draw_seconds, budget.timed(partial(_collect, draw, budget)))
         yield from _measured(state, draw, step)
-        ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
+        state.trim()
 
 
 def _collect(draw: Draw, budget: Budget) -> None:
@@ -126,21 +122,21 @@ def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
             state.taken.append((state.budget.spent() - began) / len(new))
 
 
-def _asked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
+def _asked(state: TuningState) -> Iterator[Event]:
     """The tasks of the float model, and then in the first draw and as many more as there is time for."""
-    recipe, budget, tasks = state.recipe, state.budget, ", ".join(state.recipe.tasks)
+    budget, tasks = state.budget, ", ".join(state.recipe.tasks)
     wanted = [*state.search.running, *state.search.baselines, *state.search.once]
     assert state.original is not None
     state.note_turn("tasks", state.search.draws)
-    alone = replace(ground.prepared, test=None)
-    asked: Measurements = yield from budget.within(measure(ground.bench, alone, "float", ground.bench.model.key, None))
+    bench, alone = state.ground.bench, replace(state.ground.prepared, test=None)
+    asked: Measurements = yield from budget.within(measure(bench, alone, "float", bench.model.key, None))
     state.original = replace(asked, perplexity=state.original.perplexity)
     budget.count(asked.task_seconds)
     for number in range(state.search.draws):
         if budget.left() < state.seconds_of_answers(len(wanted)):
             return
         yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {state.search.draws}, {len(wanted)} models")
-        draw = draw_of(recipe, ground, number)
+        draw = state.draw(number)
         state.answers.append({})
         for together in state.by_name(wanted):
             points = [state.candidates[index].method for index in together]
@@ -149,13 +145,13 @@ def _asked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
                 yield TuningStanding(state.to_json())
 
 
-def _drawn(state: TuningState, ground: TuningContext) -> Iterator[Event]:
+def _drawn(state: TuningState) -> Iterator[Event]:
     """For the study: the pictures of λ that were not measured, and the layers of what does not change with a draw."""
     search, budget = state.search, state.budget
     wanted = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
     jobs = [(0, wanted), *((number, [*search.once]) for number in range(1, search.draws))]
     for number, indices in jobs:
-        draw = draw_of(state.recipe, ground, number)
+        draw = state.draw(number)
         for together in state.by_name(indices):
             points = [state.candidates[index].method for index in together]
             if budget.left() < state.model_seconds() * len(points):
@@ -174,19 +170,6 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
     return Draw.of(ground_of(bench, prepared, job.grids), prepared.sequences)
-
-
-def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
-    """Return the draw of a number, on statistics of its own sequences; the seed is the recipe's plus the number."""
-    sequences = draw_sequences(
-        ground.prepared.calibration,
-        samples=recipe.samples,
-        length=recipe.length,
-        held_out_samples=recipe.unseen_samples(),
-        sampling="random",
-        seed=recipe.seed + number,
-    )
-    return Draw.of(ground, sequences)
 
 
 def _baselines(recipe: Recipe) -> Sequence[Candidate]:

@@ -1,4 +1,4 @@
-"""What a tuning run leaves: a study that the Lab opens like any other, and its summary."""
+"""The study of a tuning run, which the Lab opens like any other."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbers
-from sarqc.documents import CalibrationProtocol, Summary, Tuning
-from sarqc.engine.measure import Measurements, of_feeding, of_weights, versions
-from sarqc.engine.plan import Prepared
-from sarqc.engine.result import summary_of, value
+from sarqc.engine.result import protocol_of, value
+from sarqc.engine.run import Run
 from sarqc.engine.study_output import (
     AXES,
     UNMEASURED,
     curve_arrays,
     joined,
-    model_facts,
     study_line,
     study_of,
     study_writer,
@@ -29,20 +26,31 @@ from sarqc.engine.tuning_state import TuningState
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 
 
-def write_tuning(
-    prepared: Prepared, state: TuningState, original: Measurements, device: str, folder: Path, study_id: str
-) -> Study:
-    """The study: a line of the tuned method over λ and draws, and one for each baseline, as far as there was time for
-    them. What a draw did not measure is NaN. Needs a model that was measured, see ``has_study``.
+def write_tuning(run: Run, state: TuningState, folder: Path) -> Study:
+    """Write the study: a line of the tuned method over λ and draws, and one for each baseline.
+
+    Lines are as long as there was time for them, and what a draw did not measure is NaN. Needs a model that was
+    measured, see ``has_study``.
     """
-    recipe, checkpoint = prepared.recipe, prepared.checkpoint
+    recipe, original = run.recipe, run.original
     names = list(dict.fromkeys(state.candidates[index].name for index in sorted(state.trials[0])))
     with study_writer(folder) as writer:
         lines = [_line(state, name, writer) for name in names]
-        facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
         title = f"{Path(recipe.model).name}, {recipe.bits} bits, λ of {lines[0].title}"
-        protocol = _protocol(prepared, original, device)
-        return writer.finish(study_of(study_id, title, "float", facts, checkpoint, protocol, lines, recipe))
+        return writer.finish(
+            study_of(
+                run.output.study_id,
+                title,
+                "float",
+                recipe.model,
+                run.prepared.checkpoint,
+                value(original.perplexity),
+                original.mean_accuracy(),
+                _protocol(run),
+                lines,
+                recipe,
+            )
+        )
 
 
 def has_study(state: TuningState) -> bool:
@@ -129,27 +137,18 @@ def _unknown(layers: Sequence[LayerNumbers]) -> list[LayerNumbers]:
     return [replace(layer, **nothing) for layer in layers]
 
 
-def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[str, Any]:
-    recipe, drawn = prepared.recipe, prepared.sequences.protocol
-    common: CalibrationProtocol = {"corpus": drawn["corpus"], "length": recipe.length}
-    if "written_by" in drawn:
-        common["written_by"] = drawn["written_by"]
-    if "begin" in drawn:
-        common["begin"] = drawn["begin"]
+def _protocol(run: Run) -> dict[str, Any]:
+    recipe, drawn = run.recipe, run.prepared.sequences.protocol
+
+    def text(samples: int) -> dict[str, Any]:
+        common = {name: fact for name, fact in drawn.items() if name in ("corpus", "written_by", "begin")}
+        return common | {"length": recipe.length, "samples": samples, "tokens": samples * recipe.length}
+
     return {
-        "calibration": common
-        | {"samples": recipe.samples, "tokens": recipe.samples * recipe.length, "sampling": "random"},
-        "held_out": common | {"samples": recipe.unseen_samples(), "tokens": recipe.unseen_samples() * recipe.length},
-        "test": None if original.perplexity is None else original.perplexity.protocol,
+        **protocol_of(run.prepared, drawn, run.original),
+        "calibration": text(recipe.samples) | {"sampling": "random"},
+        "held_out": text(recipe.unseen_samples()),
         "tasks": [*recipe.tasks],
-        "items": len(original.correct),
-        "device": device,
-        "versions": versions(),
-        **of_weights(prepared.checkpoint),
-        **of_feeding(prepared),
+        "items": len(run.original.correct),
+        "device": run.device,
     }
-
-
-def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | None, device: str) -> Summary:
-    """The summary of a run that tuned: of the float model and of what was compared, not of one quantized model."""
-    return {**summary_of(prepared, original, device), "tuning": tuning}

@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 
 from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks, TuningTurn
-from sarqc.engine.budget import Budget
-from sarqc.engine.measure import Measurements
+from sarqc.engine.comparison import Comparison
 from sarqc.engine.screening import Screening, in_question
 from sarqc.engine.search import ENOUGH, Search, by_promise, rounded_up
 from sarqc.engine.task_answers import TaskAnswers, difference
@@ -38,17 +37,13 @@ class Candidate:
 
 
 @dataclass
-class TuningState:
-    """What a tuning run knows so far. Draws count from 0, candidates by their positions: by λ, then the baselines."""
+class TuningState(Comparison):
+    """What a tuning run knows so far; models are candidates by their positions: by λ, then the baselines."""
 
-    recipe: Recipe
     screening: Screening
     references: Sequence[Candidate]  # the baselines, GPTQ 1 % first, rounding to nearest last
-    budget: Budget
-    original: Measurements | None = None  # the float model; None: not measured yet
     gamma: float | None = None
     order: tuple[int, ...] = ()  # λ in question, the most promising first; none until they are settled
-    trials: list[dict[int, TrialResult]] = field(default_factory=list)  # [draw][candidate]
     answers: list[dict[int, TaskAnswers]] = field(default_factory=list)  # [draw][candidate]
     taken: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
@@ -105,9 +100,8 @@ class TuningState:
         return [*together.values()]
 
     def note(self, draw: int, index: int, trial: TrialResult) -> None:
-        """What a draw says of a candidate."""
-        self.trials[draw][index] = trial
-        self.budget.count(trial.seconds)
+        """Take the result of a candidate in a draw."""
+        super().note(draw, index, trial)
         search = self.search
         if search.best is not None:
             self.note_draws(search.draws)
@@ -140,11 +134,10 @@ class TuningState:
         self.budget.count(answers.seconds)
 
     def model_seconds(self) -> float:
-        """Of one more model: on the mean, of those measured in this run; of several workers, by what is kept."""
-        taken = self.taken
+        """Return the seconds of one more model: of those measured in this run; of several workers, by what is kept."""
         if self.budget.is_shared:
-            taken = [one.seconds for of_draw in self.trials for one in of_draw.values() if one.divergence is not None]
-        return sum(taken) / len(taken) if taken else 0.0
+            return super().model_seconds()
+        return sum(self.taken) / len(self.taken) if self.taken else 0.0
 
     def together(self) -> int:
         """Models that are solved at once under a budget: as many as take a tenth of it."""
@@ -183,9 +176,7 @@ class TuningState:
             "seconds": round(self.budget.spent(), 1),
             "budget": self.budget.seconds,
             "turns": [*self.turns],
-            "blocks": None
-            if (blocks := self.screening.draw.ground.bench.loaded.checkpoint.of_blocks) is None
-            else list(blocks),
+            "blocks": self.blocks,
             "tasks": self._tasks(),
             "end": self.why,
             "next": step,
@@ -218,8 +209,7 @@ class TuningState:
         running = search.running or self.order
         wanted = [*running, *search.baselines]
         every = int((~search.seen[:, wanted]).sum()) + int((~search.seen[0, list(search.once)]).sum())
-        seconds = self.model_seconds()
-        return every if not seconds or math.isinf(self.budget.left()) else min(every, int(self.budget.left() / seconds))
+        return self.affordable(every)
 
     def _more_minutes(self, search: Search) -> float:
         """A budget in which a search that goes on from here would have compared enough, or one more draw."""

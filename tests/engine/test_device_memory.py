@@ -6,9 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sarqc.engine import device_memory, quantize_run, tune_run
+from sarqc.engine import device_memory
 from sarqc.engine.device_memory import rehearsed
 from sarqc.engine.execute import execute
+from sarqc.engine.stages import comparing, float_model
 from sarqc.errors import NumericalError, OutOfMemory, from_parts
 from sarqc.events import DryRun, Event, LayerDone, Measured, Stage, Warned, from_json
 from sarqc.quantization import column_solver, round_to_nearest
@@ -30,7 +31,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
 
 @pytest.fixture
 def on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (quantize_run, tune_run):
+    for module in (float_model, comparing):
         monkeypatch.setattr(module, "rehearse", rehearsed)
 
 
@@ -70,7 +71,7 @@ def test_the_result_of_the_run_is_the_same(
 ) -> None:
     other = fresh_settings.model_copy(update={"state_dir": tmp_path / "other"})
     tried = of_type(run(document, fresh_settings), LayerDone)
-    monkeypatch.setattr(quantize_run, "rehearse", lambda *_: iter(()))
+    monkeypatch.setattr(float_model, "rehearse", lambda *_: iter(()))
     plain = of_type(run(document, other), LayerDone)
     assert [event.report for event in tried] == [event.report for event in plain]
 

@@ -14,7 +14,7 @@ from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import in_common, text_of
 from sarqc.engine.execute import execute
-from sarqc.engine.survey import Survey, SurveyLine, conduct
+from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.figures import compare_view, lab_view
 from sarqc.models.catalogue import checkpoint_of
@@ -235,14 +235,16 @@ def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
             np.testing.assert_array_equal(again.array(one, name), at_once.array(theirs, name), err_msg=name)
 
 
-def test_the_surveys_of_the_shipped_studies_can_be_read() -> None:
+def test_the_surveys_of_the_shipped_studies_can_be_read(small: dict) -> None:
     surveys = [Survey.from_file(path) for path in sorted((SITE / "assets" / "studies").glob("*.yaml"))]
     assert len(surveys) > 2
-    assert any(line.expert_damping == "damped" for survey in surveys for line in survey.lines)
+    assert any(line.recipe.expert_damping == "damped" for survey in surveys for line in survey.lines)
     given = {"method": "gptq+identity", "bits": 2, "lambda": [0.1]}
-    former, today = (SurveyLine.model_validate(given | {name: "damped"}) for name in ("starved", "expert_damping"))
+    former, today = (
+        Survey.model_validate({**small, "lines": [given | {name: "damped"}]}) for name in ("starved", "expert_damping")
+    )
     assert former == today
-    assert today.method == "rqc-gbs"
+    assert today.recipe.method == "rqc-gbs"
 
 
 def test_a_wrong_survey_is_refused(tmp_path: Path) -> None:
