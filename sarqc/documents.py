@@ -585,7 +585,7 @@ class CandidateReport(TypedDict):
 
 
 class RoundingCheck(TypedDict):
-    """A block at one of the steps at which early stopping measured it."""
+    """A block at one of the checked steps of learned rounding."""
 
     step: int  # 0: before the first
     steps: int  # at most
@@ -610,7 +610,7 @@ class LayerReportDocument(TypedDict):
     n_tokens: int
     flags: Sequence[str]
     candidates: Sequence[CandidateReport]
-    checks: NotRequired[Sequence[RoundingCheck]]  # of a block in the report of its first linear, with early stopping
+    checks: NotRequired[Sequence[RoundingCheck]]  # of a block with checked steps, in the report of its first linear
 
 
 class LayerEntry(TypedDict):

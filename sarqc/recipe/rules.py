@@ -17,7 +17,7 @@ from sarqc.recipe.fields import (
     public_name,
 )
 
-OF_THE_OTHER_KIND = {
+OF_THE_OTHER_KIND: dict[str, tuple[str, ...]] = {
     kind: tuple(name for name, about in DESCRIPTORS.items() if kind not in about.kinds) for kind in KINDS
 }
 _OF_DISTILLATION = ("distill_by", "distill_codes", "distill_norms", "distill_lambda")  # that only a distillation reads

@@ -18,6 +18,7 @@ from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by, weights
+from tests.quantization.test_early_stopping import EARLY
 from tests.quantizing import quantize_block
 
 FOLDABLE = method("sarqc-gs", lam=0.3, mode="foldable")
@@ -138,7 +139,7 @@ def test_epochs_are_told(random_llama: Path, tmp_path: Path) -> None:
     assert not any(isinstance(step, EpochDone) for step in steps_of(again, plan_of(again, LEARNED), tmp_path))
 
 
-STOPPED = method("sarqc-signround", lam=0.1, steps=5, warm_start="column_solver", stopping="early")
+STOPPED = method("sarqc-signround", lam=0.1, steps=5, warm_start="column_solver", **EARLY)
 
 
 @pytest.mark.parametrize("inputs_from", ["quantized", "float"])

@@ -1053,7 +1053,7 @@ export interface CandidateReport {
   shift_strength?: number;
 }
 
-/** A block at one of the steps at which early stopping measured it. */
+/** A block at one of the checked steps of learned rounding. */
 export interface RoundingCheck {
   step: number;
   steps: number;
@@ -1086,7 +1086,7 @@ export interface EpochDone {
   sar: number;
 }
 
-/** Early stopping measured a block whose rounding is learned; see `RoundingCheck`. */
+/** A block whose rounding is learned was measured at a checked step; see `RoundingCheck`. */
 export interface RoundingChecked {
   type: "rounding_checked";
   block: number;
@@ -1097,7 +1097,7 @@ export interface RoundingChecked {
   drift: number;
 }
 
-/** Early stopping kept a state of a block whose rounding is learned; a block that is on disk says so again. */
+/** A block whose rounding is learned kept one of its checked states; a block that is on disk says so again. */
 export interface BlockRounded {
   type: "block_rounded";
   block: number;
