@@ -16,8 +16,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationInfo,
-    field_serializer,
     field_validator,
 )
 from pydantic.fields import FieldInfo
@@ -76,6 +76,11 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     return text
 
 
+# In documents a word, not null: what is null there is what was left open.
+_SAID = PlainSerializer(
+    lambda value: "per_channel" if value is None else value, return_type=int | str, when_used="json"
+)
+_GroupSize = Annotated[int | None, BeforeValidator(_group_size), _SAID]
 # How a group's levels are fitted: plainly, as the paper has it, and as the two slower efforts have it.
 PAPERS_GRID: Fitting = {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}
 BEST_GRID: Fitting = {name: EFFORTS["balanced"][name] for name in PAPERS_GRID}
@@ -95,6 +100,7 @@ MOST_LEARNING = 100_000  # steps or epochs of a learned method
 YEAR = 366 * 24 * 60  # minutes
 LAST_SEED = 2**53 - 1  # the last whole number that JSON carries exactly everywhere
 _Weight = Annotated[float, Field(ge=0, le=LARGEST)]
+_Share = Annotated[float, Field(ge=0, le=1)]
 _Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
@@ -118,7 +124,7 @@ class Descriptor:
 
     section: str
     unit: str = ""
-    advanced: bool = False  # in the fold of the form
+    advanced: bool = True  # in the fold of the form
     rare: bool = False  # in the form only where something was given for it
     separator: str = ","  # of the entries of a list written as text: a comma, or a line break
     usual: str = ""
@@ -141,8 +147,10 @@ def _field(default: Any, section: str, title: str, help: str, **more: Any) -> An
 
     ``more``: values of ``Descriptor``, and arguments of pydantic.
     """
-    said = {name: more.pop(name) for name in Descriptor.__dataclass_fields__ if name in more}
-    return Field(default, title=title, description=help, json_schema_extra=Descriptor(section, **said), **more)
+    about = Descriptor(section, **{name: more.pop(name) for name in Descriptor.__dataclass_fields__ if name in more})
+    if about.newer:
+        more["exclude_if"] = lambda value: value == default
+    return Field(default, title=title, description=help, json_schema_extra=about, **more)
 
 
 _WHOLE, _SCALES_STAY = "it is measured as a whole", "its scales stay"  # of a quantized checkpoint
@@ -176,13 +184,13 @@ class RecipeFields(BaseModel):
         "A model of this host or a name on the Hub.",
         in_a_shell=_PATH,
         min_length=1,
+        advanced=False,
     )
     revision: _Name | None = _field(
         None,
         "model",
         "Revision",
         "Commit, tag or branch of a Hub model.",
-        advanced=True,
         rare=True,
     )
     quantized_checkpoint: _Name | None = _field(
@@ -191,7 +199,6 @@ class RecipeFields(BaseModel):
         "Quantized checkpoint",
         "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
         "Bits, grid and group size come from it.",
-        advanced=True,
         in_a_shell=_PATH,
         min_length=1,
         former="opened",
@@ -202,8 +209,18 @@ class RecipeFields(BaseModel):
         "Purpose",
         "run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder "
         "measures the gain of each step, from rounding to nearest to refined codes.",
+        advanced=False,
     )
-    bits: int = _field(3, "size", "Bits", "Bits per weight, 2 to 4.", unit="bit", ge=2, le=4)
+    bits: int = _field(
+        3,
+        "size",
+        "Bits",
+        "Bits per weight, 2 to 4.",
+        unit="bit",
+        ge=2,
+        le=4,
+        advanced=False,
+    )
     grid: Kind = _field(
         "asymmetric",
         "size",
@@ -216,8 +233,9 @@ class RecipeFields(BaseModel):
             "affine": "affine grid",
         },
         short="{value}",
+        advanced=False,
     )
-    group_size: Annotated[int | None, BeforeValidator(_group_size)] = _field(
+    group_size: _GroupSize = _field(
         128,
         "size",
         "Group size",
@@ -225,20 +243,19 @@ class RecipeFields(BaseModel):
         unit="channels",
         ge=1,
         le=WIDEST,
+        advanced=False,
     )
     indivisible: Literal["refuse", "per_channel"] = _field(
         "refuse",
         "size",
         "Indivisible layers",
         "What to do with a layer whose width the group size does not divide.",
-        advanced=True,
     )
     blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _field(
         (),
         "size",
         "Blocks",
         "Numbers of the blocks to quantize, from 0; the others stay float. Empty: all.",
-        advanced=True,
         rare=True,
         max_length=BLOCKS,
         opened=_WHOLE,
@@ -248,7 +265,6 @@ class RecipeFields(BaseModel):
         "size",
         "Fraction of blocks",
         "Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all.",
-        advanced=True,
         rare=True,
         gt=0,
         le=1,
@@ -260,7 +276,6 @@ class RecipeFields(BaseModel):
         "size",
         "Excluded layers",
         "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
-        advanced=True,
         rare=True,
         max_length=MOST_PATTERNS,
         opened=_WHOLE,
@@ -271,7 +286,6 @@ class RecipeFields(BaseModel):
         "Included layers",
         "Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. "
         "A star stands for any characters.",
-        advanced=True,
         rare=True,
         max_length=MOST_PATTERNS,
         opened=_WHOLE,
@@ -282,6 +296,7 @@ class RecipeFields(BaseModel):
         "method",
         "Method",
         "How the integer weights are chosen.",
+        advanced=False,
     )
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
     effort: Effort | None = _field(
@@ -292,6 +307,7 @@ class RecipeFields(BaseModel):
         "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
         exclude=True,
         kinds=NO_LADDER,
+        advanced=False,
     )
     lam: _Weight | Literal["auto"] | None = _field(
         None,
@@ -301,12 +317,14 @@ class RecipeFields(BaseModel):
         "method's default.",
         usual="0.05 to 0.5",
         alias="lambda",
+        advanced=False,
     )
-    gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = _field(
+    gamma: _Share | Literal["auto"] | None = _field(
         None,
         "method",
         "γ",
         "How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default.",
+        advanced=False,
     )
     shift_strength: _Weight | Literal["auto"] | None = _field(
         None,
@@ -314,6 +332,7 @@ class RecipeFields(BaseModel):
         "α",
         "How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the "
         "method's default.",
+        advanced=False,
     )
     from_block: int | None = _field(
         None,
@@ -321,7 +340,6 @@ class RecipeFields(BaseModel):
         "From block",
         "Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their "
         "finished layers are reused. Empty: one λ and γ everywhere.",
-        advanced=True,
         rare=True,
         ge=1,
         le=LAST_BLOCK,
@@ -332,17 +350,15 @@ class RecipeFields(BaseModel):
         "method",
         "λ from there",
         "λ from that block on. Empty: unchanged.",
-        advanced=True,
         rare=True,
         alias="then_lambda",
         newer=True,
     )
-    then_gamma: Annotated[float, Field(ge=0, le=1)] | None = _field(
+    then_gamma: _Share | None = _field(
         None,
         "method",
         "γ from there",
         "γ from that block on. Empty: unchanged.",
-        advanced=True,
         rare=True,
         newer=True,
     )
@@ -352,7 +368,6 @@ class RecipeFields(BaseModel):
         "Validation share",
         "Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve "
         "uses all sequences.",
-        advanced=True,
         gt=0,
         lt=1,
     )
@@ -361,7 +376,6 @@ class RecipeFields(BaseModel):
         "method",
         "Channel fraction",
         "Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer.",
-        advanced=True,
         gt=0,
         le=1,
         opened="its codes are compared on all channels",
@@ -372,14 +386,12 @@ class RecipeFields(BaseModel):
         "Scale search mode",
         "Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then "
         "be folded into the operation before.",
-        advanced=True,
     )
     epochs: int | None = _field(
         None,
         "method",
         "Epochs",
         "Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits.",
-        advanced=True,
         ge=1,
         le=MOST_LEARNING,
     )
@@ -389,7 +401,6 @@ class RecipeFields(BaseModel):
         "Steps",
         "Steps of learned rounding, each on 8 calibration sequences.",
         unit="steps",
-        advanced=True,
         ge=1,
         le=MOST_LEARNING,
     )
@@ -400,7 +411,6 @@ class RecipeFields(BaseModel):
         "Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, "
         "as far as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the "
         "same λ, range, order and refinement (column_solver).",
-        advanced=True,
         label={
             "gptq": "started from GPTQ's codes",
             "column_solver": "started from the column solver's codes",
@@ -413,7 +423,6 @@ class RecipeFields(BaseModel):
         "Early stopping",
         "early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, "
         "possibly the initial one. none: all steps are made and judged on calibration samples.",
-        advanced=True,
         label={"early": "stopped early"},
         short="stopped",
         newer=True,
@@ -424,21 +433,18 @@ class RecipeFields(BaseModel):
         "Balance of the two terms",
         "Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as "
         "they are (none).",
-        advanced=True,
     )
     include_identity: bool = _field(
         True,
         "method",
         "Try no scaling too",
         "Let scale searches consider plain rounding too, which the paper's grid leaves out.",
-        advanced=True,
     )
     static_groups: bool = _field(
         False,
         "method",
         "Static groups",
         "Column solvers compute the scale of each group from the original weights.",
-        advanced=True,
     )
     range: Range = _field(
         "minmax",
@@ -446,7 +452,6 @@ class RecipeFields(BaseModel):
         "Range of a group",
         "Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted "
         "error, with both ends clipped equally (search) or separately (joint).",
-        advanced=True,
         kinds=NO_LADDER,
         label={"search": "searched range", "joint": "jointly searched range"},
         short={"search": "range", "joint": "joint range"},
@@ -457,7 +462,6 @@ class RecipeFields(BaseModel):
         "Order of columns",
         "Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, "
         "with static groups (activation).",
-        advanced=True,
         kinds=NO_LADDER,
         label={"activation": "activation order"},
         short="order",
@@ -468,7 +472,6 @@ class RecipeFields(BaseModel):
         "Refinement",
         "Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none.",
         unit="passes",
-        advanced=True,
         ge=0,
         le=MOST_PASSES,
         label="refined × {value}",
@@ -480,7 +483,6 @@ class RecipeFields(BaseModel):
         "Refit of scales",
         "Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none.",
         unit="rounds",
-        advanced=True,
         ge=0,
         le=MOST_ROUNDS,
         label="scales refitted × {value}",
@@ -495,7 +497,6 @@ class RecipeFields(BaseModel):
         "Maximum number of epochs in which the scales of the whole model are tuned towards the float model's "
         "predictions. Held-out samples choose the best epoch. 0: no distillation.",
         unit="epochs",
-        advanced=True,
         ge=0,
         le=MOST_EPOCHS,
         label="scales distilled",
@@ -510,7 +511,6 @@ class RecipeFields(BaseModel):
         "Distillation by",
         "model: match the predictions of the whole model, which must fit in memory with its gradients. block: match "
         "the outputs of each float block in turn, which also works for mixtures and large models.",
-        advanced=True,
         label={"block": "block by block"},
         short="by block",
         kinds=ONE_MODEL,
@@ -522,7 +522,6 @@ class RecipeFields(BaseModel):
         "method",
         "Distillation of codes",
         "Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight.",
-        advanced=True,
         label="codes distilled",
         short="codes",
         kinds=ONE_MODEL,
@@ -534,7 +533,6 @@ class RecipeFields(BaseModel):
         "method",
         "Distillation of norms",
         "Tune the weights of the model's norms along with the scales.",
-        advanced=True,
         label="norms distilled",
         short="norms",
         kinds=ONE_MODEL,
@@ -546,7 +544,6 @@ class RecipeFields(BaseModel):
         "method",
         "λ of distillation",
         "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
-        advanced=True,
         rare=True,
         label="distilled at λ = {value}",
         short="at {value}",
@@ -561,7 +558,6 @@ class RecipeFields(BaseModel):
         "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers "
         "over all channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also "
         "rotates the values of each attention head.",
-        advanced=True,
         kinds=ONE_MODEL,
         label={"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
         short={"r1": "rotated", "r1+r2": "rotated with values"},
@@ -574,7 +570,6 @@ class RecipeFields(BaseModel):
         "Experts with few tokens",
         "The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration "
         "tokens (damped): λ (1 + width / tokens).",
-        advanced=True,
         label="starved experts damped",
         short="damped",
         former="starved",
@@ -586,7 +581,6 @@ class RecipeFields(BaseModel):
         "Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each "
         "column back towards the original weights.",
         usual="0.1 to 0.25",
-        advanced=True,
         rare=True,
         ge=0,
         le=1,
@@ -601,15 +595,35 @@ class RecipeFields(BaseModel):
         "Text on which layers are solved. Choose one like the text that the model will be used on.",
         in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.",
         min_length=1,
+        advanced=False,
     )
-    samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1, le=MOST_SEQUENCES)
-    length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2, le=MOST_TOKENS)
+    samples: int = _field(
+        32,
+        "text",
+        "Samples",
+        "Calibration sequences.",
+        unit="sequences",
+        ge=1,
+        le=MOST_SEQUENCES,
+        advanced=False,
+    )
+    length: int = _field(
+        256,
+        "text",
+        "Length",
+        "Tokens in each sequence.",
+        unit="tokens",
+        ge=2,
+        le=MOST_TOKENS,
+        advanced=False,
+    )
     sampling: Literal["sequential", "random"] = _field(
         "sequential",
         "text",
         "Sampling",
         "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
         kinds=ONE_MODEL,
+        advanced=False,
     )
     begin: Begin = _field(
         "auto",
@@ -618,7 +632,6 @@ class RecipeFields(BaseModel):
         "auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; "
         "bos with its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it "
         "is. Most published perplexities use none.",
-        advanced=True,
         before="none",
     )
     held_out_samples: int = _field(
@@ -629,18 +642,25 @@ class RecipeFields(BaseModel):
         unit="sequences",
         ge=0,
         le=MOST_SEQUENCES,
+        advanced=False,
     )
     inputs_from: Literal["quantized", "float"] = _field(
         "quantized",
         "text",
         "Inputs from",
         "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
-        advanced=True,
         kinds=ONE_MODEL,
         opened="its layers are measured behind its own blocks",
     )
-    seed: int = _field(0, "text", "Seed", "Seed of every random choice.", advanced=True, ge=0, le=LAST_SEED)
-    test: _Name | None = _field(None, "measure", "Test text", "Text on which perplexity is measured.", in_a_shell=_PATH)
+    seed: int = _field(0, "text", "Seed", "Seed of every random choice.", ge=0, le=LAST_SEED)
+    test: _Name | None = _field(
+        None,
+        "measure",
+        "Test text",
+        "Text on which perplexity is measured.",
+        in_a_shell=_PATH,
+        advanced=False,
+    )
     window: int | None = _field(
         None,
         "measure",
@@ -648,7 +668,6 @@ class RecipeFields(BaseModel):
         "Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that "
         "is smaller.",
         unit="tokens",
-        advanced=True,
         ge=2,
         le=MOST_TOKENS,
     )
@@ -659,7 +678,6 @@ class RecipeFields(BaseModel):
         "Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the "
         "first 65,536.",
         unit="tokens",
-        advanced=True,
         ge=2,
         le=MOST_OF_A_TEST,
     )
@@ -669,6 +687,7 @@ class RecipeFields(BaseModel):
         "Compare with GPTQ",
         "Also run GPTQ 1 % on the same texts and grid, and measure the difference.",
         kinds=ONE_MODEL,
+        advanced=False,
     )
     tasks: tuple[_Name, ...] = _field(
         (),
@@ -678,6 +697,7 @@ class RecipeFields(BaseModel):
         "left at the end.",
         max_length=TASKS,
         kinds=NO_LADDER,
+        advanced=False,
     )
     task_limit: int | None = _field(
         None,
@@ -685,7 +705,6 @@ class RecipeFields(BaseModel):
         "Task limit",
         "Items per task; empty: all.",
         unit="items",
-        advanced=True,
         ge=1,
         le=MOST_OF_A_TEST,
         kinds=NO_LADDER,
@@ -698,6 +717,7 @@ class RecipeFields(BaseModel):
         separator="\n",
         max_length=PROMPTS,
         kinds=ONE_MODEL,
+        advanced=False,
     )
     new_tokens: int = _field(
         48,
@@ -705,7 +725,6 @@ class RecipeFields(BaseModel):
         "New tokens",
         "Tokens to generate for each prompt.",
         unit="tokens",
-        advanced=True,
         ge=1,
         le=512,
         kinds=ONE_MODEL,
@@ -715,7 +734,6 @@ class RecipeFields(BaseModel):
         "measure",
         "Speed",
         "Measure tokens per second, with 4-bit codes in a real kernel.",
-        advanced=True,
         kinds=ONE_MODEL,
         opened="its speed is that of the engine that it was made for",
     )
@@ -724,7 +742,6 @@ class RecipeFields(BaseModel):
         "measure",
         "Only this layer",
         "Full name of a single linear to explore; nothing else is quantized.",
-        advanced=True,
         rare=True,
         opened=_WHOLE,
         former="only",
@@ -735,7 +752,6 @@ class RecipeFields(BaseModel):
         "λ curve",
         "Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to "
         "compare; empty: 0 to 10.",
-        advanced=True,
         max_length=SWEEP,
         kinds=NO_LADDER,
         opened="its codes are solved at one λ, or at that of “auto”",
@@ -750,6 +766,7 @@ class RecipeFields(BaseModel):
         gt=0,
         le=YEAR,
         kinds=COMPARING,
+        advanced=False,
     )
     draws: int = _field(
         8,
@@ -760,6 +777,7 @@ class RecipeFields(BaseModel):
         ge=2,
         le=DRAWS,
         kinds=COMPARING,
+        advanced=False,
     )
     band: float | None = _field(
         None,
@@ -770,6 +788,7 @@ class RecipeFields(BaseModel):
         gt=1,
         le=LARGEST,
         kinds=("tune",),
+        advanced=False,
     )
 
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")
@@ -782,11 +801,6 @@ class RecipeFields(BaseModel):
             return tuple(line for line in re.split("\r?\n", value) if line.strip())
         return tuple(part.strip() for part in value.split(",") if part.strip())
 
-    @field_serializer("group_size", when_used="json")
-    def _say_per_channel(self, value: int | None) -> int | str:
-        """In documents the word, not null: what is null there is what was left open."""
-        return "per_channel" if value is None else value
-
     def to_method(self) -> Method:
         """Return the method object.
 
@@ -795,15 +809,13 @@ class RecipeFields(BaseModel):
         Raises:
             Refused: If the method or one of its values is not valid.
         """
-        if self.method == AS_FOUND:
-            return known_entry(AS_FOUND).make
-        entry = METHODS.get(self.method)
-        choices: dict[str, Any] = {}
-        if entry is not None:
-            given = {name: getattr(self, name) for name in entry.tunes}
-            choices = {name: value for name, value in given.items() if value not in (None, "auto")}
-            choices |= {name: getattr(self, name) for name in entry.options if name not in self.idle_options()}
-        return method(self.method, **choices)
+        entry = entry_of(self.method)
+        if entry is None:
+            return method(self.method)  # which refuses it
+        given = {name: getattr(self, name) for name in entry.tunes}
+        choices = {name: value for name, value in given.items() if value not in (None, "auto")}
+        idle = self.idle_options()
+        return entry.make.with_(**choices, **{name: getattr(self, name) for name in entry.options if name not in idle})
 
     def idle_options(self) -> dict[str, str]:
         """Options of learned rounding that need another one, each with the reason that it has no effect."""
@@ -961,10 +973,8 @@ class RecipeFields(BaseModel):
 
         The difference is then that of the penalty and not of the grid, as in tuning.
         """
-        entry = known_entry(self.method)
-        shared = [name for name in METHODS[BASELINE].options if name in entry.options]
-        shared = [name for name in shared if name not in self.idle_options()]
-        return method(BASELINE, **{name: getattr(self, name) for name in shared})
+        own = {*known_entry(self.method).options} - {*self.idle_options()}
+        return method(BASELINE, **{name: getattr(self, name) for name in METHODS[BASELINE].options if name in own})
 
     def why_no_baseline(self) -> str:
         """Return the reason why a run has no comparison with the baseline; empty if it has."""
@@ -987,26 +997,18 @@ class RecipeFields(BaseModel):
 
         Fields that are newer than many records are left out where nothing is given for them.
         """
-        document = self.model_dump(mode="json", by_alias=True)
-        return {name: value for name, value in document.items() if name not in NEWER or value != NEWER[name]}
+        return self.model_dump(mode="json", by_alias=True)
 
     def differences(self) -> dict[str, Any]:
         """Return the required fields and all that differ from the defaults, as plain data under the public names.
 
         ``Recipe.parse`` of it gives an equal recipe.
         """
-        said = {
-            public_name(name)
-            for name, info in type(self).model_fields.items()
-            if info.is_required() or getattr(self, name) != info.default
-        }
-        return {name: value for name, value in self.to_json().items() if name in said}
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def fingerprint(self) -> str:
         """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe are what they were."""
-        document = {
-            name: value for name, value in self.to_json().items() if name not in BEFORE or value != BEFORE[name]
-        }
+        document = dict(given for given in self.to_json().items() if given not in BEFORE.items())
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -1025,12 +1027,6 @@ def public_name(field: str) -> str:
     return RecipeFields.model_fields[field].alias or field
 
 
-# Fields that are newer than many records, by the value at which documents leave them out.
-NEWER: dict[str, Any] = {
-    public_name(name): [] if (default := RecipeFields.model_fields[name].default) == () else default
-    for name, about in DESCRIPTORS.items()
-    if about.newer
-}
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {about.former: name for name, about in DESCRIPTORS.items() if about.former}
 # What runs did before a field existed, where its default is different.

@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PlainSerializer
 from typing_extensions import is_typeddict
 
 PLAIN: dict[Any, str] = {
@@ -71,7 +71,8 @@ class Declarations:
             return PLAIN[hint]
         origin, parts = get_origin(hint), get_args(hint)
         if origin in (Annotated, NotRequired):
-            return self.of(parts[0])
+            written = [part.return_type for part in parts if isinstance(part, PlainSerializer)]  # in documents
+            return self.of([parts[0], *written][-1])
         if origin is Literal:
             return " | ".join(json.dumps(part, ensure_ascii=False) for part in parts)
         if origin in (Union, types.UnionType):
@@ -99,11 +100,7 @@ def fields_of(shape: Any) -> list[tuple[str, str, Any]]:
     """Name in documents, "?" where it may be left out, and hint of each field."""
     hints = get_type_hints(shape, include_extras=True)
     if issubclass(shape, BaseModel):
-        said = shape.__pydantic_decorators__.field_serializers.values()
-        written = {
-            name: get_type_hints(decorator.func)["return"] for decorator in said for name in decorator.info.fields
-        }
-        return [(info.alias or name, "", written.get(name, hints[name])) for name, info in shape.model_fields.items()]
+        return [(info.alias or name, "", hints[name]) for name, info in shape.model_fields.items()]
     if is_typeddict(shape):
         optional = shape.__optional_keys__  # without those that only a string says to be so
         left_out = {name for name, hint in hints.items() if get_origin(hint) is NotRequired or name in optional}
