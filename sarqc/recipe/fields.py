@@ -53,27 +53,29 @@ def _method(value: Any) -> Any:
 
 
 def _sound(text: str) -> str:
-    """Text that can name a file. Raises ``ValueError``; halves of characters are refused by pydantic."""
+    """Return a text that can name a file; pydantic refuses halves of characters.
+
+    Raises:
+        ValueError: If it holds a NUL.
+    """
     if "\0" in text:
         raise ValueError("it holds a NUL, which ends text where it should not")
     return text
 
 
 def _one_line(text: str, info: ValidationInfo) -> str:
-    """Text of a single line; every line end counts, U+0085, U+2028 and U+2029 included.
+    """Return a text of a single line; every line end counts, U+0085, U+2028 and U+2029 included.
 
     A line end would break a script or a file made of a recipe.
     """
     name = info.field_name or ""
-    if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
-        raise Refused(
-            f"{text[:40]!r} is not one line of text",
-            in_recipe("prompts"),
-            "Give each prompt on its own line.",
-        )
-    if len(f"{text}.".splitlines()) > 1:
-        raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
-    return text
+    is_prompt, is_line = name == "prompts", len(f"{text}.".splitlines()) == 1
+    if is_line and (text.strip() or not is_prompt):
+        return text
+    if is_prompt:
+        what = f"{text[:40]!r} is not one line of text"
+        raise Refused(what, in_recipe("prompts"), "Give each prompt on its own line.")
+    raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
 
 
 # In documents a word, not null: what is null there is what was left open.
@@ -116,7 +118,7 @@ Words = str | dict[str, str]  # of every value, with {value} in its place, or of
 
 @dataclass(frozen=True)
 class Descriptor:
-    """What a field of a recipe is to people and to documents, beside the title, help and bounds that pydantic holds.
+    """Everything about a field of a recipe beside the title, help and bounds that pydantic holds.
 
     Form, flags, REST, reference, labels of lines, refusals and former names are made of it. Called, it adds to a JSON
     schema.
@@ -794,7 +796,7 @@ class RecipeFields(BaseModel):
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
-        """“a, b” means two entries, so that a flag and a text field can say it; entries with commas stand on lines."""
+        """Split “a, b” into two entries, as a flag and a text field say it; entries with commas stand on lines."""
         if not isinstance(value, str):
             return value
         if separator(info.field_name or "") == "\n":
@@ -818,7 +820,7 @@ class RecipeFields(BaseModel):
         return entry.make.with_(**choices, **{name: getattr(self, name) for name in entry.options if name not in idle})
 
     def idle_options(self) -> dict[str, str]:
-        """Options of learned rounding that need another one, each with the reason that it has no effect."""
+        """Return the options of learned rounding that need another one, each with the reason that it has no effect."""
         if not {"warm_start", "stopping"} <= {*known_entry(self.method).options}:
             return {}
         idle = {}

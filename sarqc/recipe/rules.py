@@ -1,4 +1,4 @@
-"""What the fields of a recipe mean to each other: which exclude each other, and which have no effect."""
+"""Rules between the fields of a recipe: which exclude each other, and which have no effect."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def check(recipe: RecipeFields) -> None:
 
 
 def _check_later(recipe: RecipeFields) -> None:
-    """Refuses values from a block on that have no block, no method that has them, or no one λ before them."""
+    """Refuse values from a block on that have no block, no method that has them, or no one λ before them."""
     given = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
     if recipe.from_block is None:
         if given:
@@ -160,7 +160,7 @@ def _check_later(recipe: RecipeFields) -> None:
 
 
 def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
-    """What of a recipe is about one λ and γ for all blocks."""
+    """Yield what of a recipe is about one λ and γ for all blocks."""
     if recipe.kind == "tune":
         yield "tuning finds one λ for the whole model"
     if recipe.kind == "ladder":
@@ -176,7 +176,7 @@ def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
 
 
 def _check_rotation(recipe: RecipeFields) -> None:
-    """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
+    """Refuse a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
         raise refused_for(
             "rotate",

@@ -45,16 +45,16 @@ class Declarations:
         self.texts: dict[str, str] = {}
 
     def union(self, name: str, values: Sequence[str], comment: str) -> None:
-        """A type of so many words."""
+        """Declare a type of so many words."""
         self.alias(name, [json.dumps(value, ensure_ascii=False) for value in values], comment)
 
     def alias(self, name: str, either: Sequence[str], comment: str) -> None:
-        """A name for one of several types, written in TypeScript."""
+        """Declare a name for one of several types, written in TypeScript."""
         self.texts[name] = f"/** {comment} */\nexport type {name} = {' | '.join(either)};\n"
 
     def interface(self, shape: type, name: str | None = None, first: str = "") -> str:
-        """The interface of a dataclass, a model or a TypedDict, declared once; ``first`` is a field before the others.
-        Returns its name."""
+        """Declare the interface of a dataclass, a model or a TypedDict once, and return its name; ``first`` is a field
+        before the others."""
         name = name or shape.__name__.lstrip("_")
         if name not in self.texts:
             self.texts[name] = ""  # keeps its place, and ends a type that contains itself
@@ -66,7 +66,7 @@ class Declarations:
         return name
 
     def of(self, hint: Any) -> str:
-        """TypeScript of a hint. Raises ``TypeError`` for what has no JSON form."""
+        """Return TypeScript of a hint. Raises ``TypeError`` for what has no JSON form."""
         if hint in PLAIN:
             return PLAIN[hint]
         origin, parts = get_origin(hint), get_args(hint)
@@ -97,7 +97,7 @@ class Declarations:
 
 
 def fields_of(shape: Any) -> list[tuple[str, str, Any]]:
-    """Name in documents, "?" where it may be left out, and hint of each field."""
+    """Return the name in documents, "?" where it may be left out, and hint of each field."""
     hints = get_type_hints(shape, include_extras=True)
     if issubclass(shape, BaseModel):
         return [(info.alias or name, "", hints[name]) for name, info in shape.model_fields.items()]
