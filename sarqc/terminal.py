@@ -247,8 +247,7 @@ def print_layer_errors(found: LayerErrors) -> None:
     rows = [heads] + [
         [f"{lam:g}", *(f"{of_gamma[at]:.5f}" for of_gamma in errors)] for at, lam in enumerate(found["lambda"])
     ]
-    for row in rows:
-        typer.echo("  ".join(f"{cell:<9}" for cell in row).rstrip())
+    print_table(rows)
     smallest, gamma, lam = min((value, gamma, lam) for gamma, row in enumerate(errors) for lam, value in enumerate(row))
     own = found["gamma"][gamma]
     point = f"λ = {found['lambda'][lam]:g}" + ("" if own is None else f", γ = {own:g}")

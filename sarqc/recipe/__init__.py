@@ -8,12 +8,9 @@ from sarqc.recipe.batch import (
 from sarqc.recipe.effort import EFFORTS, UNDISTILLED, Effort, Fitting, fitting_of
 from sarqc.recipe.fields import (
     BASELINE,
-    BEST_GRID,
     FITTING,
     FITTING_WORDS,
     FORMER_NAMES,
-    PAPERS_GRID,
-    REFITTED_GRID,
     TUNED_LAMS,
     Begin,
     choice_words,
@@ -47,7 +44,6 @@ from sarqc.recipe.rules import (
 
 __all__ = [
     "BASELINE",
-    "BEST_GRID",
     "EFFORTS",
     "FITTING",
     "FITTING_WORDS",
@@ -58,8 +54,6 @@ __all__ = [
     "NOT_ASKED_TO_TUNE",
     "OF_THE_FILE",
     "OF_THE_OTHER_KIND",
-    "PAPERS_GRID",
-    "REFITTED_GRID",
     "REPAIRING",
     "TUNED_LAMS",
     "UNDISTILLED",

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
@@ -48,7 +49,7 @@ def _group_size(value: Any) -> Any:
     return None if value in ("per_channel", "per-channel", "none", 0, "0") and value is not False else value
 
 
-def _method(value: Any) -> Any:
+def _public(value: Any) -> Any:
     return public_method(value) if isinstance(value, str) else value
 
 
@@ -83,11 +84,6 @@ _SAID = PlainSerializer(
     lambda value: "per_channel" if value is None else value, return_type=int | str, when_used="json"
 )
 _GroupSize = Annotated[int | None, BeforeValidator(_group_size), _SAID]
-# How a group's levels are fitted: plainly, as the paper has it, and as the two slower efforts have it.
-PAPERS_GRID: Fitting = {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}
-BEST_GRID: Fitting = {name: EFFORTS["balanced"][name] for name in PAPERS_GRID}
-REFITTED_GRID: Fitting = {name: EFFORTS["best"][name] for name in PAPERS_GRID}
-
 Begin = Literal["auto", "bos", "none"]
 DistillBy = Literal["model", "block"]
 NAME_LENGTH = 1024  # characters
@@ -144,7 +140,7 @@ class Descriptor:
         schema.update({name: getattr(self, name) for name in names})
 
 
-def _field(default: Any, section: str, title: str, help: str, **more: Any) -> Any:
+def _field(section: str, default: Any, title: str, help: str, **more: Any) -> Any:
     """Return a field with its words; ``...`` for ``default``: it has to be given.
 
     ``more``: values of ``Descriptor``, and arguments of pydantic.
@@ -155,6 +151,10 @@ def _field(default: Any, section: str, title: str, help: str, **more: Any) -> An
     return Field(default, title=title, description=help, json_schema_extra=about, **more)
 
 
+# A field of each section of the form.
+_model, _size, _of_method, _text, _measure, _tune = (
+    partial(_field, section) for section in ("model", "size", "method", "text", "measure", "tune")
+)
 _WHOLE, _SCALES_STAY = "it is measured as a whole", "its scales stay"  # of a quantized checkpoint
 _PATH = "A path is taken too."  # on the command line, which reads the files of the user
 
@@ -179,25 +179,22 @@ class RecipeFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
-    model: _Name = _field(
+    model: _Name = _model(
         ...,
-        "model",
         "Model",
         "A model of this host or a name on the Hub.",
         in_a_shell=_PATH,
         min_length=1,
         advanced=False,
     )
-    revision: _Name | None = _field(
+    revision: _Name | None = _model(
         None,
-        "model",
         "Revision",
         "Commit, tag or branch of a Hub model.",
         rare=True,
     )
-    quantized_checkpoint: _Name | None = _field(
+    quantized_checkpoint: _Name | None = _model(
         None,
-        "model",
         "Quantized checkpoint",
         "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
         "Bits, grid and group size come from it.",
@@ -205,17 +202,15 @@ class RecipeFields(BaseModel):
         min_length=1,
         former="opened",
     )
-    kind: Purpose = _field(
+    kind: Purpose = _tune(
         "run",
-        "tune",
         "Purpose",
         "run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder "
         "measures the gain of each step, from rounding to nearest to refined codes.",
         advanced=False,
     )
-    bits: int = _field(
+    bits: int = _size(
         3,
-        "size",
         "Bits",
         "Bits per weight, 2 to 4.",
         unit="bit",
@@ -223,9 +218,8 @@ class RecipeFields(BaseModel):
         le=4,
         advanced=False,
     )
-    grid: Kind = _field(
+    grid: Kind = _size(
         "asymmetric",
-        "size",
         "Grid",
         "How the quantization levels of a group are placed.",
         label={
@@ -237,9 +231,8 @@ class RecipeFields(BaseModel):
         short="{value}",
         advanced=False,
     )
-    group_size: _GroupSize = _field(
+    group_size: _GroupSize = _size(
         128,
-        "size",
         "Group size",
         "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
         unit="channels",
@@ -247,24 +240,21 @@ class RecipeFields(BaseModel):
         le=WIDEST,
         advanced=False,
     )
-    indivisible: Literal["refuse", "per_channel"] = _field(
+    indivisible: Literal["refuse", "per_channel"] = _size(
         "refuse",
-        "size",
         "Indivisible layers",
         "What to do with a layer whose width the group size does not divide.",
     )
-    blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _field(
+    blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _size(
         (),
-        "size",
         "Blocks",
         "Numbers of the blocks to quantize, from 0; the others stay float. Empty: all.",
         rare=True,
         max_length=BLOCKS,
         opened=_WHOLE,
     )
-    block_fraction: float | None = _field(
+    block_fraction: float | None = _size(
         None,
-        "size",
         "Fraction of blocks",
         "Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all.",
         rare=True,
@@ -273,18 +263,16 @@ class RecipeFields(BaseModel):
         opened=_WHOLE,
         former="share",
     )
-    exclude: tuple[_Name, ...] = _field(
+    exclude: tuple[_Name, ...] = _size(
         (),
-        "size",
         "Excluded layers",
         "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
         rare=True,
         max_length=MOST_PATTERNS,
         opened=_WHOLE,
     )
-    include: tuple[_Name, ...] = _field(
+    include: tuple[_Name, ...] = _size(
         (),
-        "size",
         "Included layers",
         "Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. "
         "A star stands for any characters.",
@@ -293,17 +281,15 @@ class RecipeFields(BaseModel):
         opened=_WHOLE,
         newer=True,
     )
-    method: Annotated[_Name, BeforeValidator(_method)] = _field(
+    method: Annotated[_Name, BeforeValidator(_public)] = _of_method(
         "sarqc-gbs",
-        "method",
         "Method",
         "How the integer weights are chosen.",
         advanced=False,
     )
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
-    effort: Effort | None = _field(
+    effort: Effort | None = _of_method(
         None,
-        "method",
         "Effort",
         "quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit "
         "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
@@ -311,9 +297,8 @@ class RecipeFields(BaseModel):
         kinds=NO_LADDER,
         advanced=False,
     )
-    lam: _Weight | Literal["auto"] | None = _field(
+    lam: _Weight | Literal["auto"] | None = _of_method(
         None,
-        "method",
         "λ",
         "Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the "
         "method's default.",
@@ -321,24 +306,21 @@ class RecipeFields(BaseModel):
         alias="lambda",
         advanced=False,
     )
-    gamma: _Share | Literal["auto"] | None = _field(
+    gamma: _Share | Literal["auto"] | None = _of_method(
         None,
-        "method",
         "γ",
         "How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default.",
         advanced=False,
     )
-    shift_strength: _Weight | Literal["auto"] | None = _field(
+    shift_strength: _Weight | Literal["auto"] | None = _of_method(
         None,
-        "method",
         "α",
         "How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the "
         "method's default.",
         advanced=False,
     )
-    from_block: int | None = _field(
+    from_block: int | None = _of_method(
         None,
-        "method",
         "From block",
         "Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their "
         "finished layers are reused. Empty: one λ and γ everywhere.",
@@ -347,68 +329,60 @@ class RecipeFields(BaseModel):
         le=LAST_BLOCK,
         newer=True,
     )
-    then_lam: _Weight | None = _field(
+    then_lam: _Weight | None = _of_method(
         None,
-        "method",
         "λ from there",
         "λ from that block on. Empty: unchanged.",
         rare=True,
         alias="then_lambda",
         newer=True,
     )
-    then_gamma: _Share | None = _field(
+    then_gamma: _Share | None = _of_method(
         None,
-        "method",
         "γ from there",
         "γ from that block on. Empty: unchanged.",
         rare=True,
         newer=True,
     )
-    validation_share: float = _field(
+    validation_share: float = _of_method(
         0.25,
-        "method",
         "Validation share",
         "Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve "
         "uses all sequences.",
         gt=0,
         lt=1,
     )
-    channel_fraction: float = _field(
+    channel_fraction: float = _of_method(
         1.0,
-        "method",
         "Channel fraction",
         "Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer.",
         gt=0,
         le=1,
         opened="its codes are compared on all channels",
     )
-    mode: Literal["per_linear", "foldable"] = _field(
+    mode: Literal["per_linear", "foldable"] = _of_method(
         "per_linear",
-        "method",
         "Scale search mode",
         "Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then "
         "be folded into the operation before.",
     )
-    epochs: int | None = _field(
+    epochs: int | None = _of_method(
         None,
-        "method",
         "Epochs",
         "Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits.",
         ge=1,
         le=MOST_LEARNING,
     )
-    steps: int = _field(
+    steps: int = _of_method(
         200,
-        "method",
         "Steps",
         "Steps of learned rounding, each on 8 calibration sequences.",
         unit="steps",
         ge=1,
         le=MOST_LEARNING,
     )
-    warm_start: WarmStart = _field(
+    warm_start: WarmStart = _of_method(
         "none",
-        "method",
         "Warm start",
         "Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, "
         "as far as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the "
@@ -419,9 +393,8 @@ class RecipeFields(BaseModel):
         },
         short="warm",
     )
-    stopping: Stopping = _field(
+    stopping: Stopping = _of_method(
         "none",
-        "method",
         "Early stopping",
         "early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, "
         "possibly the initial one. none: all steps are made and judged on calibration samples.",
@@ -429,28 +402,24 @@ class RecipeFields(BaseModel):
         short="stopped",
         newer=True,
     )
-    normalise: Literal["initial", "none"] = _field(
+    normalise: Literal["initial", "none"] = _of_method(
         "initial",
-        "method",
         "Balance of the two terms",
         "Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as "
         "they are (none).",
     )
-    include_identity: bool = _field(
+    include_identity: bool = _of_method(
         True,
-        "method",
         "Try no scaling too",
         "Let scale searches consider plain rounding too, which the paper's grid leaves out.",
     )
-    static_groups: bool = _field(
+    static_groups: bool = _of_method(
         False,
-        "method",
         "Static groups",
         "Column solvers compute the scale of each group from the original weights.",
     )
-    range: Range = _field(
+    range: Range = _of_method(
         "minmax",
-        "method",
         "Range of a group",
         "Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted "
         "error, with both ends clipped equally (search) or separately (joint).",
@@ -458,9 +427,8 @@ class RecipeFields(BaseModel):
         label={"search": "searched range", "joint": "jointly searched range"},
         short={"search": "range", "joint": "joint range"},
     )
-    order: Order = _field(
+    order: Order = _of_method(
         "natural",
-        "method",
         "Order of columns",
         "Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, "
         "with static groups (activation).",
@@ -468,9 +436,8 @@ class RecipeFields(BaseModel):
         label={"activation": "activation order"},
         short="order",
     )
-    refine: int = _field(
+    refine: int = _of_method(
         0,
-        "method",
         "Refinement",
         "Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none.",
         unit="passes",
@@ -479,9 +446,8 @@ class RecipeFields(BaseModel):
         label="refined × {value}",
         short="×{value}",
     )
-    refit: int = _field(
+    refit: int = _of_method(
         0,
-        "method",
         "Refit of scales",
         "Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none.",
         unit="rounds",
@@ -492,9 +458,8 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill: int = _field(
+    distill: int = _of_method(
         0,
-        "method",
         "Distillation of scales",
         "Maximum number of epochs in which the scales of the whole model are tuned towards the float model's "
         "predictions. Held-out samples choose the best epoch. 0: no distillation.",
@@ -507,9 +472,8 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_by: DistillBy = _field(
+    distill_by: DistillBy = _of_method(
         "model",
-        "method",
         "Distillation by",
         "model: match the predictions of the whole model, which must fit in memory with its gradients. block: match "
         "the outputs of each float block in turn, which also works for mixtures and large models.",
@@ -519,9 +483,8 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_codes: bool = _field(
+    distill_codes: bool = _of_method(
         False,
-        "method",
         "Distillation of codes",
         "Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight.",
         label="codes distilled",
@@ -530,9 +493,8 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_norms: bool = _field(
+    distill_norms: bool = _of_method(
         False,
-        "method",
         "Distillation of norms",
         "Tune the weights of the model's norms along with the scales.",
         label="norms distilled",
@@ -541,9 +503,8 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_lambda: _Weight | None = _field(
+    distill_lambda: _Weight | None = _of_method(
         None,
-        "method",
         "λ of distillation",
         "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
         rare=True,
@@ -553,9 +514,8 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    rotate: Literal["none", "r1", "r1+r2"] = _field(
+    rotate: Literal["none", "r1", "r1+r2"] = _of_method(
         "none",
-        "method",
         "Rotation",
         "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers "
         "over all channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also "
@@ -566,9 +526,8 @@ class RecipeFields(BaseModel):
         opened="its codes are those of its own basis",
         newer=True,
     )
-    expert_damping: ExpertDamping = _field(
+    expert_damping: ExpertDamping = _of_method(
         "plain",
-        "method",
         "Experts with few tokens",
         "The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration "
         "tokens (damped): λ (1 + width / tokens).",
@@ -576,9 +535,8 @@ class RecipeFields(BaseModel):
         short="damped",
         former="starved",
     )
-    first_order: float = _field(
+    first_order: float = _of_method(
         0.0,
-        "method",
         "β",
         "Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each "
         "column back towards the original weights.",
@@ -590,18 +548,16 @@ class RecipeFields(BaseModel):
         label="β {value}",
         newer=True,
     )
-    calibration: _Name = _field(
+    calibration: _Name = _text(
         ...,
-        "text",
         "Calibration text",
         "Text on which layers are solved. Choose one like the text that the model will be used on.",
         in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.",
         min_length=1,
         advanced=False,
     )
-    samples: int = _field(
+    samples: int = _text(
         32,
-        "text",
         "Samples",
         "Calibration sequences.",
         unit="sequences",
@@ -609,9 +565,8 @@ class RecipeFields(BaseModel):
         le=MOST_SEQUENCES,
         advanced=False,
     )
-    length: int = _field(
+    length: int = _text(
         256,
-        "text",
         "Length",
         "Tokens in each sequence.",
         unit="tokens",
@@ -619,26 +574,23 @@ class RecipeFields(BaseModel):
         le=MOST_TOKENS,
         advanced=False,
     )
-    sampling: Literal["sequential", "random"] = _field(
+    sampling: Literal["sequential", "random"] = _text(
         "sequential",
-        "text",
         "Sampling",
         "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
         kinds=ONE_MODEL,
         advanced=False,
     )
-    begin: Begin = _field(
+    begin: Begin = _text(
         "auto",
-        "text",
         "Begin token",
         "auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; "
         "bos with its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it "
         "is. Most published perplexities use none.",
         before="none",
     )
-    held_out_samples: int = _field(
+    held_out_samples: int = _text(
         0,
-        "text",
         "Held-out samples",
         "Further sequences of the same text, on which the error is measured and nothing is fitted.",
         unit="sequences",
@@ -646,26 +598,23 @@ class RecipeFields(BaseModel):
         le=MOST_SEQUENCES,
         advanced=False,
     )
-    inputs_from: Literal["quantized", "float"] = _field(
+    inputs_from: Literal["quantized", "float"] = _text(
         "quantized",
-        "text",
         "Inputs from",
         "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
         kinds=ONE_MODEL,
         opened="its layers are measured behind its own blocks",
     )
-    seed: int = _field(0, "text", "Seed", "Seed of every random choice.", ge=0, le=LAST_SEED)
-    test: _Name | None = _field(
+    seed: int = _text(0, "Seed", "Seed of every random choice.", ge=0, le=LAST_SEED)
+    test: _Name | None = _measure(
         None,
-        "measure",
         "Test text",
         "Text on which perplexity is measured.",
         in_a_shell=_PATH,
         advanced=False,
     )
-    window: int | None = _field(
+    window: int | None = _measure(
         None,
-        "measure",
         "Window",
         "Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that "
         "is smaller.",
@@ -673,9 +622,8 @@ class RecipeFields(BaseModel):
         ge=2,
         le=MOST_TOKENS,
     )
-    test_tokens: int | None = _field(
+    test_tokens: int | None = _measure(
         None,
-        "measure",
         "Test tokens",
         "Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the "
         "first 65,536.",
@@ -683,17 +631,15 @@ class RecipeFields(BaseModel):
         ge=2,
         le=MOST_OF_A_TEST,
     )
-    baseline: bool = _field(
+    baseline: bool = _measure(
         True,
-        "measure",
         "Compare with GPTQ",
         "Also run GPTQ 1 % on the same texts and grid, and measure the difference.",
         kinds=ONE_MODEL,
         advanced=False,
     )
-    tasks: tuple[_Name, ...] = _field(
+    tasks: tuple[_Name, ...] = _measure(
         (),
-        "measure",
         "Tasks",
         "lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ "
         "left at the end.",
@@ -701,9 +647,8 @@ class RecipeFields(BaseModel):
         kinds=NO_LADDER,
         advanced=False,
     )
-    task_limit: int | None = _field(
+    task_limit: int | None = _measure(
         None,
-        "measure",
         "Task limit",
         "Items per task; empty: all.",
         unit="items",
@@ -711,9 +656,8 @@ class RecipeFields(BaseModel):
         le=MOST_OF_A_TEST,
         kinds=NO_LADDER,
     )
-    prompts: tuple[_Prompt, ...] = _field(
+    prompts: tuple[_Prompt, ...] = _measure(
         (),
-        "measure",
         "Prompts",
         "Texts that both models continue side by side, one per line.",
         separator="\n",
@@ -721,9 +665,8 @@ class RecipeFields(BaseModel):
         kinds=ONE_MODEL,
         advanced=False,
     )
-    new_tokens: int = _field(
+    new_tokens: int = _measure(
         48,
-        "measure",
         "New tokens",
         "Tokens to generate for each prompt.",
         unit="tokens",
@@ -731,26 +674,23 @@ class RecipeFields(BaseModel):
         le=512,
         kinds=ONE_MODEL,
     )
-    speed: bool = _field(
+    speed: bool = _measure(
         False,
-        "measure",
         "Speed",
         "Measure tokens per second, with 4-bit codes in a real kernel.",
         kinds=ONE_MODEL,
         opened="its speed is that of the engine that it was made for",
     )
-    layer: _Name | None = _field(
+    layer: _Name | None = _measure(
         None,
-        "measure",
         "Only this layer",
         "Full name of a single linear to explore; nothing else is quantized.",
         rare=True,
         opened=_WHOLE,
         former="only",
     )
-    sweep: tuple[_Weight, ...] = _field(
+    sweep: tuple[_Weight, ...] = _measure(
         (),
-        "measure",
         "λ curve",
         "Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to "
         "compare; empty: 0 to 10.",
@@ -758,9 +698,8 @@ class RecipeFields(BaseModel):
         kinds=NO_LADDER,
         opened="its codes are solved at one λ, or at that of “auto”",
     )
-    minutes: float | None = _field(
+    minutes: float | None = _tune(
         None,
-        "tune",
         "Budget",
         "Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all "
         "draws are made.",
@@ -770,9 +709,8 @@ class RecipeFields(BaseModel):
         kinds=COMPARING,
         advanced=False,
     )
-    draws: int = _field(
+    draws: int = _tune(
         8,
-        "tune",
         "Draws",
         "Maximum number of calibration draws that tuning or a ladder compares.",
         unit="draws",
@@ -781,9 +719,8 @@ class RecipeFields(BaseModel):
         kinds=COMPARING,
         advanced=False,
     )
-    band: float | None = _field(
+    band: float | None = _tune(
         None,
-        "tune",
         "Narrow enough",
         "Stop when the largest λ that is not significantly different from the best is at most this many times the "
         "smallest. Empty: stop when further draws would not tell more of them apart.",
@@ -858,18 +795,12 @@ class RecipeFields(BaseModel):
 
     def distilling(self) -> Fitting:
         """Return the fields of the distillation that are not plain; empty without one."""
-        if not self.distills:
-            return {}
-        given: Fitting = {"distill": self.distill}
-        if self.distill_by != "model":
-            given["distill_by"] = self.distill_by
-        if self.distill_codes:
-            given["distill_codes"] = 1
-        if self.distill_norms:
-            given["distill_norms"] = 1
-        if self.distill_lambda is not None:
-            given["distill_lambda"] = f"{self.distill_lambda:g}"
-        return given
+        values = {name: getattr(self, name) for name in DISTILLATION} if self.distills else {}
+        return {
+            name: f"{value:g}" if isinstance(value, float) else 1 if value is True else value
+            for name, value in values.items()
+            if value != type(self).model_fields[name].default
+        }
 
     def amounts_to(self, *, can_distill: bool = True) -> Effort | None:
         """Return the effort whose fields the recipe holds; None if it has a fitting of its own or no choice of effort.
@@ -878,8 +809,12 @@ class RecipeFields(BaseModel):
             can_distill: False for a model whose scales can't be distilled, so that no effort does.
         """
         by_effort = self.efforts(can_distill=can_distill)
-        held = (name for name, fitting in by_effort.items() if self.holds(fitting))
-        return next(held, None) if len(by_effort) > 1 else None
+        own = (
+            effort
+            for effort, fitting in by_effort.items()
+            if all(getattr(self, name) == value for name, value in fitting.items())
+        )
+        return next(own, None) if len(by_effort) > 1 else None
 
     def efforts(self, *, can_distill: bool = True) -> dict[Effort, Fitting]:
         """Return the fields of each effort that mean something here, without efforts that are like a quicker one.
@@ -895,10 +830,6 @@ class RecipeFields(BaseModel):
             if fitting not in found.values():
                 found[effort] = fitting
         return found
-
-    def holds(self, fitting: Fitting) -> bool:
-        """Return True if the recipe has these values."""
-        return all(getattr(self, name) == value for name, value in fitting.items())
 
     @property
     def compares_models(self) -> bool:
@@ -1029,6 +960,7 @@ def public_name(field: str) -> str:
     return RecipeFields.model_fields[field].alias or field
 
 
+DISTILLATION = tuple(name for name in DESCRIPTORS if name.startswith("distill"))  # and its own first
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {about.former: name for name, about in DESCRIPTORS.items() if about.former}
 # What runs did before a field existed, where its default is different.

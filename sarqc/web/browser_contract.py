@@ -50,7 +50,6 @@ from sarqc.recipe import (
     NOT_ASKED_OF_OPENED,
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
-    PAPERS_GRID,
     REPAIRING,
     Fitting,
     Recipe,
@@ -395,8 +394,9 @@ def recipe_names() -> list[Constant]:
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
     of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
+    papers = {name: fields[name].get("default") for name in ("range", "order", "refine", "refit")}
     return [
-        ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", PAPERS_GRID),
+        ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", papers),
         ("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
         (
             "MEASURED_EFFORTS",
