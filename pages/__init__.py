@@ -23,7 +23,7 @@ class _Pages(gr.Blocks):
 
 
 def build(settings: Settings) -> gr.Blocks:
-    """All pages as one Blocks: the first at "/", and a route for each of the others.
+    """Return all pages as one Blocks: the first at "/", and a route for each of the others.
 
     Mount it with ``gr.mount_gradio_app(app, build(settings), path="/", **layout.mount_options())``.
     """

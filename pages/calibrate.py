@@ -107,7 +107,7 @@ _LINK_NOTE = '<div class="link-note" data-part="link-note" data-testid="link-not
 
 
 def build(settings: Settings) -> None:
-    """The form with its plan beside it, or a run in their place."""
+    """Lay out the form with its plan beside it, or a run in their place."""
     with gr.Column(elem_id="content", elem_classes=["page", "calibrate"]):
         part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):

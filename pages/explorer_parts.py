@@ -1,4 +1,4 @@
-"""What the Lab shows: two figures, and below them five parts that open."""
+"""Parts of the Lab: two figures, and below them five parts that open."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _RULER_LINK = """
 
 
 def main_plots() -> None:
-    """The Lab's main figures, in the order of a narrow screen: the curve over λ with its slider, and the drift."""
+    """Lay out the main figures in the order of a narrow screen: the curve over λ with its slider, and the drift."""
     shown = choice("quality", "lab-", SHOWN, "Quantity shown", "show")
     plot(
         "lab-hero",
@@ -129,7 +129,7 @@ _SMALL_PRINT = (
 
 
 def doors() -> None:
-    """The parts below the main figures, each closed until it is opened."""
+    """Lay out the parts below the main figures, each closed until it is opened."""
     buttons = "".join(
         (
             f'<button type="button" class="door-button" data-door="{name}" data-testid="door-{name}" '

@@ -76,7 +76,7 @@ Field = gr.Dropdown | gr.Textbox | gr.Radio | gr.Checkbox | gr.Number
 
 
 def recipe_form() -> list[str]:
-    """The form: what is asked first, and a fold of all else. Returns the fields in the form's order.
+    """Lay out the form, what is asked first and a fold of all else, and return the fields in its order.
 
     The fold is one of styles: Gradio makes the fields of its own folds when these are opened, and a number that the
     page puts into a field before that is lost.
@@ -117,7 +117,7 @@ def recipe_form() -> list[str]:
 
 
 def field(name: str, info: FieldInfo) -> Field:
-    """The form component of one recipe field; everything it says comes from the field itself."""
+    """Return the form component of one recipe field; everything it says comes from the field itself."""
     label, help_text, unit = str(info.title), str(info.description), field_extra(info).unit
     common: dict[str, Any] = {
         "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
@@ -157,7 +157,7 @@ def _span(info: FieldInfo) -> tuple[int, int] | None:
 
 
 def _listen(components: dict[str, Field]) -> None:
-    """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
+    """Add browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
     quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     every = list(components.values())
     module, root = script(SCRIPT), gr.context.Context.root_block

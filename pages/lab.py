@@ -28,7 +28,7 @@ _EQUATION = f"""
 
 
 def _what(model: str, bits: str, grid: str) -> str:
-    """What the page is about; ``model`` and ``grid`` begin with a comma, or are empty."""
+    """Return what the page is about; ``model`` and ``grid`` begin with a comma, or are empty."""
     return (
         f"The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}. "
         "<b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>; "
@@ -51,7 +51,7 @@ _SKELETON = """
 
 
 def _skeleton(sight: FirstSight | None) -> str:
-    """The page before its scripts: with its sentence and its finding where they are known, as
+    """Return the page before its scripts: with its sentence and its finding where they are known, as
     assets/js/explorer/words_part.js and assets/js/charts/plot_host.js write them."""
     if sight is None:
         return _SKELETON.format(known="", objective=_OBJECTIVE, what=_what("", "a few", ""), sentence="", title="")
@@ -123,7 +123,7 @@ _TRY = """
 
 
 def build(settings: Settings) -> None:
-    """The equation, pickers and the sentence above the main figures, and the parts below them."""
+    """Lay out the equation, pickers and the sentence above the main figures, and the parts below them."""
     with gr.Column(elem_id="content", elem_classes=["lab", "page"]):
         part(_EQUATION, classes="area-equation")
         part(f'<p class="what" data-testid="what">{_WHAT}</p>', classes="area-about")

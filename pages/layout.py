@@ -1,4 +1,4 @@
-"""What every page shares: the top bar, the head of the document, and the theme that Gradio's own fields take."""
+"""Parts of every page: the top bar, the head of the document, and the theme that Gradio's own fields take."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Page:
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
-        """What the page says of itself at an address."""
+        """Return what the page says of itself at an address."""
         heading = (self.heading_of and self.heading_of(settings, query)) or self.heading
         return Introduction(heading, heading, self.about)
 
 
 def styles_of(pages: Sequence[Page]) -> list[str]:
-    """The styles of all pages, by name; later ones refine earlier ones."""
+    """Return the styles of all pages, by name; later ones refine earlier ones."""
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
@@ -92,7 +92,7 @@ def module_of(page: Page | None) -> str:
 
 
 def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
-    """What every page has in the head of its document: all but the styles, see ``top_bar``, and their ground.
+    """Return what every page has in the head of its document: all but the styles, see ``top_bar``, and their ground.
 
     Gradio puts our scripts in only when it has itself started. The module of the page is announced here, to be there by
     then, and an import map gives it the name that elements ask for. ``nonce``: of the answer, see
@@ -117,25 +117,27 @@ def entries_of(page: Page | None) -> tuple[str, ...]:
 
 
 def script(name: str) -> str:
-    """The expression for a module of assets/js, as a promise, for what Gradio runs in the browser; ``name`` is below
-    ``js/``, of a script of the page or one that these import."""
+    """Return the expression for a module of assets/js, as a promise, for what Gradio runs in the browser.
+
+    ``name`` is below ``js/``, of a script of the page or one that these import.
+    """
     return f"import('{SCRIPTS}').then(({{ scripts }}) => scripts['{name}'])"
 
 
 def mounted(name: str) -> str:
-    """What Gradio runs when an element is there: the ``mount`` of a module."""
+    """Return what Gradio runs when an element is there: the ``mount`` of a module."""
     return f"{script(name)}.then((module) => module.mount(element))"
 
 
 def published_by_the_paper(settings: Settings) -> dict[str, Any]:
-    """Numbers of the paper that pages show beside their own: “results” and “speed”."""
+    """Return the numbers of the paper that pages show beside their own: “results” and “speed”."""
     published: dict[str, Any] = json.loads((settings.assets_dir / "published.json").read_text(encoding="utf-8"))
     return published
 
 
 def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, nonce: str) -> str:
-    """The bar above a page, as markup for the beginning of its body, after a link for the keyboard to what is below it;
-    ``current``: the page that is marked, ``nonce``: of the answer.
+    """Return the bar above a page, as markup for the beginning of its body, after a link for the keyboard to what is
+    below it; ``current``: the page that is marked, ``nonce``: of the answer.
 
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
@@ -152,12 +154,12 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
 
 
 def heading(page: Page) -> gr.HTML:
-    """The page's one heading of the first level, for those who hear it."""
+    """Lay out the page's one heading of the first level, for those who hear it."""
     return part(f'<h1 class="visually-hidden">{escape(page.heading)}</h1>', classes="slot-heading")
 
 
 def elements(page: Page, settings: Settings) -> gr.Column:
-    """The elements of a page without an app around them, which Blocks would make in half a second."""
+    """Return the elements of a page without an app around them, which Blocks would make in half a second."""
     column = gr.Column()
     with column:
         heading(page)
@@ -166,7 +168,7 @@ def elements(page: Page, settings: Settings) -> gr.Column:
 
 
 def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:
-    """A piece of our own markup; ``script`` is a module of assets/js whose ``mount`` is called with the element."""
+    """Lay out our own markup; ``script`` is a module of assets/js whose ``mount`` is called with the element."""
     return gr.HTML(
         html_template=markup,
         js_on_load=mounted(script) if script else None,
@@ -176,7 +178,7 @@ def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:
 
 
 def theme() -> gr.themes.Base:
-    """Gradio's fields in our type and colours; the page itself is styled by assets/css."""
+    """Return Gradio's fields in our type and colours; the page itself is styled by assets/css."""
     system = ["system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
     mono = ["ui-monospace", "SFMono-Regular", "Menlo", "DejaVu Sans Mono", "monospace"]
     base = gr.themes.Base(
@@ -220,7 +222,7 @@ def theme() -> gr.themes.Base:
 
 
 def mount_options() -> dict[str, Any]:
-    """Keyword arguments for ``gr.mount_gradio_app``: our theme, none of Gradio's own furniture."""
+    """Return keyword arguments for ``gr.mount_gradio_app``: our theme, none of Gradio's own furniture."""
     return {
         "theme": theme(),
         "footer_links": [],

@@ -67,12 +67,12 @@ _RAISED = re.compile(r"\^\{([^}]+)\}")  # x^{γ}
 
 
 def words(text: str) -> str:
-    """A text of the tour as markup: escaped, with its coloured and its raised words."""
+    """Return a text of the tour as markup: escaped, with its coloured and its raised words."""
     return _RAISED.sub(r"<sup>\1</sup>", _ROLE.sub(r'<strong class="role-\1">\2</strong>', escape(text)))
 
 
 def plain_words(text: str) -> str:
-    """A text of the tour without its markup."""
+    """Return a text of the tour without its markup."""
     return _ROLE.sub(r"\2", text)
 
 
@@ -83,7 +83,7 @@ def tour(settings: Settings) -> dict[str, Any]:
 
 
 def build(settings: Settings) -> None:
-    """The steps, of which one shows."""
+    """Lay out the steps, of which one shows."""
     told = tour(settings)
     published = json.dumps(published_by_the_paper(settings)["results"], ensure_ascii=False)
     steps = told["steps"]
@@ -124,7 +124,7 @@ def build(settings: Settings) -> None:
 
 
 def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
-    """The title of the step that an address opens."""
+    """Return the title of the step that an address opens."""
     titles = [step["title"] for step in tour(settings)["steps"]]
     number = query.get("step", "")
     return titles[int(number) - 1] if number.isascii() and number.isdigit() and 0 < int(number) <= len(titles) else None

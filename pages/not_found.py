@@ -1,4 +1,4 @@
-"""What a person sees where there is no page: the bar, what was asked for, and where to go on from there."""
+"""The answer where there is no page: the bar, what was asked for, and where to go on from there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TEXT = """<!doctype html>
 
 
 def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Settings) -> Response:
-    """The page, with status 404. ``own``: see ``Introductions.own``."""
+    """Return the page, with status 404. ``own``: see ``Introductions.own``."""
     path = scope["path"]
     title = "Page not found"
     words = "The address may have been cut or mistyped. These pages are here:"

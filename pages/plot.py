@@ -37,9 +37,11 @@ def plot(
     foot: str = "",
     hidden: bool = False,
 ) -> gr.HTML:
-    """A named place for a figure. ``words`` of the glossary are explained there; ``tools`` is markup of ours for the
-    card's right upper corner, ``options`` for its menu, ``foot`` for below the figure. A link can hide it by its name
-    without the page's prefix; both drawings of the surfaces go by one name.
+    """Lay out a named place for a figure.
+
+    ``words`` of the glossary are explained there; ``tools`` is markup of ours for the card's right upper corner,
+    ``options`` for its menu, ``foot`` for below the figure. A link can hide it by its name without the page's prefix;
+    both drawings of the surfaces go by one name.
 
     A function and not a subclass of gr.HTML: Gradio writes a stub file beside every module that subclasses it.
     """
@@ -57,7 +59,7 @@ def plot(
 
 
 def _about(name: str, words: Sequence[str]) -> str:
-    """The button that explains words of a figure, by their names in assets/js/base/glossary.js."""
+    """Return the button that explains words of a figure, by their names in assets/js/base/glossary.js."""
     own = f"about-{escape(name)}"
     return (
         f'<button type="button" class="quiet about" data-about="{escape(" ".join(words))}" id="{own}" '
@@ -67,8 +69,11 @@ def _about(name: str, words: Sequence[str]) -> str:
 
 
 def choice(kind: str, prefix: str, options: Mapping[str, str], label: str, control: str = "") -> str:
-    """Markup of a small switch; ``kind`` is the data attribute that the scripts listen to, ``options`` are messages by
-    their values there, ``control`` is its name in a link where that is another."""
+    """Return the markup of a small switch.
+
+    ``kind`` is the data attribute that the scripts listen to, ``options`` are messages by their values there,
+    ``control`` is its name in a link where that is another.
+    """
     buttons = "".join(
         (
             f'<button type="button" data-{escape(kind)}="{escape(value)}" data-for="{escape(prefix)}" '

@@ -1,4 +1,4 @@
-"""What the pages load of ours: a module of scripts for each page, and one style sheet for all of them."""
+"""Files of ours that the pages load: a module of scripts for each page, and one style sheet for all of them."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _variable(name: str) -> str:
 
 
 def _body(assets: Path, name: str) -> str:
-    """The statements of a module, with constants in place of its imports, and a return of its exports."""
+    """Return the statements of a module, with constants in place of its imports, and a return of its exports."""
     exports: list[str] = []
 
     def imported(match: re.Match[str]) -> str:
@@ -110,6 +110,6 @@ def _body(assets: Path, name: str) -> str:
 
 
 def _pairs(names: str) -> list[tuple[str, str]]:
-    """Of “a, b as c” the own and the public name of each."""
+    """Return of “a, b as c” the own and the public name of each."""
     pairs = [part.split(" as ") for part in (piece.strip() for piece in names.split(",")) if part]
     return [(pair[0].strip(), pair[-1].strip()) for pair in pairs]

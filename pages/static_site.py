@@ -113,14 +113,14 @@ class _SiteDocuments:
     has_tour: bool
 
     def resources(self) -> dict[str, str]:
-        """Scripts and styles by their names below the site: the very bundles of the app."""
+        """Return scripts and styles by their names below the site: the very bundles of the app."""
         pages = (lab.PAGE, learn.PAGE) if self.has_tour else (lab.PAGE,)
         every = bundles(pages)
         names = (*(layout.module_of(page) for page in pages), layout.STYLE_SHEET, WORKER)
         return {f"{self._assets()}/{name}": every[name](self.settings.assets_dir) for name in names}
 
     def study(self, page: StudyDocument) -> str:
-        """The Lab of a study."""
+        """Write the Lab of a study."""
         assert lab.PAGE.skeleton is not None
         skeleton, begin = lab.PAGE.skeleton(page.sight), f'scripts["{lab.PAGE.asks}"].ask();'
         content, script = self._content(lab.PAGE, page.site, self.settings, skeleton, begin)
@@ -128,7 +128,7 @@ class _SiteDocuments:
         return self._document(lab.PAGE, page.told, page.root, page.address, studies, content, script)
 
     def tour(self, site: Site, address: str) -> str:
-        """Learn."""
+        """Write Learn."""
         # Before its script the link to the Lab goes to the site's own page.
         settings = self.settings.model_copy(update={"root_path": ".."})
         content, script = self._content(learn.PAGE, site, settings)
@@ -136,7 +136,7 @@ class _SiteDocuments:
         return self._document(learn.PAGE, told, "../", address, '<a href="../">Studies</a>', content, script)
 
     def listing(self, told: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
-        """The list of several studies, each with its folder."""
+        """Write the list of several studies, each with its folder."""
         cards = "".join(
             f'<li class="card"><a href="{escape(name)}/"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a>'
             "</li>"
@@ -153,7 +153,7 @@ class _SiteDocuments:
     def _content(
         self, page: layout.Page, site: Site, settings: Settings, skeleton: str = "", begin: str = ""
     ) -> tuple[str, str]:
-        """A page's elements, and the script that begins them."""
+        """Return a page's elements, and the script that begins them."""
         mounts: list[str] = []
         parts = "".join(_written(child, mounts) for child in layout.elements(page, settings).children)
         begun = ", ".join(f"(element) => {js}" for js in mounts)
@@ -195,7 +195,7 @@ for (const element of document.querySelectorAll("[data-mount]")) mounts[element.
 
 
 def _data(site: Site) -> str:
-    """What the scripts are given."""
+    """Return what the scripts are given."""
     text = json.dumps(site._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="published">{text}</script>'
 
@@ -205,7 +205,7 @@ def _digest(text: str) -> str:
 
 
 def _written(component: Any, mounts: list[str]) -> str:
-    """A component and all in it as Gradio's scripts write it; ``mounts`` gathers what is run for an element."""
+    """Return a component and all in it as Gradio's scripts write it; ``mounts`` gathers what is run for an element."""
     classes = escape(" ".join(component.elem_classes))
     if isinstance(component, gr.HTML):
         markup, js = component.html_template, component.js_on_load

@@ -20,7 +20,7 @@ SIGNS = {"lam": "λ", "gamma": "γ", "shift_strength": "α"}
 
 
 class CalibrationProtocol(TypedDict, total=False):
-    """How calibration sequences came about."""
+    """Origin of calibration sequences."""
 
     corpus: str
     sha256: str  # of the token ids, 16 digits
@@ -37,7 +37,7 @@ class CalibrationProtocol(TypedDict, total=False):
 
 
 class PerplexityProtocol(TypedDict):
-    """How a perplexity was measured."""
+    """Conditions of a perplexity."""
 
     corpus: str
     window: int  # tokens seen at once
@@ -54,7 +54,7 @@ class PerplexityProtocol(TypedDict):
 
 
 class AccuracyProtocol(TypedDict):
-    """How an accuracy was measured; what differs between two models is not required."""
+    """Conditions of an accuracy; what differs between two models is not required."""
 
     task: str
     items: int
@@ -75,7 +75,7 @@ class AccuracyProtocol(TypedDict):
 
 
 class TextProtocol(TypedDict):
-    """How two continuations of a prompt were made and compared."""
+    """Conditions of two continuations of a prompt and of their comparison."""
 
     prompt_tokens: int
     new_tokens: int
@@ -137,7 +137,7 @@ class Rates(TypedDict):
 
 
 class SpeedProtocol(TypedDict, total=False):
-    """How speed was measured; only the device where it was not."""
+    """Conditions of a speed; only the device where it was not."""
 
     sequence_length: int
     prompt_tokens: int
@@ -178,7 +178,7 @@ Selection = TypedDict(
 
 
 class ExpertCounts(TypedDict):
-    """How many experts of a mixture saw few calibration tokens."""
+    """Numbers of experts of a mixture that saw few calibration tokens."""
 
     experts: int
     no_tokens: int
@@ -208,19 +208,19 @@ class TaskResult(TypedDict):
 
 
 class WeightsProtocol(TypedDict):
-    """What the float model's weights went through before they came here."""
+    """Changes of the float model's weights before they came here."""
 
     weights: NotRequired[str]  # in words
 
 
 class FeedingProtocol(TypedDict):
-    """How other programs would feed the model, where that differs or is better."""
+    """Ways of other programs to feed the model, where these differ or are better."""
 
     feeding: NotRequired[dict[str, str]]  # in words, by the study's flag
 
 
 class RunProtocol(WeightsProtocol, FeedingProtocol):
-    """What the numbers of a run rest on."""
+    """Foundations of the numbers of a run."""
 
     calibration: CalibrationProtocol
     test: PerplexityProtocol | None
@@ -228,7 +228,7 @@ class RunProtocol(WeightsProtocol, FeedingProtocol):
 
 
 class Divergences(TypedDict):
-    """How far a quantized model's predictions are from the float model's on the test text; errors are over windows.
+    """Distances of a quantized model's predictions from the float model's on the test text; errors are over windows.
 
     None: not measured, or an error of a single window.
     """
@@ -308,7 +308,7 @@ class TuningTasks(TypedDict):
 
 
 class DrawGain(TypedDict):
-    """What a single draw says of the λ that leads in it: ln perplexity of GPTQ 1 % less its own, over windows."""
+    """Gain of the λ that leads in a single draw: ln perplexity of GPTQ 1 % less its own, over windows."""
 
     row: int
     draw: int  # from 0
@@ -421,7 +421,7 @@ LayerErrors = TypedDict(
 
 
 class Written(TypedDict):
-    """What the files of an exported model are when they are read again, beside the model that was measured."""
+    """Files of an exported model, read again, beside the model that was measured."""
 
     other_tensors: list[str]  # names of those that are not the measured model's; empty: all are
     tokens: int  # that both were asked for, greedily; 0: the weights alone were compared
@@ -483,7 +483,7 @@ class DistilledBlock(TypedDict):
 
 
 class Distillation(TypedDict):
-    """How the scales of a model were tuned, by its predictions or block by block."""
+    """Tuning of a model's scales, by its predictions or block by block."""
 
     epochs: list[DistilledEpoch]  # empty block by block
     kept: int  # number of the epoch whose scales the model has
@@ -521,7 +521,7 @@ class ResidualRotation(TypedDict):
 
 
 class Summary(Divergences):
-    """What a run found out, as ``Finished`` says it. None: not measured."""
+    """Results of a run, as ``Finished`` says them. None: not measured."""
 
     recipe: dict[str, object]
     device: str
@@ -585,7 +585,7 @@ class CandidateReport(TypedDict):
 
 
 class RoundingCheck(TypedDict):
-    """A block at one of the steps at which early stopping measured it."""
+    """A block at one of the checked steps of learned rounding."""
 
     step: int  # 0: before the first
     steps: int  # at most
@@ -595,7 +595,7 @@ class RoundingCheck(TypedDict):
 
 
 class LayerReportDocument(TypedDict):
-    """What happened to one layer, as ``quantization.LayerReport`` says it."""
+    """Report of one layer, as ``quantization.LayerReport`` says it."""
 
     recon_loss: float
     sar_loss: float
@@ -610,7 +610,7 @@ class LayerReportDocument(TypedDict):
     n_tokens: int
     flags: Sequence[str]
     candidates: Sequence[CandidateReport]
-    checks: NotRequired[Sequence[RoundingCheck]]  # of a block in the report of its first linear, with early stopping
+    checks: NotRequired[Sequence[RoundingCheck]]  # of a block with checked steps, in the report of its first linear
 
 
 class LayerEntry(TypedDict):
@@ -631,7 +631,7 @@ class NamedReport(TypedDict):
 
 
 class PrintedRun(Summary):
-    """What ``--json`` prints of a run: its summary, with the layers as its study has them."""
+    """Output of ``--json`` for a run: its summary, with the layers as its study has them."""
 
     layers: list[NamedReport]
     seconds: float

@@ -131,7 +131,7 @@ class EpochDone(Event):
 
 @dataclass(frozen=True)
 class RoundingChecked(Event):
-    """Early stopping measured a block whose rounding is learned; see ``RoundingCheck``."""
+    """A block whose rounding is learned was measured at a checked step; see ``RoundingCheck``."""
 
     block: int
     step: int  # 0: before the first
@@ -143,7 +143,7 @@ class RoundingChecked(Event):
 
 @dataclass(frozen=True)
 class BlockRounded(Event):
-    """Early stopping kept a state of a block whose rounding is learned; a block that is on disk says so again."""
+    """A block whose rounding is learned kept one of its checked states; a block that is on disk says so again."""
 
     block: int
     kept: int  # number of steps after which it was reached

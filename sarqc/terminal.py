@@ -1,4 +1,4 @@
-"""What a run says on stderr while it goes: on a terminal a bar with the time left, elsewhere plain lines."""
+"""Messages of a run on stderr while it goes: on a terminal a bar with the time left, elsewhere plain lines."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ProgressBar:
         self._done = self._from_disk = 0
 
     def _open_bar(self) -> Any:
-        """The bar, made with the first layer: its clock shall not count the loading of the model."""
+        """Return the bar, made with the first layer: its clock shall not count the loading of the model."""
         if self._bar is None:
             from tqdm import tqdm
 
@@ -112,7 +112,7 @@ class ProgressBar:
 
 
 def words(event: Event) -> str:
-    """One event in words."""
+    """Return one event in words."""
     match event:
         case Stage():
             return f"{event.name}: {event.detail}" if event.detail else event.name
@@ -154,8 +154,9 @@ def _known(value: float | None) -> str:
 
 
 def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iterator[Event]:
-    """The events of a run that keeps what it makes on the disk with a folder. Where that is full it says so, waits for
-    more room, and goes on from what is kept.
+    """Yield the events of a run that keeps what it makes on the disk with a folder.
+
+    Where that is full it says so, waits for more room, and goes on from what is kept.
     """
     while True:
         try:
@@ -206,7 +207,7 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Rows with their cells below each other."""
+    """Print rows with their cells below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -226,7 +227,7 @@ def _with_error(value: float | None, error: float | None, form: str = ".4f") -> 
 
 
 def _with_interval(row: TuningRow) -> str:
-    """Less perplexity than GPTQ 1 %, in ln; with the interval that its verdict rests on, where there is one."""
+    """Return the gain over GPTQ 1 % in ln perplexity, with the interval of its verdict where there is one."""
     better, low, high = row["better"], row["better_low"], row["better_high"]
     if better is None:
         return "–"
@@ -248,14 +249,13 @@ def _cell(value: Any) -> str:
 
 
 def print_layer_errors(found: LayerErrors) -> None:
-    """Errors of layers over λ, a column for each γ, and the smallest of them."""
+    """Print errors of layers over λ, a column for each γ, and the smallest of them."""
     heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in found["gamma"])]
     errors = [[math.exp(value) for value in row] for row in found["errors"]]
     rows = [heads] + [
         [f"{lam:g}", *(f"{of_gamma[at]:.5f}" for of_gamma in errors)] for at, lam in enumerate(found["lambda"])
     ]
-    for row in rows:
-        typer.echo("  ".join(f"{cell:<9}" for cell in row).rstrip())
+    print_table(rows)
     smallest, gamma, lam = min((value, gamma, lam) for gamma, row in enumerate(errors) for lam, value in enumerate(row))
     own = found["gamma"][gamma]
     point = f"λ = {found['lambda'][lam]:g}" + ("" if own is None else f", γ = {own:g}")
@@ -265,7 +265,7 @@ def print_layer_errors(found: LayerErrors) -> None:
 
 
 def print_summary(summary: PrintedRun) -> None:
-    """The numbers of a finished run, for people."""
+    """Print the numbers of a finished run, for people."""
 
     def line(name: str, value: str) -> None:
         typer.echo(f"{name:<22}{value}")
@@ -331,7 +331,7 @@ def print_summary(summary: PrintedRun) -> None:
 
 
 def distances(summary: Divergences) -> list[tuple[str, str]]:
-    """How far the predictions are from the float model's: names and values with standard errors; empty if unknown."""
+    """Return distances of the predictions from the float model's, with standard errors, by name; empty if unknown."""
     if summary.get("log_ratio") is None:
         return []
 
@@ -344,7 +344,7 @@ def distances(summary: Divergences) -> list[tuple[str, str]]:
 
 
 def _what_was_chosen(summary: PrintedRun) -> list[tuple[str, str]]:
-    """What “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
+    """Return what “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
     selection = summary.get("selection")
     if selection and selection["by"] == "model":
         return [

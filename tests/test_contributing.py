@@ -16,15 +16,17 @@ pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "contributing.md"
-_BLOCK = re.compile(r"^```(?:python|js)\n(?:#|//) ([\w./]+)(?:, (imports|in \w+|before \w+))?\n(.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(
+    r"^```(?:python|js|(diff))\n(?:#|//) ([\w./]+)(?:, (imports|in \w+|before \w+))?\n(.*?)^```$", re.M | re.S
+)
 
 
 def recipe(heading: str) -> list[tuple[str, str, str]]:
-    """The code under a heading of the page: file, place in it (empty: the whole file) and text."""
+    """The code under a heading of the page: file, place in it (“diff”: its own; empty: the whole file) and text."""
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
     blocks = _BLOCK.findall(rest.partition("\n## ")[0])
     assert blocks, heading
-    return blocks
+    return [(file, diff or place, text) for diff, file, place, text in blocks]
 
 
 def put(file: Path, place: str, text: str) -> None:
@@ -35,12 +37,25 @@ def put(file: Path, place: str, text: str) -> None:
         file.write_text(text, encoding="utf-8")
         return
     source = file.read_text(encoding="utf-8")
+    if place == "diff":
+        file.write_text(patched(source, text), encoding="utf-8")
+        return
     at, ending = _place(source, place, is_python=file.suffix == ".py")
     assert text.strip(), (file, place)
     before = source[:at].rstrip()
     comma = "," if ending == "item" and before[-1] not in "([{," else ""
     joined = f"{before}{comma}\n{text}" if ending == "item" else f"{source[:at]}{text}\n\n"
     file.write_text(joined + source[at:], encoding="utf-8")
+
+
+def patched(source: str, diff: str) -> str:
+    """The source with the parts of a diff in it, which “@@” sets apart."""
+    for part in diff.split("@@\n"):
+        lines = part.splitlines(keepends=True)
+        former, new = ("".join(line[1:] for line in lines if line[0] != sign) for sign in "+-")
+        assert source.count(former) == 1, former
+        source = source.replace(former, new)
+    return source
 
 
 def _place(source: str, place: str, *, is_python: bool) -> tuple[int, str]:
@@ -149,6 +164,59 @@ print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chose
     listed = copy.run(sys.executable, "-m", "sarqc", "methods")
     assert "shrunk" in listed
     assert "gptq-5" in listed
+
+
+def test_a_field_of_the_column_solver(copy: Copy) -> None:
+    copy.follow("Add a field to the column solver")
+    assert len({file for file, _, _ in recipe("Add a field to the column solver")}) < 3
+    found = copy.python("""
+import json, sarqc
+from pages.form_of_recipe import recipe_form
+from sarqc import Recipe, method
+from sarqc.engine import keys
+from sarqc.errors import Refused
+from sarqc.recipe import method_title
+from sarqc.recipe.texts import texts
+import gradio as gr
+def refusal(value):
+    try: Recipe.parse(least | {"damping_limit": value})
+    except Refused as error: return [error.what, error.remedy, [fix.values for fix in error.fixes]]
+least = {"model": "m", "calibration": "c"}
+limited, plain = ((Recipe.parse(least | more)) for more in ({"damping_limit": 2}, {}))
+with gr.Blocks(): form = recipe_form()
+point = limited.to_method().with_(expert_damping="damped")
+print(json.dumps({
+    "form": "damping_limit" in form, "texts": [text["text"] for text in texts(limited.to_json(), "http://host")],
+    "ignored": Recipe.parse(least | {"damping_limit": 2, "method": "rtn"}).ignored(),
+    "refusals": [refusal(0.5), refusal("x")],
+    "title": method_title("gptq", {"expert_damping": "damped", "damping_limit": 2}),
+    "lam": [point.lam_for(1, 9), point.lam],
+    "keys": [keys._values(recipe.to_method()).get("damping_limit") for recipe in (limited, plain)],
+    "is_said": ["damping_limit" in recipe.to_json() for recipe in (limited, plain)],
+    "schema": Recipe.model_json_schema()["properties"]["damping_limit"]["section"]}))
+""")
+    assert isinstance(found, dict)
+    assert found["form"]
+    for text, words in zip(
+        found["texts"], ("damping_limit: 2", "--damping-limit 2", '"damping_limit": 2'), strict=False
+    ):
+        assert words in text
+    assert found["ignored"] == ["Limit of damping = 2.0 has no effect on rtn"]
+    low, word = found["refusals"]
+    assert low[0] == "Limit of damping (damping_limit) is 0.5: it must be 1 or more"
+    assert low[2] == [{"damping_limit": 1}]
+    assert word[0] == "Limit of damping (damping_limit) is 'x': it must be a number"
+    assert found["title"] == "GPTQ 1 %, starved experts damped, damped × 2 at most"
+    assert found["lam"] == [2 * found["lam"][1], 0.25]
+    assert found["keys"] == [2, None]
+    assert found["is_said"] == [True, False]
+    assert found["schema"] == "method"
+    assert "--damping-limit" in copy.run(sys.executable, "-m", "sarqc", "quantize", "--help")
+    copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
+    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text(encoding="utf-8")
+    assert '"title": "Limit of damping"' in contract
+    copy.run(sys.executable, "docs/make_reference.py")
+    assert "| `damping_limit` | `--damping-limit` |" in (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
 
 
 def test_a_model_family(copy: Copy, tmp_path: Path, tiny_llama: Path, text_file: Path) -> None:

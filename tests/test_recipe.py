@@ -14,6 +14,7 @@ from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
 from sarqc.recipe import FORMER_NAMES, Recipe, deprecations, expanded, spare
 from sarqc.recipe.texts import one_text
+from tests.quantization.test_early_stopping import EARLY
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 
@@ -418,31 +419,26 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert of(**distilled) != of(held_out_samples=2)
     given = {"distill_by": "model", "distill_codes": False, "distill_norms": False, "distill_lambda": None}
     assert of(**distilled, **given) == of(**distilled)
-    newer = {"from_block", "then_lambda", "then_gamma", "include", "refit", "stopping", "rotate", "first_order"}
+    newer = {"from_block", "then_lambda", "then_gamma", "include", "refit", "rotate", "first_order", *EARLY}
     assert not (newer | {"distill"} | {*given}) & set(Recipe.parse(LEAST).to_json())
     learned = LEAST | {"method": "sarqc-signround", "lambda": 0.1, "warm_start": "gptq", "range": "search"}
     assert Recipe.parse(learned).fingerprint() == "abd748bdbb00d06e"
-    assert Recipe.parse(learned | {"stopping": "none"}).fingerprint() == "abd748bdbb00d06e"
+    assert Recipe.parse(learned | dict.fromkeys(EARLY, "none")).fingerprint() == "abd748bdbb00d06e"
     assert Recipe.parse(LEAST | {"method": "signround", "refine": 3}).fingerprint() == "d2fdb9b20eb365c9"
 
 
 def test_options_of_learned_rounding_without_effect_are_named_and_change_nothing() -> None:
     document = LEAST | {"method": "signround", "range": "search"}
     plain = Recipe.parse(document)
-    for more, words in (
-        ({"refine": 3}, "Refinement = 3 has no effect on signround, which refines the codes of warm start"),
-        ({"stopping": "early"}, "Early stopping = early has no effect on signround, which makes all its steps"),
-    ):
-        recipe = Recipe.parse(document | more)
-        assert [line.startswith(words) for line in recipe.ignored()] == [True]
-        assert recipe.to_method() == plain.to_method()
-        assert recipe.baseline_method() == plain.baseline_method()
-    used = {"refine": 3, "warm_start": "column_solver", "stopping": "early", "held_out_samples": 2}
+    recipe = Recipe.parse(document | {"refine": 3})
+    words = "Refinement = 3 has no effect on signround, which refines the codes of warm start"
+    assert [line.startswith(words) for line in recipe.ignored()] == [True]
+    assert recipe.to_method() == plain.to_method()
+    assert recipe.baseline_method() == plain.baseline_method()
+    used = {"refine": 3, "warm_start": "column_solver", "held_out_samples": 2, **EARLY}
     recipe = Recipe.parse(document | used)
     assert recipe.ignored() == []
-    assert recipe.to_method() == method(
-        "signround", range="search", refine=3, warm_start="column_solver", stopping="early"
-    )
+    assert recipe.to_method() == method("signround", range="search", refine=3, warm_start="column_solver", **EARLY)
     assert recipe.baseline_method() == method("gptq", range="search", refine=3)
     assert Recipe.parse(recipe.to_json()) == recipe
 

@@ -8,7 +8,7 @@ from typing import Any
 from sarqc.documents import LeftOutStep
 from sarqc.quantization.methods import METHODS, Method, method
 from sarqc.quantization.storage import Kind
-from sarqc.recipe import BASELINE, BEST_GRID, LADDER_LAMBDA, LADDER_METHOD, REFITTED_GRID, Recipe
+from sarqc.recipe import BASELINE, EFFORTS, LADDER_LAMBDA, LADDER_METHOD, Recipe
 from sarqc.study.ladder import PLAIN_LAMBDA, STEPS
 
 # The last steps, which studies don't have: their ladders are of every subset of ``STEPS``.
@@ -46,17 +46,17 @@ class StepMethod:
 def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
     """Return the steps in their order: rounding to nearest, GPTQ 1 %, ``STEPS`` and ``LAST`` without those left out.
 
-    Passes and rounds are those of the recipe, or of ``REFITTED_GRID`` where it has none.
+    Passes and rounds are those of the recipe, or of the effort “best” where it has none.
     """
     point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
     taken = StepMethod("gptq", BASELINE, point, recipe.grid)
     steps = [StepMethod("nearest", "rtn", method("rtn"), recipe.grid), taken]
     changes: dict[str, dict[str, Any]] = {
         "order": {"order": "activation"},
-        "range": {"range": BEST_GRID["range"]},
+        "range": {"range": EFFORTS["balanced"]["range"]},
         "lambda": {"lam": ladder_lambda(recipe)},
-        "refine": {"refine": recipe.refine or REFITTED_GRID["refine"]},
-        "refit": {"refit": recipe.refit or REFITTED_GRID["refit"]},
+        "refine": {"refine": recipe.refine or EFFORTS["best"]["refine"]},
+        "refit": {"refit": recipe.refit or EFFORTS["best"]["refit"]},
         "affine": {},
         "joint": {"range": "joint"},
     }

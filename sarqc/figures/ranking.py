@@ -58,7 +58,7 @@ class _Row:
 
 @once_a_line  # the quality of a model is the same whichever layer of it is shown
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
-    """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
+    """Draw every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
     lower = quality_name == "perplexity"
     rows = best_rows(facts.study, facts.line.bits, quality_name)
     if len(rows) < 2:
@@ -147,7 +147,7 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 
 
 def _short(line: Line) -> str:
-    """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
+    """Return the label with one word for each thing that it says, as “GPTQ + saliency range ×3 auto”."""
     title = method_title(line.method)
     short = title.removesuffix(" penalty")
     lead = short if short.endswith((" + identity", " + saliency")) else title
@@ -161,7 +161,7 @@ def _best(quality: Quality, name: str) -> tuple[int, int] | None:
 
 
 def _alone(one: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool) -> tuple[float, tuple[float, float]]:
-    """Mean over draws and its 95 % interval, to which test items belong where their answers are known."""
+    """Return the mean over draws and its 95 % interval, to which test items belong where their answers are known."""
     correct = one.read("correct") if quality.items else None
     if correct is None:
         mean, low, high = interval_of_draws(quality.values[:, at[0], at[1]], of_ratio=lower)
@@ -195,7 +195,7 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 def _range(values: np.ndarray, ends: Ends, inner: np.ndarray, outer: list[float]) -> tuple[float, float]:
-    """The rows in ``inner`` set the scale; the rest is inside where it does not flatten them."""
+    """Return a range that the rows in ``inner`` set; the rest is inside where it does not flatten them."""
     known = np.isfinite(values)
     core = whiskers(values[inner & known], *(end[inner & known] for end in ends))
     return honest_range(core, np.concatenate([values[known], outer]), pad=0.1)
@@ -228,7 +228,7 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
 
 
 def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
-    """Paired differences: nothing for a method without a baseline here, an open mark at 0 for a baseline itself."""
+    """Draw paired differences: none for a method without a baseline here, an open mark at 0 for a baseline itself."""
     layout = figure["layout"]
     values, low, high = (
         np.array([float(getattr(row.difference, name)) for row in rows]) for name in ("mean", "low", "high")
@@ -259,7 +259,7 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
 def _dots(
     name: str, rows: list[_Row], values: np.ndarray, ends: Ends, span: tuple[float, float], texts: list[str], axis: str
 ) -> dict[str, Any]:
-    """Points with their bars; none beside a point that is drawn at the edge."""
+    """Return points with their bars; none beside a point that is drawn at the edge."""
     drawn, side = clamp(values, span)
     down, up = (np.where(side == 0, bar, 0.0).tolist() for bar in bar_lengths(values, ends, span[1] - span[0]))
     symbols = ["triangle-right" if off > 0 else "triangle-left" if off < 0 else QUALITY["symbol"] for off in side]
@@ -290,7 +290,7 @@ def _value_words(row: _Row, show: Format) -> str:
 
 
 def _against(row: _Row, lower: bool) -> str:
-    """“2.9 (2.1 to 3.7) lower than GPTQ 1 %”, and of how many points the best was chosen."""
+    """Return “2.9 (2.1 to 3.7) lower than GPTQ 1 %”, and of how many points the best was chosen."""
     if not math.isfinite(row.difference.mean):
         return "its baseline was not measured"
     if not row.against:
@@ -310,12 +310,12 @@ def _against(row: _Row, lower: bool) -> str:
 
 
 def _with_unit(difference: str, lower: bool, space: str = " ") -> str:
-    """A difference of perplexities, or of accuracies in percentage points."""
+    """Return a difference of perplexities, or of accuracies in percentage points."""
     return difference if lower else f"{difference}{space}points"
 
 
 def _finding(rows: list[_Row], lower: bool) -> str:
-    """The best method, and whether it is clearly better than its baseline; ``rows``: the best last."""
+    """Return the best method, and if it is clearly better than its baseline; ``rows``: the best last."""
     best = rows[-1]
     lead = f"Lowest perplexity: {best.short}" if lower else f"Highest accuracy: {best.short}"
     mean, difference = float(best.difference.mean), best.difference

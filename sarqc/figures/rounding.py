@@ -31,7 +31,7 @@ TITLE = "Learned rounding, step by step"
 
 
 def rounding(facts: LineFacts) -> Figure | None:
-    """Return the figure of a study's run; None where no rounding was learned with early stopping."""
+    """Return the figure of a study's run; None where no learned rounding was checked at its steps."""
     curves = curves_of(facts)
     return None if curves is None else rounding_figure(curves)
 

@@ -1,4 +1,4 @@
-"""What the page of a run shows of learned rounding with early stopping, as far as blocks are done."""
+"""Checked steps of learned rounding as the page of a run shows them, as far as blocks are done."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from sarqc.errors import Refused
@@ -74,12 +73,6 @@ def _check_number(name: str, value: float | None, highest: float = math.inf) -> 
 _MOST = {"refine": (MOST_PASSES, "passes of refinement"), "refit": (MOST_ROUNDS, "rounds of refitting")}
 
 
-@cache
-def _choices(family: type[Method]) -> dict[str, tuple[Any, ...]]:
-    """Return the words that a family's fields take, by the fields."""
-    return {name: get_args(hint) for name, hint in get_type_hints(family).items() if get_origin(hint) is Literal}
-
-
 @dataclass(frozen=True)
 class Method:
     """A method with all its values.
@@ -94,12 +87,17 @@ class Method:
     reported: ClassVar[tuple[str, ...]] = ()  # fields that a report's ``chosen`` names
     weighed: ClassVar[Weighing] = "one"  # S as a function of saliency, see ``weighing``
     damps: ClassVar[bool] = False  # λ is added to the diagonal of a Gram; λ = 0 then damps nothing
+    _choices: ClassVar[dict[str, tuple[str, ...]]]  # words that fields take, by field
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls).items()
+        cls._choices = {name: get_args(hint) for name, hint in hints if get_origin(hint) is Literal}
 
     def __post_init__(self) -> None:
         values = vars(self)
         if "lam" in values:
             _check_number("λ", self.lam)
-        for name, allowed in _choices(type(self)).items():
+        for name, allowed in self._choices.items():
             if values[name] not in allowed:
                 called = "warm start" if name == "warm_start" else name
                 raise Refused(f"{called} is “{values[name]}”", "method", f"Choose one of {', '.join(allowed)}.")

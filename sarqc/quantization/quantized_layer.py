@@ -44,8 +44,8 @@ class LayerReport:
         candidates: The candidates of “auto” in their order, each with lam, gamma, shift_strength where there is one,
             train and validation (relative reconstruction error on the inputs it was solved on and on those it was
             judged on), and relative_drift.
-        checks: The states of its block that early stopping compared, the start first, see ``solving.StepCheck``; empty
-            for all but the first linear of a block. ``best_step`` of ``chosen`` is that of the weights.
+        checks: The states of its block at checked steps, the start first, see ``solving.StepCheck``; empty for all but
+            the first linear of a block. ``best_step`` of ``chosen`` is that of the weights.
     """
 
     recon_loss: float
@@ -64,7 +64,7 @@ class LayerReport:
     checks: tuple[dict[str, float], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; without early stopping there is no entry for ``checks``."""
+        """Return plain data; without checked steps there is no entry for ``checks``."""
         document = asdict(self)
         return document if self.checks else {name: part for name, part in document.items() if name != "checks"}
 

@@ -122,7 +122,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class StepCheck:
-    """State of learned rounding with early stopping, with the weights that would be stored.
+    """State of learned rounding at a checked step, with the weights that would be stored.
 
     Attributes:
         step: Steps so far; 0 is before the first.

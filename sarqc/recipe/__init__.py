@@ -8,17 +8,15 @@ from sarqc.recipe.batch import (
 from sarqc.recipe.effort import EFFORTS, UNDISTILLED, Effort, Fitting, fitting_of
 from sarqc.recipe.fields import (
     BASELINE,
-    BEST_GRID,
     FITTING,
     FITTING_WORDS,
     FORMER_NAMES,
-    PAPERS_GRID,
-    REFITTED_GRID,
     TUNED_LAMS,
     Begin,
     choice_words,
     field_extra,
     fitting_text,
+    known_entry,
     method_title,
     public_name,
     separator,
@@ -46,7 +44,6 @@ from sarqc.recipe.rules import (
 
 __all__ = [
     "BASELINE",
-    "BEST_GRID",
     "EFFORTS",
     "FITTING",
     "FITTING_WORDS",
@@ -57,8 +54,6 @@ __all__ = [
     "NOT_ASKED_TO_TUNE",
     "OF_THE_FILE",
     "OF_THE_OTHER_KIND",
-    "PAPERS_GRID",
-    "REFITTED_GRID",
     "REPAIRING",
     "TUNED_LAMS",
     "UNDISTILLED",
@@ -76,6 +71,7 @@ __all__ = [
     "fitting_of",
     "fitting_text",
     "idle_fields",
+    "known_entry",
     "method_title",
     "public_name",
     "read_document",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from sarqc.errors import Refused, in_recipe
-from sarqc.recipe.fields import NEWER, SET_BY_EFFORT, public_name
+from sarqc.recipe.fields import SET_BY_EFFORT, public_name
 from sarqc.recipe.former import renamed
 from sarqc.recipe.recipe import Recipe
 
@@ -68,7 +68,8 @@ def spare(document: dict[str, Any]) -> dict[str, Any]:
         own = {name: documents[0].get(name, 0) for name in SET_BY_EFFORT if name in document}
         said = {name: value for name, value in said.items() if name not in SET_BY_EFFORT} | own
         said["effort"] = document["effort"]
-    lists = {name: list(dict.fromkeys(one.get(name, NEWER.get(name)) for one in documents)) for name in varied}
+    plain = {public_name(name): info.default for name, info in Recipe.model_fields.items()}
+    lists = {name: list(dict.fromkeys(one.get(name, plain.get(name)) for one in documents)) for name in varied}
     if "effort" in lists:
         lists["effort"] = document["effort"]
     return {name: value for name, value in said.items() if name not in lists} | lists

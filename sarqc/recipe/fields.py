@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
@@ -16,8 +17,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationInfo,
-    field_serializer,
     field_validator,
 )
 from pydantic.fields import FieldInfo
@@ -48,39 +49,41 @@ def _group_size(value: Any) -> Any:
     return None if value in ("per_channel", "per-channel", "none", 0, "0") and value is not False else value
 
 
-def _method(value: Any) -> Any:
+def _public(value: Any) -> Any:
     return public_method(value) if isinstance(value, str) else value
 
 
 def _sound(text: str) -> str:
-    """Text that can name a file. Raises ``ValueError``; halves of characters are refused by pydantic."""
+    """Return a text that can name a file; pydantic refuses halves of characters.
+
+    Raises:
+        ValueError: If it holds a NUL.
+    """
     if "\0" in text:
         raise ValueError("it holds a NUL, which ends text where it should not")
     return text
 
 
 def _one_line(text: str, info: ValidationInfo) -> str:
-    """Text of a single line; every line end counts, U+0085, U+2028 and U+2029 included.
+    """Return a text of a single line; every line end counts, U+0085, U+2028 and U+2029 included.
 
     A line end would break a script or a file made of a recipe.
     """
     name = info.field_name or ""
-    if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
-        raise Refused(
-            f"{text[:40]!r} is not one line of text",
-            in_recipe("prompts"),
-            "Give each prompt on its own line.",
-        )
-    if len(f"{text}.".splitlines()) > 1:
-        raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
-    return text
+    is_prompt, is_line = name == "prompts", len(f"{text}.".splitlines()) == 1
+    if is_line and (text.strip() or not is_prompt):
+        return text
+    if is_prompt:
+        what = f"{text[:40]!r} is not one line of text"
+        raise Refused(what, in_recipe("prompts"), "Give each prompt on its own line.")
+    raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
 
 
-# How a group's levels are fitted: plainly, as the paper has it, and as the two slower efforts have it.
-PAPERS_GRID: Fitting = {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}
-BEST_GRID: Fitting = {name: EFFORTS["balanced"][name] for name in PAPERS_GRID}
-REFITTED_GRID: Fitting = {name: EFFORTS["best"][name] for name in PAPERS_GRID}
-
+# In documents a word, not null: what is null there is what was left open.
+_SAID = PlainSerializer(
+    lambda value: "per_channel" if value is None else value, return_type=int | str, when_used="json"
+)
+_GroupSize = Annotated[int | None, BeforeValidator(_group_size), _SAID]
 Begin = Literal["auto", "bos", "none"]
 DistillBy = Literal["model", "block"]
 NAME_LENGTH = 1024  # characters
@@ -95,6 +98,7 @@ MOST_LEARNING = 100_000  # steps or epochs of a learned method
 YEAR = 366 * 24 * 60  # minutes
 LAST_SEED = 2**53 - 1  # the last whole number that JSON carries exactly everywhere
 _Weight = Annotated[float, Field(ge=0, le=LARGEST)]
+_Share = Annotated[float, Field(ge=0, le=1)]
 _Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
@@ -110,7 +114,7 @@ Words = str | dict[str, str]  # of every value, with {value} in its place, or of
 
 @dataclass(frozen=True)
 class Descriptor:
-    """What a field of a recipe is to people and to documents, beside the title, help and bounds that pydantic holds.
+    """Everything about a field of a recipe beside the title, help and bounds that pydantic holds.
 
     Form, flags, REST, reference, labels of lines, refusals and former names are made of it. Called, it adds to a JSON
     schema.
@@ -118,7 +122,7 @@ class Descriptor:
 
     section: str
     unit: str = ""
-    advanced: bool = False  # in the fold of the form
+    advanced: bool = True  # in the fold of the form
     rare: bool = False  # in the form only where something was given for it
     separator: str = ","  # of the entries of a list written as text: a comma, or a line break
     usual: str = ""
@@ -136,15 +140,21 @@ class Descriptor:
         schema.update({name: getattr(self, name) for name in names})
 
 
-def _field(default: Any, section: str, title: str, help: str, **more: Any) -> Any:
+def _field(section: str, default: Any, title: str, help: str, **more: Any) -> Any:
     """Return a field with its words; ``...`` for ``default``: it has to be given.
 
     ``more``: values of ``Descriptor``, and arguments of pydantic.
     """
-    said = {name: more.pop(name) for name in Descriptor.__dataclass_fields__ if name in more}
-    return Field(default, title=title, description=help, json_schema_extra=Descriptor(section, **said), **more)
+    about = Descriptor(section, **{name: more.pop(name) for name in Descriptor.__dataclass_fields__ if name in more})
+    if about.newer:
+        more["exclude_if"] = lambda value: value == default
+    return Field(default, title=title, description=help, json_schema_extra=about, **more)
 
 
+# A field of each section of the form.
+_model, _size, _of_method, _text, _measure, _tune = (
+    partial(_field, section) for section in ("model", "size", "method", "text", "measure", "tune")
+)
 _WHOLE, _SCALES_STAY = "it is measured as a whole", "its scales stay"  # of a quantized checkpoint
 _PATH = "A path is taken too."  # on the command line, which reads the files of the user
 
@@ -169,44 +179,47 @@ class RecipeFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
-    model: _Name = _field(
+    model: _Name = _model(
         ...,
-        "model",
         "Model",
         "A model of this host or a name on the Hub.",
         in_a_shell=_PATH,
         min_length=1,
+        advanced=False,
     )
-    revision: _Name | None = _field(
+    revision: _Name | None = _model(
         None,
-        "model",
         "Revision",
         "Commit, tag or branch of a Hub model.",
-        advanced=True,
         rare=True,
     )
-    quantized_checkpoint: _Name | None = _field(
+    quantized_checkpoint: _Name | None = _model(
         None,
-        "model",
         "Quantized checkpoint",
         "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
         "Bits, grid and group size come from it.",
-        advanced=True,
         in_a_shell=_PATH,
         min_length=1,
         former="opened",
     )
-    kind: Purpose = _field(
+    kind: Purpose = _tune(
         "run",
-        "tune",
         "Purpose",
         "run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder "
         "measures the gain of each step, from rounding to nearest to refined codes.",
+        advanced=False,
     )
-    bits: int = _field(3, "size", "Bits", "Bits per weight, 2 to 4.", unit="bit", ge=2, le=4)
-    grid: Kind = _field(
+    bits: int = _size(
+        3,
+        "Bits",
+        "Bits per weight, 2 to 4.",
+        unit="bit",
+        ge=2,
+        le=4,
+        advanced=False,
+    )
+    grid: Kind = _size(
         "asymmetric",
-        "size",
         "Grid",
         "How the quantization levels of a group are placed.",
         label={
@@ -216,271 +229,228 @@ class RecipeFields(BaseModel):
             "affine": "affine grid",
         },
         short="{value}",
+        advanced=False,
     )
-    group_size: Annotated[int | None, BeforeValidator(_group_size)] = _field(
+    group_size: _GroupSize = _size(
         128,
-        "size",
         "Group size",
         "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
         unit="channels",
         ge=1,
         le=WIDEST,
+        advanced=False,
     )
-    indivisible: Literal["refuse", "per_channel"] = _field(
+    indivisible: Literal["refuse", "per_channel"] = _size(
         "refuse",
-        "size",
         "Indivisible layers",
         "What to do with a layer whose width the group size does not divide.",
-        advanced=True,
     )
-    blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _field(
+    blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _size(
         (),
-        "size",
         "Blocks",
         "Numbers of the blocks to quantize, from 0; the others stay float. Empty: all.",
-        advanced=True,
         rare=True,
         max_length=BLOCKS,
         opened=_WHOLE,
     )
-    block_fraction: float | None = _field(
+    block_fraction: float | None = _size(
         None,
-        "size",
         "Fraction of blocks",
         "Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all.",
-        advanced=True,
         rare=True,
         gt=0,
         le=1,
         opened=_WHOLE,
         former="share",
     )
-    exclude: tuple[_Name, ...] = _field(
+    exclude: tuple[_Name, ...] = _size(
         (),
-        "size",
         "Excluded layers",
         "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
-        advanced=True,
         rare=True,
         max_length=MOST_PATTERNS,
         opened=_WHOLE,
     )
-    include: tuple[_Name, ...] = _field(
+    include: tuple[_Name, ...] = _size(
         (),
-        "size",
         "Included layers",
         "Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. "
         "A star stands for any characters.",
-        advanced=True,
         rare=True,
         max_length=MOST_PATTERNS,
         opened=_WHOLE,
         newer=True,
     )
-    method: Annotated[_Name, BeforeValidator(_method)] = _field(
+    method: Annotated[_Name, BeforeValidator(_public)] = _of_method(
         "sarqc-gbs",
-        "method",
         "Method",
         "How the integer weights are chosen.",
+        advanced=False,
     )
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
-    effort: Effort | None = _field(
+    effort: Effort | None = _of_method(
         None,
-        "method",
         "Effort",
         "quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit "
         "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
         exclude=True,
         kinds=NO_LADDER,
+        advanced=False,
     )
-    lam: _Weight | Literal["auto"] | None = _field(
+    lam: _Weight | Literal["auto"] | None = _of_method(
         None,
-        "method",
         "λ",
         "Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the "
         "method's default.",
         usual="0.05 to 0.5",
         alias="lambda",
+        advanced=False,
     )
-    gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = _field(
+    gamma: _Share | Literal["auto"] | None = _of_method(
         None,
-        "method",
         "γ",
         "How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default.",
+        advanced=False,
     )
-    shift_strength: _Weight | Literal["auto"] | None = _field(
+    shift_strength: _Weight | Literal["auto"] | None = _of_method(
         None,
-        "method",
         "α",
         "How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the "
         "method's default.",
+        advanced=False,
     )
-    from_block: int | None = _field(
+    from_block: int | None = _of_method(
         None,
-        "method",
         "From block",
         "Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their "
         "finished layers are reused. Empty: one λ and γ everywhere.",
-        advanced=True,
         rare=True,
         ge=1,
         le=LAST_BLOCK,
         newer=True,
     )
-    then_lam: _Weight | None = _field(
+    then_lam: _Weight | None = _of_method(
         None,
-        "method",
         "λ from there",
         "λ from that block on. Empty: unchanged.",
-        advanced=True,
         rare=True,
         alias="then_lambda",
         newer=True,
     )
-    then_gamma: Annotated[float, Field(ge=0, le=1)] | None = _field(
+    then_gamma: _Share | None = _of_method(
         None,
-        "method",
         "γ from there",
         "γ from that block on. Empty: unchanged.",
-        advanced=True,
         rare=True,
         newer=True,
     )
-    validation_share: float = _field(
+    validation_share: float = _of_method(
         0.25,
-        "method",
         "Validation share",
         "Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve "
         "uses all sequences.",
-        advanced=True,
         gt=0,
         lt=1,
     )
-    channel_fraction: float = _field(
+    channel_fraction: float = _of_method(
         1.0,
-        "method",
         "Channel fraction",
         "Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer.",
-        advanced=True,
         gt=0,
         le=1,
         opened="its codes are compared on all channels",
     )
-    mode: Literal["per_linear", "foldable"] = _field(
+    mode: Literal["per_linear", "foldable"] = _of_method(
         "per_linear",
-        "method",
         "Scale search mode",
         "Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then "
         "be folded into the operation before.",
-        advanced=True,
     )
-    epochs: int | None = _field(
+    epochs: int | None = _of_method(
         None,
-        "method",
         "Epochs",
         "Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits.",
-        advanced=True,
         ge=1,
         le=MOST_LEARNING,
     )
-    steps: int = _field(
+    steps: int = _of_method(
         200,
-        "method",
         "Steps",
         "Steps of learned rounding, each on 8 calibration sequences.",
         unit="steps",
-        advanced=True,
         ge=1,
         le=MOST_LEARNING,
     )
-    warm_start: WarmStart = _field(
+    warm_start: WarmStart = _of_method(
         "none",
-        "method",
         "Warm start",
         "Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, "
         "as far as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the "
         "same λ, range, order and refinement (column_solver).",
-        advanced=True,
         label={
             "gptq": "started from GPTQ's codes",
             "column_solver": "started from the column solver's codes",
         },
         short="warm",
     )
-    stopping: Stopping = _field(
+    stopping: Stopping = _of_method(
         "none",
-        "method",
         "Early stopping",
         "early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, "
         "possibly the initial one. none: all steps are made and judged on calibration samples.",
-        advanced=True,
         label={"early": "stopped early"},
         short="stopped",
         newer=True,
     )
-    normalise: Literal["initial", "none"] = _field(
+    normalise: Literal["initial", "none"] = _of_method(
         "initial",
-        "method",
         "Balance of the two terms",
         "Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as "
         "they are (none).",
-        advanced=True,
     )
-    include_identity: bool = _field(
+    include_identity: bool = _of_method(
         True,
-        "method",
         "Try no scaling too",
         "Let scale searches consider plain rounding too, which the paper's grid leaves out.",
-        advanced=True,
     )
-    static_groups: bool = _field(
+    static_groups: bool = _of_method(
         False,
-        "method",
         "Static groups",
         "Column solvers compute the scale of each group from the original weights.",
-        advanced=True,
     )
-    range: Range = _field(
+    range: Range = _of_method(
         "minmax",
-        "method",
         "Range of a group",
         "Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted "
         "error, with both ends clipped equally (search) or separately (joint).",
-        advanced=True,
         kinds=NO_LADDER,
         label={"search": "searched range", "joint": "jointly searched range"},
         short={"search": "range", "joint": "joint range"},
     )
-    order: Order = _field(
+    order: Order = _of_method(
         "natural",
-        "method",
         "Order of columns",
         "Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, "
         "with static groups (activation).",
-        advanced=True,
         kinds=NO_LADDER,
         label={"activation": "activation order"},
         short="order",
     )
-    refine: int = _field(
+    refine: int = _of_method(
         0,
-        "method",
         "Refinement",
         "Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none.",
         unit="passes",
-        advanced=True,
         ge=0,
         le=MOST_PASSES,
         label="refined × {value}",
         short="×{value}",
     )
-    refit: int = _field(
+    refit: int = _of_method(
         0,
-        "method",
         "Refit of scales",
         "Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none.",
         unit="rounds",
-        advanced=True,
         ge=0,
         le=MOST_ROUNDS,
         label="scales refitted × {value}",
@@ -488,14 +458,12 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill: int = _field(
+    distill: int = _of_method(
         0,
-        "method",
         "Distillation of scales",
         "Maximum number of epochs in which the scales of the whole model are tuned towards the float model's "
         "predictions. Held-out samples choose the best epoch. 0: no distillation.",
         unit="epochs",
-        advanced=True,
         ge=0,
         le=MOST_EPOCHS,
         label="scales distilled",
@@ -504,49 +472,41 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_by: DistillBy = _field(
+    distill_by: DistillBy = _of_method(
         "model",
-        "method",
         "Distillation by",
         "model: match the predictions of the whole model, which must fit in memory with its gradients. block: match "
         "the outputs of each float block in turn, which also works for mixtures and large models.",
-        advanced=True,
         label={"block": "block by block"},
         short="by block",
         kinds=ONE_MODEL,
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_codes: bool = _field(
+    distill_codes: bool = _of_method(
         False,
-        "method",
         "Distillation of codes",
         "Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight.",
-        advanced=True,
         label="codes distilled",
         short="codes",
         kinds=ONE_MODEL,
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_norms: bool = _field(
+    distill_norms: bool = _of_method(
         False,
-        "method",
         "Distillation of norms",
         "Tune the weights of the model's norms along with the scales.",
-        advanced=True,
         label="norms distilled",
         short="norms",
         kinds=ONE_MODEL,
         opened=_SCALES_STAY,
         newer=True,
     )
-    distill_lambda: _Weight | None = _field(
+    distill_lambda: _Weight | None = _of_method(
         None,
-        "method",
         "λ of distillation",
         "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
-        advanced=True,
         rare=True,
         label="distilled at λ = {value}",
         short="at {value}",
@@ -554,39 +514,33 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
-    rotate: Literal["none", "r1", "r1+r2"] = _field(
+    rotate: Literal["none", "r1", "r1+r2"] = _of_method(
         "none",
-        "method",
         "Rotation",
         "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers "
         "over all channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also "
         "rotates the values of each attention head.",
-        advanced=True,
         kinds=ONE_MODEL,
         label={"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
         short={"r1": "rotated", "r1+r2": "rotated with values"},
         opened="its codes are those of its own basis",
         newer=True,
     )
-    expert_damping: ExpertDamping = _field(
+    expert_damping: ExpertDamping = _of_method(
         "plain",
-        "method",
         "Experts with few tokens",
         "The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration "
         "tokens (damped): λ (1 + width / tokens).",
-        advanced=True,
         label="starved experts damped",
         short="damped",
         former="starved",
     )
-    first_order: float = _field(
+    first_order: float = _of_method(
         0.0,
-        "method",
         "β",
         "Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each "
         "column back towards the original weights.",
         usual="0.1 to 0.25",
-        advanced=True,
         rare=True,
         ge=0,
         le=1,
@@ -594,155 +548,158 @@ class RecipeFields(BaseModel):
         label="β {value}",
         newer=True,
     )
-    calibration: _Name = _field(
+    calibration: _Name = _text(
         ...,
-        "text",
         "Calibration text",
         "Text on which layers are solved. Choose one like the text that the model will be used on.",
         in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.",
         min_length=1,
+        advanced=False,
     )
-    samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1, le=MOST_SEQUENCES)
-    length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2, le=MOST_TOKENS)
-    sampling: Literal["sequential", "random"] = _field(
+    samples: int = _text(
+        32,
+        "Samples",
+        "Calibration sequences.",
+        unit="sequences",
+        ge=1,
+        le=MOST_SEQUENCES,
+        advanced=False,
+    )
+    length: int = _text(
+        256,
+        "Length",
+        "Tokens in each sequence.",
+        unit="tokens",
+        ge=2,
+        le=MOST_TOKENS,
+        advanced=False,
+    )
+    sampling: Literal["sequential", "random"] = _text(
         "sequential",
-        "text",
         "Sampling",
         "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
         kinds=ONE_MODEL,
+        advanced=False,
     )
-    begin: Begin = _field(
+    begin: Begin = _text(
         "auto",
-        "text",
         "Begin token",
         "auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; "
         "bos with its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it "
         "is. Most published perplexities use none.",
-        advanced=True,
         before="none",
     )
-    held_out_samples: int = _field(
+    held_out_samples: int = _text(
         0,
-        "text",
         "Held-out samples",
         "Further sequences of the same text, on which the error is measured and nothing is fitted.",
         unit="sequences",
         ge=0,
         le=MOST_SEQUENCES,
+        advanced=False,
     )
-    inputs_from: Literal["quantized", "float"] = _field(
+    inputs_from: Literal["quantized", "float"] = _text(
         "quantized",
-        "text",
         "Inputs from",
         "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
-        advanced=True,
         kinds=ONE_MODEL,
         opened="its layers are measured behind its own blocks",
     )
-    seed: int = _field(0, "text", "Seed", "Seed of every random choice.", advanced=True, ge=0, le=LAST_SEED)
-    test: _Name | None = _field(None, "measure", "Test text", "Text on which perplexity is measured.", in_a_shell=_PATH)
-    window: int | None = _field(
+    seed: int = _text(0, "Seed", "Seed of every random choice.", ge=0, le=LAST_SEED)
+    test: _Name | None = _measure(
         None,
-        "measure",
+        "Test text",
+        "Text on which perplexity is measured.",
+        in_a_shell=_PATH,
+        advanced=False,
+    )
+    window: int | None = _measure(
+        None,
         "Window",
         "Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that "
         "is smaller.",
         unit="tokens",
-        advanced=True,
         ge=2,
         le=MOST_TOKENS,
     )
-    test_tokens: int | None = _field(
+    test_tokens: int | None = _measure(
         None,
-        "measure",
         "Test tokens",
         "Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the "
         "first 65,536.",
         unit="tokens",
-        advanced=True,
         ge=2,
         le=MOST_OF_A_TEST,
     )
-    baseline: bool = _field(
+    baseline: bool = _measure(
         True,
-        "measure",
         "Compare with GPTQ",
         "Also run GPTQ 1 % on the same texts and grid, and measure the difference.",
         kinds=ONE_MODEL,
+        advanced=False,
     )
-    tasks: tuple[_Name, ...] = _field(
+    tasks: tuple[_Name, ...] = _measure(
         (),
-        "measure",
         "Tasks",
         "lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ "
         "left at the end.",
         max_length=TASKS,
         kinds=NO_LADDER,
+        advanced=False,
     )
-    task_limit: int | None = _field(
+    task_limit: int | None = _measure(
         None,
-        "measure",
         "Task limit",
         "Items per task; empty: all.",
         unit="items",
-        advanced=True,
         ge=1,
         le=MOST_OF_A_TEST,
         kinds=NO_LADDER,
     )
-    prompts: tuple[_Prompt, ...] = _field(
+    prompts: tuple[_Prompt, ...] = _measure(
         (),
-        "measure",
         "Prompts",
         "Texts that both models continue side by side, one per line.",
         separator="\n",
         max_length=PROMPTS,
         kinds=ONE_MODEL,
+        advanced=False,
     )
-    new_tokens: int = _field(
+    new_tokens: int = _measure(
         48,
-        "measure",
         "New tokens",
         "Tokens to generate for each prompt.",
         unit="tokens",
-        advanced=True,
         ge=1,
         le=512,
         kinds=ONE_MODEL,
     )
-    speed: bool = _field(
+    speed: bool = _measure(
         False,
-        "measure",
         "Speed",
         "Measure tokens per second, with 4-bit codes in a real kernel.",
-        advanced=True,
         kinds=ONE_MODEL,
         opened="its speed is that of the engine that it was made for",
     )
-    layer: _Name | None = _field(
+    layer: _Name | None = _measure(
         None,
-        "measure",
         "Only this layer",
         "Full name of a single linear to explore; nothing else is quantized.",
-        advanced=True,
         rare=True,
         opened=_WHOLE,
         former="only",
     )
-    sweep: tuple[_Weight, ...] = _field(
+    sweep: tuple[_Weight, ...] = _measure(
         (),
-        "measure",
         "λ curve",
         "Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to "
         "compare; empty: 0 to 10.",
-        advanced=True,
         max_length=SWEEP,
         kinds=NO_LADDER,
         opened="its codes are solved at one λ, or at that of “auto”",
     )
-    minutes: float | None = _field(
+    minutes: float | None = _tune(
         None,
-        "tune",
         "Budget",
         "Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all "
         "draws are made.",
@@ -750,42 +707,38 @@ class RecipeFields(BaseModel):
         gt=0,
         le=YEAR,
         kinds=COMPARING,
+        advanced=False,
     )
-    draws: int = _field(
+    draws: int = _tune(
         8,
-        "tune",
         "Draws",
         "Maximum number of calibration draws that tuning or a ladder compares.",
         unit="draws",
         ge=2,
         le=DRAWS,
         kinds=COMPARING,
+        advanced=False,
     )
-    band: float | None = _field(
+    band: float | None = _tune(
         None,
-        "tune",
         "Narrow enough",
         "Stop when the largest λ that is not significantly different from the best is at most this many times the "
         "smallest. Empty: stop when further draws would not tell more of them apart.",
         gt=1,
         le=LARGEST,
         kinds=("tune",),
+        advanced=False,
     )
 
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
-        """“a, b” means two entries, so that a flag and a text field can say it; entries with commas stand on lines."""
+        """Split “a, b” into two entries, as a flag and a text field say it; entries with commas stand on lines."""
         if not isinstance(value, str):
             return value
         if separator(info.field_name or "") == "\n":
             return tuple(line for line in re.split("\r?\n", value) if line.strip())
         return tuple(part.strip() for part in value.split(",") if part.strip())
-
-    @field_serializer("group_size", when_used="json")
-    def _say_per_channel(self, value: int | None) -> int | str:
-        """In documents the word, not null: what is null there is what was left open."""
-        return "per_channel" if value is None else value
 
     def to_method(self) -> Method:
         """Return the method object.
@@ -795,18 +748,16 @@ class RecipeFields(BaseModel):
         Raises:
             Refused: If the method or one of its values is not valid.
         """
-        if self.method == AS_FOUND:
-            return known_entry(AS_FOUND).make
-        entry = METHODS.get(self.method)
-        choices: dict[str, Any] = {}
-        if entry is not None:
-            given = {name: getattr(self, name) for name in entry.tunes}
-            choices = {name: value for name, value in given.items() if value not in (None, "auto")}
-            choices |= {name: getattr(self, name) for name in entry.options if name not in self.idle_options()}
-        return method(self.method, **choices)
+        entry = entry_of(self.method)
+        if entry is None:
+            return method(self.method)  # which refuses it
+        given = {name: getattr(self, name) for name in entry.tunes}
+        choices = {name: value for name, value in given.items() if value not in (None, "auto")}
+        idle = self.idle_options()
+        return entry.make.with_(**choices, **{name: getattr(self, name) for name in entry.options if name not in idle})
 
     def idle_options(self) -> dict[str, str]:
-        """Options of learned rounding that need another one, each with the reason that it has no effect."""
+        """Return the options of learned rounding that need another one, each with the reason that it has no effect."""
         if not {"warm_start", "stopping"} <= {*known_entry(self.method).options}:
             return {}
         idle = {}
@@ -844,18 +795,12 @@ class RecipeFields(BaseModel):
 
     def distilling(self) -> Fitting:
         """Return the fields of the distillation that are not plain; empty without one."""
-        if not self.distills:
-            return {}
-        given: Fitting = {"distill": self.distill}
-        if self.distill_by != "model":
-            given["distill_by"] = self.distill_by
-        if self.distill_codes:
-            given["distill_codes"] = 1
-        if self.distill_norms:
-            given["distill_norms"] = 1
-        if self.distill_lambda is not None:
-            given["distill_lambda"] = f"{self.distill_lambda:g}"
-        return given
+        values = {name: getattr(self, name) for name in DISTILLATION} if self.distills else {}
+        return {
+            name: f"{value:g}" if isinstance(value, float) else 1 if value is True else value
+            for name, value in values.items()
+            if value != type(self).model_fields[name].default
+        }
 
     def amounts_to(self, *, can_distill: bool = True) -> Effort | None:
         """Return the effort whose fields the recipe holds; None if it has a fitting of its own or no choice of effort.
@@ -864,8 +809,12 @@ class RecipeFields(BaseModel):
             can_distill: False for a model whose scales can't be distilled, so that no effort does.
         """
         by_effort = self.efforts(can_distill=can_distill)
-        held = (name for name, fitting in by_effort.items() if self.holds(fitting))
-        return next(held, None) if len(by_effort) > 1 else None
+        own = (
+            effort
+            for effort, fitting in by_effort.items()
+            if all(getattr(self, name) == value for name, value in fitting.items())
+        )
+        return next(own, None) if len(by_effort) > 1 else None
 
     def efforts(self, *, can_distill: bool = True) -> dict[Effort, Fitting]:
         """Return the fields of each effort that mean something here, without efforts that are like a quicker one.
@@ -881,10 +830,6 @@ class RecipeFields(BaseModel):
             if fitting not in found.values():
                 found[effort] = fitting
         return found
-
-    def holds(self, fitting: Fitting) -> bool:
-        """Return True if the recipe has these values."""
-        return all(getattr(self, name) == value for name, value in fitting.items())
 
     @property
     def compares_models(self) -> bool:
@@ -961,10 +906,8 @@ class RecipeFields(BaseModel):
 
         The difference is then that of the penalty and not of the grid, as in tuning.
         """
-        entry = known_entry(self.method)
-        shared = [name for name in METHODS[BASELINE].options if name in entry.options]
-        shared = [name for name in shared if name not in self.idle_options()]
-        return method(BASELINE, **{name: getattr(self, name) for name in shared})
+        own = {*known_entry(self.method).options} - {*self.idle_options()}
+        return method(BASELINE, **{name: getattr(self, name) for name in METHODS[BASELINE].options if name in own})
 
     def why_no_baseline(self) -> str:
         """Return the reason why a run has no comparison with the baseline; empty if it has."""
@@ -987,26 +930,18 @@ class RecipeFields(BaseModel):
 
         Fields that are newer than many records are left out where nothing is given for them.
         """
-        document = self.model_dump(mode="json", by_alias=True)
-        return {name: value for name, value in document.items() if name not in NEWER or value != NEWER[name]}
+        return self.model_dump(mode="json", by_alias=True)
 
     def differences(self) -> dict[str, Any]:
         """Return the required fields and all that differ from the defaults, as plain data under the public names.
 
         ``Recipe.parse`` of it gives an equal recipe.
         """
-        said = {
-            public_name(name)
-            for name, info in type(self).model_fields.items()
-            if info.is_required() or getattr(self, name) != info.default
-        }
-        return {name: value for name, value in self.to_json().items() if name in said}
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def fingerprint(self) -> str:
         """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe are what they were."""
-        document = {
-            name: value for name, value in self.to_json().items() if name not in BEFORE or value != BEFORE[name]
-        }
+        document = dict(given for given in self.to_json().items() if given not in BEFORE.items())
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -1025,12 +960,7 @@ def public_name(field: str) -> str:
     return RecipeFields.model_fields[field].alias or field
 
 
-# Fields that are newer than many records, by the value at which documents leave them out.
-NEWER: dict[str, Any] = {
-    public_name(name): [] if (default := RecipeFields.model_fields[name].default) == () else default
-    for name, about in DESCRIPTORS.items()
-    if about.newer
-}
+DISTILLATION = tuple(name for name in DESCRIPTORS if name.startswith("distill"))  # and its own first
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {about.former: name for name, about in DESCRIPTORS.items() if about.former}
 # What runs did before a field existed, where its default is different.

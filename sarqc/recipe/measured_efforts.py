@@ -1,4 +1,4 @@
-"""What each effort costs and gains on the models of the app, as measured: ``efforts.json`` beside this file.
+"""Costs and gains of each effort on the models of the app, as measured: ``efforts.json`` beside this file.
 
 ``python -m benchmarks.efforts`` writes the file: runs of the default method by each effort, and of plain GPTQ
 1 %, on the same calibration draws.

@@ -66,7 +66,7 @@ _WISHES = {
 
 
 def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
-    """Condition on a value; ``or_auto`` if the field accepts “auto” as well."""
+    """Return the condition on a value; ``or_auto`` if the field accepts “auto” as well."""
     context = complaint.get("ctx", {})
     wish = next((words for kind, words in _WISHES.items() if complaint["type"].startswith(kind)), None)
     if bound := next((name for name in _BOUNDS if name in context), None):
@@ -80,5 +80,5 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The value as given, cut to the room of a sentence."""
+    """Return the value as given, cut to the room of a sentence."""
     return text if len(text) <= 100 else f"{text[:99]}…"

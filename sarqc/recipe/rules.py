@@ -1,4 +1,4 @@
-"""What the fields of a recipe mean to each other: which exclude each other, and which have no effect."""
+"""Rules between the fields of a recipe: which exclude each other, and which have no effect."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sarqc.quantization.methods import AS_FOUND, METHODS
 from sarqc.recipe.effort import UNDISTILLED, fitting_of
 from sarqc.recipe.fields import (
     DESCRIPTORS,
+    DISTILLATION,
     KINDS,
     LATER_VALUES,
     RecipeFields,
@@ -17,10 +18,9 @@ from sarqc.recipe.fields import (
     public_name,
 )
 
-OF_THE_OTHER_KIND = {
+OF_THE_OTHER_KIND: dict[str, tuple[str, ...]] = {
     kind: tuple(name for name, about in DESCRIPTORS.items() if kind not in about.kinds) for kind in KINDS
 }
-_OF_DISTILLATION = ("distill_by", "distill_codes", "distill_norms", "distill_lambda")  # that only a distillation reads
 _KIND_WORDS = {
     "run": "a run that does not tune",
     "tune": "tuning",
@@ -115,7 +115,7 @@ def check(recipe: RecipeFields) -> None:
 
 
 def _check_later(recipe: RecipeFields) -> None:
-    """Refuses values from a block on that have no block, no method that has them, or no one λ before them."""
+    """Refuse values from a block on that have no block, no method that has them, or no one λ before them."""
     given = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
     if recipe.from_block is None:
         if given:
@@ -160,7 +160,7 @@ def _check_later(recipe: RecipeFields) -> None:
 
 
 def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
-    """What of a recipe is about one λ and γ for all blocks."""
+    """Yield what of a recipe is about one λ and γ for all blocks."""
     if recipe.kind == "tune":
         yield "tuning finds one λ for the whole model"
     if recipe.kind == "ladder":
@@ -176,7 +176,7 @@ def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
 
 
 def _check_rotation(recipe: RecipeFields) -> None:
-    """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
+    """Refuse a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
         raise refused_for(
             "rotate",
@@ -314,10 +314,9 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     words += [f"{idle_words(name)}, {why}" for name, why in recipe.idle_options().items()]
     if recipe.effort is not None and recipe.kind != "ladder" and not fitting_of(recipe.effort, recipe.to_json()):
         words.append(idle_words("effort"))
-    given = [name for name in _OF_DISTILLATION if name in changed]
+    given = [name for name in DISTILLATION if name in changed]
     if recipe.layer is not None:
-        names = [*(["distill"] if recipe.distill else []), *given]
-        words += [f"{title(name)} has no effect on a single layer" for name in names]
+        words += [f"{title(name)} has no effect on a single layer" for name in given]
     elif not recipe.distill:
         words += [f"{title(name)} has no effect without distillation" for name in given]
     return words + [
@@ -350,12 +349,10 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
         read |= {*AUTO_FIELDS[entry.auto.by]}
     every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
     if entry.make.has_free_scales:
-        read |= {"distill", *_OF_DISTILLATION}
+        read |= {*DISTILLATION}
     later = {later for later, field in LATER_VALUES.items() if field in read and not auto}
     read |= later | ({"from_block"} if later else set())
-    return frozenset(
-        (every | {*AUTO_FIELDS["layer"], "distill", *_OF_DISTILLATION, "from_block", *LATER_VALUES}) - read
-    )
+    return frozenset((every | {*AUTO_FIELDS["layer"], *DISTILLATION, "from_block", *LATER_VALUES}) - read)
 
 
 def fields_without_flag(kind: str) -> frozenset[str]:

@@ -72,7 +72,7 @@ def _said(document: Document) -> Document:
 
 
 def _telling(value: Any) -> Any:
-    """Descriptive names of methods, if there are any."""
+    """Return the descriptive names of methods, if there are any."""
     if isinstance(value, list):
         return [_telling(one) for one in value]
     entry = entry_of(value)
@@ -80,7 +80,7 @@ def _telling(value: Any) -> Any:
 
 
 def _short(value: Any) -> Any:
-    """Numbers as people write them: 1 and not 1.0."""
+    """Return numbers as people write them: 1 and not 1.0."""
     if isinstance(value, list):
         return [_short(one) for one in value]
     return int(value) if isinstance(value, float) and value.is_integer() and value < 1e6 else value
@@ -244,7 +244,7 @@ def _job_name(said: Document) -> str:
 
 
 def _launch(said: Document) -> tuple[str, str, int]:
-    """Arrays of the shell with one flag of each run; the command of run number i; the number of runs."""
+    """Return arrays of the shell with one flag of each run; the command of run number i; the number of runs."""
     varied = axes(said)
     fixed = {name: value for name, value in said.items() if name not in varied}
     points = list(itertools.product(*varied.values()))
@@ -259,7 +259,7 @@ def _launch(said: Document) -> tuple[str, str, int]:
 
 
 def _flag(name: str, value: Any) -> str:
-    """A flag with its value as one word; empty for a value that is left open."""
+    """Return a flag with its value as one word; empty for a value that is left open."""
     return "=".join(word for words in _flags({name: value}) for word in words)
 
 
@@ -268,7 +268,7 @@ def _head(said: Document) -> str:
 
 
 def _flags(said: Document) -> Iterator[tuple[str, ...]]:
-    """The words of each flag. The kind is the command's name, which has no flags for what means nothing to it."""
+    """Yield the words of each flag. The kind is the command's name, which has no flags for what means nothing to it."""
     idle = {public_name(field) for field in fields_without_flag(said.get("kind", "run"))}
     for name, value in said.items():
         flag = name.replace("_", "-")

@@ -105,12 +105,12 @@ def only_line(study: Study) -> Line | None:
 
 
 def _asked(candidates: Sequence[float | None]) -> float | str | None:
-    """Recipe value of a parameter that “auto” chose among some candidates."""
+    """Return the recipe value of a parameter that “auto” chose among some candidates."""
     return "auto" if len(candidates) > 1 else next(iter(candidates), None)
 
 
 def _texts_of(study: Study) -> dict[str, Any]:
-    """Model and texts: of the recipe that left the study, or, of a survey, from its protocol."""
+    """Return model and texts: of the recipe that left the study, or, of a survey, from its protocol."""
     if study.recipe is not None:
         drawn = {"sampling": "random"} if study.recipe.get("kind") == "tune" else {}
         return {name: value for name, value in study.recipe.items() if name not in _ITS_OWN} | drawn

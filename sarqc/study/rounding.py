@@ -1,4 +1,4 @@
-"""Learned rounding with early stopping, step by step: errors and drift of blocks over the checked steps, and in words.
+"""Checked steps of learned rounding: errors and drift of blocks, and in words.
 
 Axes in comments: B blocks, S checked steps.
 """
@@ -90,7 +90,7 @@ class RoundingCurves:
 
 
 def blocks_of(reports: Iterable[tuple[int, Mapping[str, Any]]]) -> list[BlockRounding]:
-    """Return the blocks that early stopping checked.
+    """Return the blocks with checked steps.
 
     Args:
         reports: Block and report of each layer.

@@ -38,7 +38,7 @@ from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count, Workload
-from sarqc.quantization.methods import AS_FOUND, METHODS, MethodEntry, entry_of
+from sarqc.quantization.methods import AS_FOUND, METHODS
 from sarqc.recipe import (
     EFFORTS,
     FITTING_WORDS,
@@ -46,7 +46,6 @@ from sarqc.recipe import (
     NOT_ASKED_OF_OPENED,
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
-    PAPERS_GRID,
     REPAIRING,
     Fitting,
     Recipe,
@@ -55,6 +54,7 @@ from sarqc.recipe import (
     fields_without_flag,
     fitting_of,
     idle_fields,
+    known_entry,
     public_name,
 )
 from sarqc.recipe.measured_efforts import MeasuredEffort, measured_efforts
@@ -156,7 +156,7 @@ FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines
 
 
 def members(annotation: Any) -> tuple[Any, ...]:
-    """The types behind Annotated, Optional and unions, without None."""
+    """Return the types behind Annotated, Optional and unions, without None."""
     if get_origin(annotation) is Annotated:
         return members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -165,17 +165,17 @@ def members(annotation: Any) -> tuple[Any, ...]:
 
 
 def literals(annotation: Any) -> tuple[str, ...]:
-    """The words that a type is made of, or that it takes beside other types; empty where there are none."""
+    """Return the words that a type is made of, or that it takes beside other types; empty where there are none."""
     return next((get_args(member) for member in members(annotation) if get_origin(member) is Literal), ())
 
 
 def words(info: FieldInfo) -> tuple[str, ...]:
-    """The words that a field of numbers takes too."""
+    """Return the words that a field of numbers takes too."""
     return literals(info.annotation) if float in members(info.annotation) else ()
 
 
 def field_kind(info: FieldInfo) -> FieldKind:
-    """How the form reads a field of the recipe."""
+    """Return the way in which the form reads a field of the recipe."""
     kinds = members(info.annotation)
     if bool in kinds:
         return "truth"
@@ -203,7 +203,7 @@ class RecipeField(TypedDict):
 
 
 class Auto(TypedDict):
-    """What “auto” chooses among, for each layer or for the whole model."""
+    """Candidates of “auto”, for each layer or for the whole model."""
 
     by: Literal["layer", "model"]
     lams: list[float]
@@ -248,7 +248,7 @@ class FormMethod(MethodFacts):
 
 
 def recipe_field(name: str) -> RecipeField:
-    """What the browser knows of a field of the recipe."""
+    """Return what the browser knows of a field of the recipe."""
     info = Recipe.model_fields[name]
     extra = field_extra(info)
     field: RecipeField = {
@@ -267,8 +267,8 @@ def recipe_field(name: str) -> RecipeField:
 
 
 def method_facts(name: str) -> MethodFacts:
-    """What REST and the browser know of a method."""
-    entry = _entry(name)
+    """Return what REST and the browser know of a method."""
+    entry = known_entry(name)
     auto: Auto | None = None
     if entry.auto is not None:
         lams, gammas, strengths = (list(entry.auto.axes().get(field, ())) for field in SIGNS)
@@ -286,16 +286,13 @@ def method_facts(name: str) -> MethodFacts:
     }
 
 
-def _entry(name: str) -> MethodEntry:
-    entry = entry_of(name)
-    assert entry is not None
-    return entry
-
-
 def form_method(name: str) -> FormMethod:
-    """A method, and the fields that mean nothing to it; with them a λ curve, which “auto” refuses and which for a
-    method that learns a block would be another training at each λ: nobody wants that by accident."""
-    entry = _entry(name)
+    """Return a method, and the fields that mean nothing to it.
+
+    With them a λ curve, which “auto” refuses and which for a method that learns a block would be another training at
+    each λ: nobody wants that by accident.
+    """
+    entry = known_entry(name)
     learned = entry.make.unit == "block"
 
     def unasked(auto: bool) -> list[str]:
@@ -321,8 +318,8 @@ _TINYLLAMA = (*4 * ((2048, 2048),), *2 * ((5632, 2048),), (2048, 5632))  # weigh
 
 
 def _seconds(name: str) -> float:
-    """Of the calibration text through a block, and of its solving."""
-    method, weights = _entry(name).make, sum(math.prod(shape) for shape in _TINYLLAMA)
+    """Return the time of the calibration text through a block and of its solving."""
+    method, weights = known_entry(name).make, sum(math.prod(shape) for shape in _TINYLLAMA)
     walks, sequences, length = 2 if {"cross", "block"} & method.needs else 1, 128, 2048
     task = Workload(
         shapes=_TINYLLAMA,
@@ -345,7 +342,7 @@ Constant = tuple[str, str, str, Any]  # of a script: its name, its type, the sen
 
 
 def names() -> list[Constant]:
-    """The constants of contract.js, in their order."""
+    """Return the constants of contract.js, in their order."""
     quantities = {name: short for name, (_, short, *_) in QUANTITIES.items()}
     poolings = {one.name: one.title for one in POOLINGS}
     at_rest = [state for state in State if state in AT_REST]
@@ -391,13 +388,14 @@ def names() -> list[Constant]:
 
 
 def recipe_names() -> list[Constant]:
-    """The constants of recipe_contract.js."""
+    """Return the constants of recipe_contract.js."""
     fields = {name: recipe_field(name) for name in Recipe.model_fields}
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
     of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
+    papers = {name: fields[name].get("default") for name in ("range", "order", "refine", "refit")}
     return [
-        ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", PAPERS_GRID),
+        ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", papers),
         ("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
         (
             "MEASURED_EFFORTS",
@@ -436,7 +434,7 @@ export function frozen(value) {
 
 
 def script(module: str, about: str, head: str, constants: Sequence[Constant]) -> str:
-    """The text of a script of constants."""
+    """Return the text of a script of constants."""
     kinds = " ".join(kind for _, kind, _, _ in constants)
     used = ", ".join(sorted({*re.findall(r"\b[A-Z]\w+", kinds)} - {"Record"}))
     about = f"/**\n * {about} {_CHANGE}\n * @module {module}\n */\n"
@@ -449,7 +447,7 @@ def script(module: str, about: str, head: str, constants: Sequence[Constant]) ->
 
 
 def shapes() -> str:
-    """The text of types.d.ts."""
+    """Return the text of types.d.ts."""
     declared = Declarations()
     for name, values, comment in (
         ("State", list(State), "Where a run stands."),
@@ -494,7 +492,7 @@ def shapes() -> str:
 
 
 def files() -> dict[Path, str]:
-    """Every generated file and its text."""
+    """Return every generated file and its text."""
     return {
         SCRIPTS / "contract.js": script("contract", "The names that Python and the browser share.", _FROZEN, names()),
         SCRIPTS / "recipe_contract.js": script(
@@ -505,7 +503,7 @@ def files() -> dict[Path, str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """``--write`` writes what is generated; ``--check`` exits with an error where something is not current."""
+    """Write what is generated with ``--write``; with ``--check`` exit with an error where it is not current."""
     for path, text in files().items():
         if "--write" in arguments:
             path.write_text(text, encoding="utf-8")

@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PlainSerializer
 from typing_extensions import is_typeddict
 
 PLAIN: dict[Any, str] = {
@@ -45,16 +45,16 @@ class Declarations:
         self.texts: dict[str, str] = {}
 
     def union(self, name: str, values: Sequence[str], comment: str) -> None:
-        """A type of so many words."""
+        """Declare a type of so many words."""
         self.alias(name, [json.dumps(value, ensure_ascii=False) for value in values], comment)
 
     def alias(self, name: str, either: Sequence[str], comment: str) -> None:
-        """A name for one of several types, written in TypeScript."""
+        """Declare a name for one of several types, written in TypeScript."""
         self.texts[name] = f"/** {comment} */\nexport type {name} = {' | '.join(either)};\n"
 
     def interface(self, shape: type, name: str | None = None, first: str = "") -> str:
-        """The interface of a dataclass, a model or a TypedDict, declared once; ``first`` is a field before the others.
-        Returns its name."""
+        """Declare the interface of a dataclass, a model or a TypedDict once, and return its name; ``first`` is a field
+        before the others."""
         name = name or shape.__name__.lstrip("_")
         if name not in self.texts:
             self.texts[name] = ""  # keeps its place, and ends a type that contains itself
@@ -66,12 +66,13 @@ class Declarations:
         return name
 
     def of(self, hint: Any) -> str:
-        """TypeScript of a hint. Raises ``TypeError`` for what has no JSON form."""
+        """Return TypeScript of a hint. Raises ``TypeError`` for what has no JSON form."""
         if hint in PLAIN:
             return PLAIN[hint]
         origin, parts = get_origin(hint), get_args(hint)
         if origin in (Annotated, NotRequired):
-            return self.of(parts[0])
+            written = [part.return_type for part in parts if isinstance(part, PlainSerializer)]  # in documents
+            return self.of([parts[0], *written][-1])
         if origin is Literal:
             return " | ".join(json.dumps(part, ensure_ascii=False) for part in parts)
         if origin in (Union, types.UnionType):
@@ -96,14 +97,10 @@ class Declarations:
 
 
 def fields_of(shape: Any) -> list[tuple[str, str, Any]]:
-    """Name in documents, "?" where it may be left out, and hint of each field."""
+    """Return the name in documents, "?" where it may be left out, and hint of each field."""
     hints = get_type_hints(shape, include_extras=True)
     if issubclass(shape, BaseModel):
-        said = shape.__pydantic_decorators__.field_serializers.values()
-        written = {
-            name: get_type_hints(decorator.func)["return"] for decorator in said for name in decorator.info.fields
-        }
-        return [(info.alias or name, "", written.get(name, hints[name])) for name, info in shape.model_fields.items()]
+        return [(info.alias or name, "", hints[name]) for name, info in shape.model_fields.items()]
     if is_typeddict(shape):
         optional = shape.__optional_keys__  # without those that only a string says to be so
         left_out = {name for name, hint in hints.items() if get_origin(hint) is NotRequired or name in optional}

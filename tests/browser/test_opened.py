@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sarqc.engine.execute import execute
-from sarqc.recipe import BEST_GRID, Recipe
+from sarqc.recipe import EFFORTS, Recipe
 from sarqc.settings import SITE, Settings
 from tests.browser.conftest import SMALL_RUN, App, all_settings, findings, running
 
@@ -117,7 +117,10 @@ def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host:
     assert {*kinds} == {"run", "tune", "ladder"}
     for kind, one in kinds.items():
         if kind != "ladder":  # what is tuned is what is run; the steps of a ladder are their own
-            assert {name: getattr(Recipe.parse(one), name) for name in BEST_GRID} == BEST_GRID
+            assert all(
+                getattr(Recipe.parse(one), name) == EFFORTS["balanced"][name]
+                for name in ("range", "order", "refine", "refit")
+            )
         assert (one["calibration"], one["test"], one["bits"]) == ("letters.txt", "letters.txt", 3)
     page.click("[data-testid=undo-changes]")
     page.wait_for_function("document.querySelector('#field-samples input').value === '8'")

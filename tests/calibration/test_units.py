@@ -18,6 +18,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import Method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by, weights
+from tests.quantization.test_early_stopping import EARLY
 from tests.quantizing import quantize_block
 
 FOLDABLE = method("sarqc-gs", lam=0.3, mode="foldable")
@@ -129,7 +130,7 @@ def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_l
     assert difference(loaded, original, plan) < difference(rounded, original, plan)
 
 
-STOPPED = method("sarqc-signround", lam=0.1, steps=5, warm_start="column_solver", stopping="early")
+STOPPED = method("sarqc-signround", lam=0.1, steps=5, warm_start="column_solver", **EARLY)
 
 
 @pytest.mark.parametrize("inputs_from", ["quantized", "float"])

@@ -30,6 +30,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.engine.running import of_type, perplexity, reports_of, run
+from tests.quantization.test_early_stopping import EARLY
 
 
 @pytest.fixture
@@ -435,7 +436,7 @@ def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) ->
     assert minutes(**warm) > minutes(**rounded, held_out_samples=4)
     assert minutes(**warm, refine=10) > minutes(**warm)
     few = rounded | {"steps": 20, "held_out_samples": 40}  # each step is checked, on ten times as many sequences
-    assert minutes(**few, stopping="early") > minutes(**few)
+    assert minutes(**few, **EARLY) > minutes(**few)
 
 
 @pytest.mark.thorough

@@ -13,12 +13,14 @@ from sarqc.quantization.learned_rounding import MARGIN, RoundedLinear
 from sarqc.quantization.methods import CHECKS, ColumnSolver, LearnedRounding
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solving import StepCheck
+from sarqc.recipe import Recipe
 from tests import oracles_rounding
 from tests.quantization.test_learned_clipping import KINDS, Block, uneven_linear
 from tests.quantization.test_learned_rounding import assert_gradients_are_autograds, saliencies_of, sequences_of
 from tests.quantizing import quantize_block, zeros_of
 
 WARM = {"warm_start": "column_solver"}
+EARLY = {"stopping": "early"}
 FITTED = {"range": "search", "order": "activation", "refine": 3}
 
 
@@ -36,7 +38,7 @@ def stop(
     """The checks and the layers of learning with early stopping."""
     *checks, layers = quantize_block(
         block.weights, block.statistics, dict.fromkeys(block.weights, grid),
-        LearnedRounding(**{"steps": 15, "stopping": "early"} | choices), forward=block,
+        LearnedRounding(**{"steps": 15} | EARLY | choices), forward=block,
         **{"inputs": block.inputs, "targets": block.targets} | (given or {}), held_out_inputs=unseen[0],
         held_out_targets=unseen[1],
     )  # fmt: skip
@@ -49,6 +51,17 @@ def unseen_of(block: Block, seed: int = 1) -> tuple[list[Tensor], list[Tensor]]:
     inputs = Block(seed=seed).inputs
     exact = {name: weight.to(inputs[0].dtype) for name, weight in block.weights.items()}
     return inputs, [block(exact, part) for part in inputs]
+
+
+def test_without_held_out_samples_a_recipe_makes_all_steps() -> None:
+    document = {"model": "m", "calibration": "c", "method": "signround"}
+    recipe = Recipe.parse(document | EARLY)
+    (words,) = recipe.ignored()
+    assert words.startswith("Early stopping = early has no effect on signround, which makes all its steps")
+    assert recipe.to_method() == Recipe.parse(document).to_method()
+    assert recipe.baseline_method() == Recipe.parse(document).baseline_method()
+    with pytest.raises(Refused, match="stopping is “late”"):
+        method("signround", stopping="late")
 
 
 def errors_of(block: Block, weights: dict[str, Tensor], inputs: list[Tensor], targets: list[Tensor]) -> float:

@@ -180,7 +180,7 @@ def test_a_warm_start_has_the_codes_of_the_column_solver(kind: str, fitting: dic
 
 def test_what_makes_no_sense_is_refused() -> None:
     for choices in (
-        {"steps": 0}, {"warm_start": "awq"}, {"order": "activation"}, {"range": "widest"}, {"stopping": "late"},
+        {"steps": 0}, {"warm_start": "awq"}, {"order": "activation"}, {"range": "widest"},
         {"refine": 1}, {"refine": 1, "warm_start": "gptq"}, {"range": "joint", "warm_start": "column_solver"},
     ):  # fmt: skip
         with pytest.raises(Refused) as refused:

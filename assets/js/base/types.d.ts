@@ -88,7 +88,7 @@ export interface FormMethod {
   cost: number;
 }
 
-/** What “auto” chooses among, for each layer or for the whole model. */
+/** Candidates of “auto”, for each layer or for the whole model. */
 export interface Auto {
   by: "layer" | "model";
   lams: number[];
@@ -711,7 +711,7 @@ export interface TuningRow {
   more_accurate_verdict: -1 | 0 | 1 | null;
 }
 
-/** What a single draw says of the λ that leads in it: ln perplexity of GPTQ 1 % less its own, over windows. */
+/** Gain of the λ that leads in a single draw: ln perplexity of GPTQ 1 % less its own, over windows. */
 export interface DrawGain {
   row: number;
   draw: number;
@@ -1025,7 +1025,7 @@ export interface LayerDone {
   from_cache: boolean;
 }
 
-/** What happened to one layer, as `quantization.LayerReport` says it. */
+/** Report of one layer, as `quantization.LayerReport` says it. */
 export interface LayerReportDocument {
   recon_loss: number;
   sar_loss: number;
@@ -1053,7 +1053,7 @@ export interface CandidateReport {
   shift_strength?: number;
 }
 
-/** A block at one of the steps at which early stopping measured it. */
+/** A block at one of the checked steps of learned rounding. */
 export interface RoundingCheck {
   step: number;
   steps: number;
@@ -1086,7 +1086,7 @@ export interface EpochDone {
   sar: number;
 }
 
-/** Early stopping measured a block whose rounding is learned; see `RoundingCheck`. */
+/** A block whose rounding is learned was measured at a checked step; see `RoundingCheck`. */
 export interface RoundingChecked {
   type: "rounding_checked";
   block: number;
@@ -1097,7 +1097,7 @@ export interface RoundingChecked {
   drift: number;
 }
 
-/** Early stopping kept a state of a block whose rounding is learned; a block that is on disk says so again. */
+/** A block whose rounding is learned kept one of its checked states; a block that is on disk says so again. */
 export interface BlockRounded {
   type: "block_rounded";
   block: number;
@@ -1159,7 +1159,7 @@ export interface Measured {
   protocol: PerplexityProtocol | AccuracyProtocol;
 }
 
-/** How a perplexity was measured. */
+/** Conditions of a perplexity. */
 export interface PerplexityProtocol {
   corpus: string;
   window: number;
@@ -1175,7 +1175,7 @@ export interface PerplexityProtocol {
   judged_on?: number;
 }
 
-/** How an accuracy was measured; what differs between two models is not required. */
+/** Conditions of an accuracy; what differs between two models is not required. */
 export interface AccuracyProtocol {
   task: string;
   items: number;
@@ -1201,7 +1201,7 @@ export interface Diverged {
   divergences: Divergences;
 }
 
-/** How far a quantized model's predictions are from the float model's on the test text; errors are over windows. */
+/** Distances of a quantized model's predictions from the float model's on the test text; errors are over windows. */
 export interface Divergences {
   log_ratio: number | null;
   log_ratio_standard_error: number | null;
@@ -1261,7 +1261,7 @@ export interface TokenText {
   pieces: string[];
 }
 
-/** How two continuations of a prompt were made and compared. */
+/** Conditions of two continuations of a prompt and of their comparison. */
 export interface TextProtocol {
   prompt_tokens: number;
   new_tokens: number;
@@ -1290,7 +1290,7 @@ export interface Rates {
   decode_spread: number[];
 }
 
-/** How speed was measured; only the device where it was not. */
+/** Conditions of a speed; only the device where it was not. */
 export interface SpeedProtocol {
   sequence_length?: number;
   prompt_tokens?: number;
@@ -1328,7 +1328,7 @@ export interface Finished {
   seconds: number;
 }
 
-/** What a run found out, as `Finished` says it. None: not measured. */
+/** Results of a run, as `Finished` says them. None: not measured. */
 export interface Summary {
   log_ratio: number | null;
   log_ratio_standard_error: number | null;
@@ -1384,7 +1384,7 @@ export interface CandidateRow {
   perplexity: number;
 }
 
-/** What the numbers of a run rest on. */
+/** Foundations of the numbers of a run. */
 export interface RunProtocol {
   weights?: string;
   feeding?: Record<string, string>;
@@ -1393,7 +1393,7 @@ export interface RunProtocol {
   versions: Record<string, string>;
 }
 
-/** How calibration sequences came about. */
+/** Origin of calibration sequences. */
 export interface CalibrationProtocol {
   corpus?: string;
   sha256?: string;
@@ -1443,7 +1443,7 @@ export interface Speed {
   protocol: SpeedProtocol;
 }
 
-/** How many experts of a mixture saw few calibration tokens. */
+/** Numbers of experts of a mixture that saw few calibration tokens. */
 export interface ExpertCounts {
   experts: number;
   no_tokens: number;
@@ -1453,7 +1453,7 @@ export interface ExpertCounts {
   words: string;
 }
 
-/** What the files of an exported model are when they are read again, beside the model that was measured. */
+/** Files of an exported model, read again, beside the model that was measured. */
 export interface Written {
   other_tensors: string[];
   tokens: number;
@@ -1488,7 +1488,7 @@ export interface Repair {
   layers_words: string;
 }
 
-/** How the scales of a model were tuned, by its predictions or block by block. */
+/** Tuning of a model's scales, by its predictions or block by block. */
 export interface Distillation {
   epochs: DistilledEpoch[];
   kept: number;
