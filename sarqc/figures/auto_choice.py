@@ -8,12 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import BoundValues, Figure, add_note, base_layout, plain_numbers
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    HOVER,
+    QUALITY,
+    RECON,
+    BoundValues,
+    Figure,
+    Role,
+    add_note,
+    base_layout,
+    box_shape,
+    ink_of,
+    line_trace,
+    map_trace,
+    plain_numbers,
+    scatter,
+)
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
 from sarqc.figures.ranges import PLAIN_AXIS, honest_range, lam_axis, row_axis
-from sarqc.figures.styles import HELD_OUT, QUALITY, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, box_shape, line_trace, map_trace, scatter
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 

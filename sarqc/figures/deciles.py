@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from sarqc.figures.changes import SAME, change_text, times_text
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    DRIFT,
+    PAPER,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    base_layout,
+    bind_fields,
+    ink_of,
+    line_of,
+    line_shape,
+    marker_of,
+    scatter,
+)
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import number, point_names, significant
+from sarqc.figures.numbers import SAME, change_text, number, point_names, significant, times_text
 from sarqc.figures.ranges import PLAIN_AXIS, apart, even_ticks, honest_range
-from sarqc.figures.styles import DRIFT, Role, ink_of
 from sarqc.figures.titles import at_each, bind_aria, fitting, set_finding
-from sarqc.figures.traces import line_of, line_shape, marker_of, scatter
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis

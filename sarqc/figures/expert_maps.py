@@ -8,15 +8,24 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import less_or_more, ratio_of, times_text
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PAPER,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    base_layout,
+    bind_fields,
+    line_of,
+    marker_of,
+    scatter,
+)
 from sarqc.figures.layer_map import Cell, cell_figure, frame, framed, map_finding, short_name
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.numbers import draws_text, number, point_names, significant
+from sarqc.figures.numbers import draws_text, less_or_more, number, point_names, ratio_of, significant, times_text
 from sarqc.figures.ranges import PLAIN_AXIS
-from sarqc.figures.styles import HELD_OUT, Role
 from sarqc.figures.titles import at_each, bind_aria, each_point, everywhere, fitting, set_finding
-from sarqc.figures.traces import line_of, marker_of, scatter
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws

@@ -14,10 +14,21 @@ from typing import Literal
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, change_text, is_unclear, ratio_of, times_text
 from sarqc.figures.ladder import NOUNS
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.numbers import NBSP, counted, draws_text, lam_text, number, small_percent
+from sarqc.figures.numbers import (
+    NBSP,
+    Ratio,
+    change_text,
+    counted,
+    draws_text,
+    is_unclear,
+    lam_text,
+    number,
+    ratio_of,
+    small_percent,
+    times_text,
+)
 from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
 from sarqc.figures.titles import TEXTS, each_point, error_of, least, trade_off

@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 
-from sarqc.figures.drawing import Axis, Figure, base_layout, bind_fields
+from sarqc.figures.drawing import SLIM_BAR, Axis, Figure, base_layout, bind_fields, box_shape, map_trace
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.figures.ranges import PERCENT, honest_range, lam_axis, row_axis
-from sarqc.figures.styles import SLIM_BAR
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
-from sarqc.figures.traces import box_shape, map_trace
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch

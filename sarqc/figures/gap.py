@@ -9,12 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields, plain_numbers
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PAPER,
+    RECON,
+    Figure,
+    add_note,
+    add_trace,
+    base_layout,
+    bind_fields,
+    edge_trace,
+    ink_of,
+    line_of,
+    marker_of,
+    plain_numbers,
+)
 from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
 from sarqc.figures.ranges import PLAIN_AXIS, apart, clamp, even_ticks, honest_range, whiskers
-from sarqc.figures.styles import HELD_OUT, RECON, ink_of
 from sarqc.figures.titles import at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
-from sarqc.figures.traces import edge_trace, line_of, marker_of
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference

@@ -9,7 +9,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, bind, bind_fields
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    PAPER,
+    PENALTY,
+    QUALITY,
+    RECON,
+    Figure,
+    Role,
+    add_note,
+    bind,
+    bind_fields,
+    ink_of,
+)
 from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, not_flagged, planted
 from sarqc.figures.numbers import (
     accuracy_text,
@@ -24,7 +37,6 @@ from sarqc.figures.numbers import (
 from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
 from sarqc.figures.ranges import PERCENT
 from sarqc.figures.scales import SCALE_WORDS, on_scale
-from sarqc.figures.styles import DRIFT, HELD_OUT, PENALTY, QUALITY, RECON, Role, ink_of
 from sarqc.figures.titles import (
     drift_finding,
     error_finding,

@@ -11,12 +11,11 @@ from functools import cache
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields, scatter
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
 from sarqc.figures.ranges import PLAIN_AXIS, honest_range
 from sarqc.figures.titles import bind_aria, each_point
-from sarqc.figures.traces import scatter
 from sarqc.study.facts import LineFacts, once
 
 MOST_LEVELS = 32  # more are too close to be told apart

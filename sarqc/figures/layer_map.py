@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.changes import times_text
-from sarqc.figures.drawing import BOTH, BoundValues, Figure, base_layout, bind, bind_fields, plain_numbers
+from sarqc.figures.drawing import BOTH, BoundValues, Figure, base_layout, bind, bind_fields, box_shape, plain_numbers
 from sarqc.figures.findings import fewest_for_half
 from sarqc.figures.layer_quantities import Quantity
-from sarqc.figures.numbers import NBSP, lam_text, number
+from sarqc.figures.numbers import NBSP, lam_text, number, times_text
 from sarqc.figures.ranges import PLAIN_AXIS
 from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
-from sarqc.figures.traces import box_shape
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sarqc.figures.drawing import CIVIDIS, SHADES, SLIM_BAR
 from sarqc.figures.numbers import lam_text, number, point_names, significant
-from sarqc.figures.styles import CIVIDIS, SHADES, SLIM_BAR
 from sarqc.study.facts import LineFacts, Selection, once_a_line
 from sarqc.study.paired import mean_over_draws
 

@@ -12,11 +12,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    PAPER,
+    REFERENCE,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    base_layout,
+    bind_fields,
+    box_shape,
+    edge_trace,
+    error_bars,
+    ink_of,
+    line_trace,
+    ring_trace,
+    scatter,
+)
 from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
 from sarqc.figures.ranges import apart, bar_lengths, clamp, honest_range, lam_axis, step_decimals, value_axis, whiskers
-from sarqc.figures.styles import REFERENCE, Role, ink_of
-from sarqc.figures.traces import box_shape, edge_trace, error_bars, line_trace, ring_trace, scatter
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge

@@ -12,11 +12,10 @@ from typing import Literal, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
+from sarqc.figures.drawing import HOVER, PAPER, Figure, add_note, base_layout, scatter
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
 from sarqc.figures.ranges import PLAIN_AXIS, apart
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, scatter
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other

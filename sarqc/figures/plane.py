@@ -13,12 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind, bind_fields, plain_numbers
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PAPER,
+    RECON,
+    RING,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    base_layout,
+    bind,
+    bind_fields,
+    line_of,
+    plain_numbers,
+)
 from sarqc.figures.numbers import lam_text, point_names, significant, two_digits
 from sarqc.figures.ranges import PLAIN_AXIS, clamp, even_ticks, honest_range
-from sarqc.figures.styles import HELD_OUT, RECON, Role
 from sarqc.figures.titles import set_finding, trade_off_finding
-from sarqc.figures.traces import RING, line_of
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
 

@@ -6,25 +6,46 @@ blocks, as far as every block was checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import Figure, add_note, base_layout, plain_numbers
-from sarqc.figures.numbers import number, percent
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    HOVER,
+    RECON,
+    Figure,
+    Role,
+    add_note,
+    base_layout,
+    ink_of,
+    line_of,
+    line_shape,
+    marker_of,
+    plain_numbers,
+    scatter,
+)
+from sarqc.figures.numbers import DataTable, Headings, data_table, number, percent
 from sarqc.figures.ranges import PERCENT, PLAIN_AXIS, apart, value_axis
-from sarqc.figures.styles import DRIFT, HELD_OUT, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, line_of, line_shape, marker_of, scatter
 from sarqc.study.facts import LineFacts
-from sarqc.study.rounding import RoundingCurves, blocks_of
+from sarqc.study.rounding import BlockRounding, RoundingCurves, blocks_of
 
 # Of each mean: the name in ``RoundingCurves``, on the figure, on a narrow one, and how it is drawn.
 _MEANS: tuple[tuple[str, str, str, Role], ...] = (
     ("held_out", "held-out error", "held-out", HELD_OUT),
     ("error", "calibration error", "calibration", RECON),
     ("drift", "drift", "drift", DRIFT),
+)
+HEADINGS: Headings = (
+    ("block", "Block", "plain"),
+    ("steps", "Steps of learned rounding", "plain"),
+    ("block_error", "Mean squared error of the block’s outputs, calibration text", "significant"),
+    ("block_held_out", "Mean squared error of the block’s outputs, held-out text", "significant"),
+    ("block_drift", "Weight drift of the block", "significant"),
+    ("kept", "Kept", "flag"),
 )
 _APART = 0.07  # least distance of two names, in the height of the figure
 TITLE = "Learned rounding, step by step"
@@ -43,8 +64,13 @@ def curves_of(facts: LineFacts) -> RoundingCurves | None:
     return RoundingCurves.of(blocks_of((blocks[name], report) for name, report in study.layer_reports.items()))
 
 
-def rounding_rows(curves: RoundingCurves) -> Iterator[dict[str, Any]]:
-    """Yield each check of each block with the measured numbers."""
+def rows_of(facts: LineFacts) -> Iterator[dict[str, Any]]:
+    """Yield the checks of a study's run with the measured numbers; none as for ``rounding``."""
+    curves = curves_of(facts)
+    return iter(()) if curves is None else _rows(curves)
+
+
+def _rows(curves: RoundingCurves) -> Iterator[dict[str, Any]]:
     for block in curves.blocks:
         for check in block.checks:
             yield {
@@ -160,3 +186,28 @@ def _aria(curves: RoundingCurves) -> str:
     blocks = "one block" if count == 1 else f"{number(count, 0)} blocks"
     steps = number(int(curves.steps[curves.shared - 1]), 0)
     return f"{curves.words()} Mean of {blocks} after {steps} steps: {', '.join(ends)}."
+
+
+class RoundingView(TypedDict):
+    """The steps of the blocks that are done: drawn, as numbers and in words."""
+
+    figure: Figure
+    table: DataTable
+    words: list[str]
+
+
+def rounding_view(events: Iterable[Mapping[str, Any]]) -> RoundingView | None:
+    """Return everything that a page shows of the blocks; None without any.
+
+    Args:
+        events: ``BlockRounded`` as plain data, in their order; the last one of a block counts.
+    """
+    blocks = {one["block"]: BlockRounding(one["block"], one["kept"], tuple(one["checks"])) for one in events}
+    curves = RoundingCurves.of([*blocks.values()])
+    if curves is None:
+        return None
+    return {
+        "figure": rounding_figure(curves),
+        "table": data_table(HEADINGS, [*_rows(curves)]),
+        "words": [curves.words(), curves.kept_words()],
+    }

@@ -17,15 +17,38 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, is_unclear, ratio_of
-from sarqc.figures.dampings import BY_DEFAULT, Tool
-from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout, bind, bind_fields, plain_numbers
-from sarqc.figures.flags import GPTQ
-from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number, span_of, unsigned
+from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
+    QUALITY,
+    RING,
+    Figure,
+    add_note,
+    base_layout,
+    bind,
+    bind_fields,
+    edge_trace,
+    error_bars,
+    line_shape,
+    marker_of,
+    plain_numbers,
+    scatter,
+)
+from sarqc.figures.flags import BY_DEFAULT, GPTQ, Tool
+from sarqc.figures.numbers import (
+    Ratio,
+    difference_decimals,
+    draws_text,
+    is_unclear,
+    lam_names,
+    lam_text,
+    number,
+    ratio_of,
+    span_of,
+    unsigned,
+)
 from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, even_ticks, honest_range, position, whiskers
-from sarqc.figures.styles import QUALITY
 from sarqc.figures.titles import at_each, fitting, set_finding, shown_layer
-from sarqc.figures.traces import HOVER, RING, edge_trace, error_bars, line_shape, marker_of, scatter
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts, once

@@ -19,7 +19,6 @@ from typing import Literal, TypedDict, cast
 
 import numpy as np
 
-from sarqc.figures.changes import is_unclear, less_or_more
 from sarqc.figures.flags import GPTQ, flags_of
 from sarqc.figures.numbers import (
     NBSP,
@@ -28,7 +27,9 @@ from sarqc.figures.numbers import (
     computed_lam_text,
     difference_decimals,
     draws_text,
+    is_unclear,
     lam_text,
+    less_or_more,
     number,
     perplexity_text,
     small_percent,

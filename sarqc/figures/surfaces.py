@@ -8,9 +8,19 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, BoundArray, Figure, Means, add_note, base_layout, bind, bind_fields
+from sarqc.figures.drawing import (
+    PAPER,
+    SHADES,
+    SLIM_BAR,
+    BoundArray,
+    Figure,
+    Means,
+    add_note,
+    base_layout,
+    bind,
+    bind_fields,
+)
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.figures.styles import SHADES, SLIM_BAR
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice, once_a_line
 from sarqc.study.paired import mean_over_draws

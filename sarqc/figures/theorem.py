@@ -16,12 +16,23 @@ from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
-from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    LAM_CORNER,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    base_layout,
+    bind_fields,
+    ink_of,
+    line_trace,
+    ring_trace,
+)
 from sarqc.figures.numbers import NBSP, draws_text, lam_names, number, percent, point_names
 from sarqc.figures.ranges import PLAIN_AXIS, lam_axis
-from sarqc.figures.styles import DRIFT, HELD_OUT, Role, ink_of
 from sarqc.figures.titles import at_each, bind_aria, each_point, fitting, set_finding, shown_layer
-from sarqc.figures.traces import line_trace, ring_trace
 from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, ratio_of, times_text
 from sarqc.figures.drawing import Axis, BoundValues, Figure, bind
-from sarqc.figures.numbers import NBSP, lam_text, small_percent
+from sarqc.figures.numbers import NBSP, Ratio, lam_text, ratio_of, small_percent, times_text
 from sarqc.study.document import Told
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
