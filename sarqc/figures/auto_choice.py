@@ -16,6 +16,7 @@ from sarqc.figures.drawing import (
     BoundValues,
     Figure,
     Role,
+    Span,
     add_note,
     base_layout,
     box_shape,
@@ -107,7 +108,7 @@ def _all_layers(facts: LineFacts, found: Selection) -> Figure:
     return _said(figure, found, counts, of, f"How often “auto” chose each candidate in {of}.", of)
 
 
-def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], hover: list[list[str]]) -> Figure:
+def _heatmap(found: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
     """Candidates, λ across and γ upwards."""
     layout = base_layout(left=64, right=14, top=6, bottom=40)
     lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
@@ -205,7 +206,7 @@ def _said(figure: Figure, found: Selection, counts: np.ndarray, title: str, aria
     return figure
 
 
-def _curves(names: list[str], span: tuple[float, float], *, right: int) -> Figure:
+def _curves(names: list[str], span: Span, *, right: int) -> Figure:
     layout = base_layout(left=50, right=right, top=22, bottom=36)
     layout["xaxis"] = {**lam_axis(names), "title": {"text": "candidate λ", "standoff": 2}}
     layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 5}

@@ -15,17 +15,17 @@ from sarqc.figures.drawing import (
     Role,
     add_note,
     add_trace,
-    base_layout,
     bind_fields,
     ink_of,
     line_of,
     line_shape,
     marker_of,
+    new_figure,
     scatter,
 )
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import SAME, change_text, number, point_names, significant, times_text
-from sarqc.figures.ranges import PLAIN_AXIS, apart, even_ticks, honest_range
+from sarqc.figures.numbers import SAME, At, change_text, number, point_names, significant, times_text
+from sarqc.figures.ranges import PLAIN_AXIS, apart, even_axis, honest_range
 from sarqc.figures.titles import at_each, bind_aria, fitting, set_finding
 from sarqc.study.facts import LineFacts, equal_points
 
@@ -47,17 +47,15 @@ def deciles(facts: LineFacts) -> Figure | None:
     inner, outer = ([one[:, 1:] for one in every], [one[:, :1] for one in every]) if several else (every, [])
     high = honest_range(_flat(inner), _flat(outer), always=(0.0,), pad=0.08)[1]
     count = chosen.shape[-1]
-    layout = base_layout(left=50, right=72, top=8, bottom=24)
     ends = {
         "tickvals": [0, count - 1],
         "ticktext": ["least salient", "most salient"],
         "range": [-0.6, count - 0.4],
     }
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
-    layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
+    across = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
     where = "all layers" if facts.layer is None else layer_label(facts.study.layers[facts.layer])
-    figure: Figure = {"data": [], "layout": layout, "bindings": []}
+    figure = new_figure(across, even_axis((0, high), 4), left=50, right=72, top=8, bottom=24)
     figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
@@ -72,15 +70,15 @@ def deciles(facts: LineFacts) -> Figure | None:
     if twin is not None:
         _against_identity(figure, 100 * (chosen / twin - 1))
 
-    def aria(g: int, m: int) -> str:
-        return _aria(chosen[g], m, names) + ("" if twin is None else _identity_aria(chosen[g, m], twin[g, m]))
+    def aria(at: At) -> str:
+        return _aria(chosen[at[0]], at[1], names) + ("" if twin is None else _identity_aria(chosen[at], twin[at]))
 
     bind_aria(figure, facts, aria)
-    set_finding(figure, at_each(facts, lambda g, m: _finding(facts, chosen, twin, (g, m))))
+    set_finding(figure, at_each(facts, lambda at: _finding(facts, chosen, twin, at)))
     return figure
 
 
-def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: tuple[int, int]) -> str:
+def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: At) -> str:
     """The most salient decile: against identity, against the smallest λ, or against the least salient decile."""
     own = float(chosen[at][-1])
     point = point_names(facts.line)[at[1]]

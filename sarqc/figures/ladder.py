@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.documents import LadderEnd, LadderRow, LadderRun
-from sarqc.figures.drawing import HOVER, PAPER, QUALITY, Figure, add_note, base_layout, error_bars
+from sarqc.figures.drawing import HOVER, PAPER, QUALITY, Figure, Span, add_note, base_layout, error_bars
 from sarqc.figures.numbers import (
     DataTable,
     Headings,
@@ -47,7 +47,7 @@ class _Side(NamedTuple):
     short: str
     show: Callable[[float], str]
     axis: str  # of plotly
-    domain: tuple[float, float]
+    domain: Span
 
 
 _KL = 1.0  # nats, the size that decides how many decimals a difference has
@@ -231,12 +231,12 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
     add_note(figure, side.title, narrow={"text": side.short}, **PAPER, x=side.domain[0], y=1, yshift=4)
 
 
-def _bar_of(difference: Difference, width: float) -> tuple[float, float]:
+def _bar_of(difference: Difference, width: float) -> Span:
     down, up = bar_lengths(difference.mean, (difference.low, difference.high), width)
     return float(down), float(up)
 
 
-def _bars(side: _Side, values: list[float], bars: list[tuple[float, float]], texts: list[str]) -> dict[str, Any]:
+def _bars(side: _Side, values: list[float], bars: list[Span], texts: list[str]) -> dict[str, Any]:
     """From the rung before to each rung, the first a mark alone; the bar's end carries the step's 95 % interval."""
     before = [values[0], *values[:-1]]
     return {

@@ -21,6 +21,7 @@ from sarqc.study.intervals import number as number
 from sarqc.study.paired import Difference, mean_over_draws, paired_ratio
 
 NBSP = "\u00a0"
+At = tuple[int, int]  # positions of γ and λ on the axes of a line
 _WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
@@ -155,10 +156,10 @@ class Ratio:
     mean: np.ndarray
     paired: Difference  # by draw, for the verdict
 
-    def known(self, at: tuple[int, int]) -> bool:
+    def known(self, at: At) -> bool:
         return bool(np.isfinite(self.mean[at]))
 
-    def clear(self, at: tuple[int, int]) -> bool:
+    def clear(self, at: At) -> bool:
         """Whether the draws show the direction. One draw has no others beside it, so its ratio stands as it is."""
         error = float(self.paired.error[at])
         if not math.isfinite(error) or error == 0:
@@ -166,10 +167,10 @@ class Ratio:
         verdict = self.paired.verdict(at)
         return verdict != 0 and (verdict > 0) == bool(self.mean[at] > 1)
 
-    def same(self, at: tuple[int, int]) -> bool:
+    def same(self, at: At) -> bool:
         return bool(abs(self.mean[at] - 1) < SAME)
 
-    def change_in(self, name: str, at: tuple[int, int]) -> str:
+    def change_in(self, name: str, at: At) -> str:
         """Return “31 % less drift”, of a name."""
         ratio = float(self.mean[at])
         return f"{change_text(ratio - 1)}{NBSP}{'less' if ratio < 1 else 'more'} {name}"

@@ -16,7 +16,9 @@ from sarqc.figures.drawing import (
     PAPER,
     REFERENCE,
     Figure,
+    Part,
     Role,
+    Span,
     add_note,
     add_trace,
     base_layout,
@@ -104,7 +106,7 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     return figure
 
 
-def band_shape(first: float, last: float) -> dict[str, Any]:
+def band_shape(first: float, last: float) -> Part:
     """The sweet spot behind all panels, from one place on the λ axis to another."""
     place = {"name": BAND, "xref": "x", "yref": "paper", "layer": "below"}
     return box_shape((first, last), (0, 1), {"width": 0}, **place, fillcolor="var(--band)")
@@ -120,7 +122,7 @@ class _Drawn:
     lams: Sequence[float]
     names: list[str]
     ring: bool
-    span: tuple[float, float]  # of the values
+    span: Span  # of the values
 
     @property
     def room(self) -> float:
@@ -185,7 +187,7 @@ class _Drawn:
             if len(self.names) == 1:  # a line over one place has no length
                 dash = {"symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": curve.style["color"]}}
                 trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
-        bound: dict[str, Any] = {}
+        bound: Part = {}
         if curve.ends is not None and np.isfinite(curve.ends[0]).any():
             trace["error_y"] = error_bars([], [], curve.style["color"])
             down, up = bar_lengths(curve.values, curve.ends, self.room)
@@ -335,7 +337,7 @@ class _Drawn:
             bind_fields(self.figure, path, {"y": heights}, "gamma")
 
 
-def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
+def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
     positive = np.array([lam > 0 for lam in lams]) if len(lams) > 1 else np.array([True])
     inner = [np.zeros(0)]
     for curve in panel.curves:
@@ -359,7 +361,7 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
     return (low - room, high) if panel.reference < low else (low, high + room)
 
 
-def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-1, 1]) -> None:
+def _break_axis(axis: Part, span: Span, side: Literal[-1, 1]) -> None:
     """Gives an axis room beyond a span, in which no value is named."""
     room, step = BREAK_ROOM * (span[1] - span[0]), axis["dtick"]
     axis["range"] = [span[0] - room, span[1]] if side < 0 else [span[0], span[1] + room]
@@ -370,7 +372,7 @@ def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-
     axis |= {"tickvals": values, "ticktext": [f"{number(unit * value, decimals)}{sign}" for value in values]}
 
 
-def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+def _room_for_value(panel: Panel, span: Span) -> tuple[np.ndarray, np.ndarray]:
     """Return where the shown value has room beside each point: its height, and whether it stands to the left: G M each.
 
     It stands above the point and all that is drawn as far as it reaches on its side, and within the span. With few

@@ -19,11 +19,11 @@ from sarqc.figures.drawing import (
     Figure,
     Role,
     add_note,
-    base_layout,
     ink_of,
     line_of,
     line_shape,
     marker_of,
+    new_figure,
     plain_numbers,
     scatter,
 )
@@ -89,24 +89,20 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     Args:
         curves: The blocks that have been checked.
     """
-    layout = base_layout(left=50, right=116, top=14, bottom=38)
     low, high = _span(curves)
-    layout["xaxis"] = {
-        **PLAIN_AXIS,
-        "range": [0, curves.most],
-        "nticks": 6,
-        "title": {"text": "Steps", "standoff": 4},
-    }
-    layout["yaxis"] = {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT}
-    layout["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
-    figure: Figure = {
-        "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)],
-        "layout": layout,
-        "bindings": [],
-        "narrow": {"layout.margin.r": 78, "layout.margin.l": 44},
-        "title": TITLE,
-        "subtitle": ", start = 100 %",
-    }
+    figure = new_figure(
+        {**PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": "Steps", "standoff": 4}},
+        {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT},
+        left=50,
+        right=116,
+        top=14,
+        bottom=38,
+        narrow={"layout.margin.r": 78, "layout.margin.l": 44},
+        title=TITLE,
+        subtitle=", start = 100 %",
+    )
+    figure["data"] += [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)]
+    figure["layout"]["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
     heights = apart(ends, _APART * (high - low), low, high)
     for (_, long, short, style), height in zip(_MEANS, heights, strict=True):

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow, TuningTurn
-from sarqc.figures.drawing import HELD_OUT, HOVER, PAPER, Figure, add_note, base_layout, error_bars, scatter
+from sarqc.figures.drawing import HELD_OUT, HOVER, PAPER, Figure, Part, Span, add_note, base_layout, error_bars, scatter
 from sarqc.figures.numbers import DataTable, draws_text, lam_text, percent
 from sarqc.figures.panels import band_shape
 from sarqc.figures.ranges import even_ticks, honest_range, lam_axis, step_decimals, value_axis
@@ -154,7 +154,7 @@ def _first_finding(tuning: Tuning) -> str:
     return f"Errors of {known} of {layers} layers are known"
 
 
-def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
+def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
     """The perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
     measured = [row for row in rows if row["better"] is not None]
     points = [saved(row["better"] or 0.0) for row in measured] + [value for row in measured for value in of_draws(row)]
@@ -239,7 +239,7 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
         arrow = "↑" if value > high else "↓"
         shift = 15 * beyond[arrow] + 2
         beyond[arrow] += 1
-        place: dict[str, Any] = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
+        place: Part = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
         if arrow == "↓":  # above the row of ghosts, away from the name of the zero line
             place = {"y": lowest, "yref": "y", "yshift": shift}
             if _freer_side(candidates(tuning)) == 1:
@@ -247,7 +247,7 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
         add_note(figure, f"{arrow} {text}", _GREY, **{**right, **place})
 
 
-def interval_of(row: TuningRow) -> tuple[float, float] | None:
+def interval_of(row: TuningRow) -> Span | None:
     """The simultaneous 95 % interval of what a λ saves; None where it is not known."""
     low, high = row["better_low"], row["better_high"]
     return None if low is None or high is None else (saved(low), saved(high))
@@ -291,7 +291,7 @@ def _beside(draw: int) -> float:
     return offset if draw % 2 else -offset
 
 
-def _scale(figure: Figure) -> tuple[float, float]:
+def _scale(figure: Figure) -> Span:
     """The ends of the axis without its rooms."""
     ticks = figure["layout"]["yaxis"]["tickvals"]
     return ticks[0], ticks[-1]
@@ -332,9 +332,7 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
         figure["data"].append(trace)
 
 
-def _intervals(
-    rows: Sequence[TuningRow], heights: Sequence[float], scale: tuple[float, float], color: str
-) -> dict[str, Any]:
+def _intervals(rows: Sequence[TuningRow], heights: Sequence[float], scale: Span, color: str) -> Part:
     """Simultaneous 95 % intervals of marks at these heights, as far as the scale goes; of length 0 where none is
     known.
     """

@@ -24,7 +24,7 @@ from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words
 from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.layer_quantities import QUANTITIES, quantities_of, quantity_of
 from sarqc.figures.measured import Fact, grid_text, how_measured
-from sarqc.figures.numbers import DataTable, Headings, data_table, lam_names, lam_text
+from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.rounding import rounding
@@ -404,10 +404,10 @@ def lab_view(
 
 def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
-        "band": each_point(facts, lambda g, m: quality is not None and bool(quality.band[g, m])),
+        "band": each_point(facts, lambda at: quality is not None and bool(quality.band[at])),
         "best": [None if quality is None else _best_difference(quality, g) for g in range(len(facts.line.gammas))],
-        "sentences": each_point(facts, lambda g, m: sentence(facts, g, m, name)),
-        "small_print": each_point(facts, lambda g, m: small_print(facts, g, m, name)),
+        "sentences": each_point(facts, lambda at: sentence(facts, *at, name)),
+        "small_print": each_point(facts, lambda at: small_print(facts, *at, name)),
     }
 
 
@@ -532,7 +532,7 @@ def _blocks(study: Study) -> list[tuple[int, int]] | None:
 def point_rows(facts: LineFacts) -> DataTable:
     """Every number behind the curves, one row per point; columns that hold nothing are left out."""
     grid = [*np.ndindex(len(facts.line.gammas), len(facts.line.lams))]
-    rows = [_row(facts, *at) for at in grid]
+    rows = [_row(facts, at) for at in grid]
     table = data_table(COLUMNS, rows, facts.line.sign)
     return {
         "columns": table["columns"],
@@ -540,12 +540,11 @@ def point_rows(facts: LineFacts) -> DataTable:
     }
 
 
-def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
-    at = (g, m)
+def _row(facts: LineFacts, at: At) -> dict[str, Any]:
     line = facts.line
-    row: dict[str, Any] = {"gamma": line.gammas[g]}
+    row: dict[str, Any] = {"gamma": line.gammas[at[0]]}
     if has_lam(line) or line.selected:
-        row["lambda"] = "auto" if line.selected else line.lams[m]
+        row["lambda"] = "auto" if line.selected else line.lams[at[1]]
     for name, quality in (("perplexity", facts.perplexity), ("accuracy", facts.accuracy)):
         if quality is None:
             continue
