@@ -18,11 +18,11 @@ from sarqc.figures.drawing import (
     Role,
     Span,
     add_note,
-    base_layout,
     box_shape,
     ink_of,
     line_trace,
     map_trace,
+    new_figure,
     plain_numbers,
     scatter,
 )
@@ -110,13 +110,13 @@ def _all_layers(facts: LineFacts, found: Selection) -> Figure:
 
 def _heatmap(found: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
     """Candidates, λ across and γ upwards."""
-    layout = base_layout(left=64, right=14, top=6, bottom=40)
     lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
-    layout["xaxis"] = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
-    layout["xaxis"] |= {"range": [-0.5, len(lams) - 0.5]}
-    layout["yaxis"] = row_axis("candidate γ", len(gammas), 8)
-    trace = map_trace(lams, gammas, values, span, showscale=False, text=hover, hovertemplate=HOVER)
-    return {"data": [trace], "layout": layout, "bindings": [], "narrow": {}}
+    across = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
+    across["range"] = [-0.5, len(lams) - 0.5]
+    up = row_axis("candidate γ", len(gammas), 8)
+    figure = new_figure(across, up, left=64, right=14, top=6, bottom=40, narrow={})
+    figure["data"].append(map_trace(lams, gammas, values, span, showscale=False, text=hover, hovertemplate=HOVER))
+    return figure
 
 
 def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
@@ -207,10 +207,9 @@ def _said(figure: Figure, found: Selection, counts: np.ndarray, title: str, aria
 
 
 def _curves(names: list[str], span: Span, *, right: int) -> Figure:
-    layout = base_layout(left=50, right=right, top=22, bottom=36)
-    layout["xaxis"] = {**lam_axis(names), "title": {"text": "candidate λ", "standoff": 2}}
-    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
-    return {"data": [], "layout": layout, "bindings": []}
+    across = {**lam_axis(names), "title": {"text": "candidate λ", "standoff": 2}}
+    up = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
+    return new_figure(across, up, left=50, right=right, top=22, bottom=36)
 
 
 def _bars(found: Selection, counts: np.ndarray) -> Figure:

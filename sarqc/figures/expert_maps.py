@@ -61,10 +61,9 @@ def _token_map(facts: LineFacts) -> Figure | None:
         return None
     experts = counts.experts
     rows = [str(block) for block in experts.blocks]
-    layout = base_layout(left=34, right=58, top=8, bottom=38)
-    layout["xaxis"] = _expert_axis(experts.numbers[0], experts.numbers[-1])
-    layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "type": "category", "categoryarray": rows, "nticks": 9}
-    layout["yaxis"] |= {"title": {"text": "block", "standoff": 2}}
+    across = _expert_axis(experts.numbers[0], experts.numbers[-1])
+    up = {**PLAIN_AXIS, "showgrid": False, "type": "category", "categoryarray": rows, "nticks": 9}
+    up["title"] = {"text": "block", "standoff": 2}
     trace = _token_cells(counts, counts.mean, rows)
     wide = len(experts.numbers)
     leads = {place: [found[0], tokens_text(counts, *place)] for place, found in experts.members.items()}
@@ -77,7 +76,9 @@ def _token_map(facts: LineFacts) -> Figure | None:
         few = {"symbol": "circle", "size": max(3, size // 2), "color": "var(--ink-2)"}
         data += _marks(counts.few, experts, rows, few)
     under = f", • under {number(experts.channels, 0)}" if wide <= MOST_DOTTED else ""
-    figure: Figure = {"data": data, "layout": layout, "bindings": [], "title": f"Tokens by expert, × none{under}"}
+    title = f"Tokens by expert, × none{under}"
+    figure = new_figure(across, up, left=34, right=58, top=8, bottom=38, title=title)
+    figure["data"] = data
     figure["aria"] = f"{words(counts)} {_extremes(counts)}"
     set_finding(figure, everywhere(_tokens_finding(counts)))
     return figure

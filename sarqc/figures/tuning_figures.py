@@ -24,10 +24,21 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow, TuningTurn
-from sarqc.figures.drawing import HELD_OUT, HOVER, PAPER, Figure, Part, Span, add_note, base_layout, error_bars, scatter
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    HOVER,
+    PAPER,
+    Figure,
+    Part,
+    Span,
+    add_note,
+    error_bars,
+    new_figure,
+    scatter,
+)
 from sarqc.figures.numbers import DataTable, draws_text, lam_text, percent
 from sarqc.figures.panels import band_shape
-from sarqc.figures.ranges import even_ticks, honest_range, lam_axis, step_decimals, value_axis
+from sarqc.figures.ranges import PERCENT, even_ticks, honest_range, lam_axis, step_decimals, value_axis
 from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import (
     ENDS,
@@ -78,23 +89,10 @@ def race_figure(tuning: Tuning) -> Figure:
     """What each λ saves, at any moment of a tuning run."""
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
-    values = _axis(tuning, rows)
-    layout = base_layout(left=50, right=20, top=26, bottom=30)
     # λ at the places 0, 1, 2, …, so that a draw can stand beside its λ.
     axis = {key: value for key, value in lam_axis(names).items() if not key.startswith("category")}
     axis |= {"type": "linear", "tickvals": [*range(len(names))], "showgrid": False, "anchor": "y"}
-    layout |= {"xaxis": axis, "yaxis": values}
-    title, subtitle = finding(tuning)
-    figure: Figure = {
-        "data": [],
-        "layout": layout,
-        "bindings": [],
-        "narrow": {"layout.margin.r": 14},
-        "narrow_bindings": [],
-        "title": title,
-        "subtitle": subtitle,
-        "aria": _aria(tuning, rows),
-    }
+    figure = _figure(axis, _axis(tuning, rows), *finding(tuning), _aria(tuning, rows))
     _add_titles(figure, tuning, rows)
     _add_band(figure, tuning, rows)
     _add_default(figure, rows)
@@ -106,6 +104,12 @@ def race_figure(tuning: Tuning) -> Figure:
     _add_reasons(figure, rows)
     name_axis(figure, names, tuning["best"])
     return figure
+
+
+def _figure(across: Part, up: Part, title: str, subtitle: str, aria: str) -> Figure:
+    words, margins = {"title": title, "subtitle": subtitle, "aria": aria}, {"left": 50, "right": 20}
+    narrow = {"layout.margin.r": 14}
+    return new_figure(across, up, **margins, top=26, bottom=30, narrow=narrow, narrow_bindings=[], **words)
 
 
 def mark_of(row: TuningRow) -> Mark:
@@ -424,19 +428,9 @@ def layers_figure(tuning: Tuning) -> Figure:
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
     known, layers = tuning["screened"]
-    layout = base_layout(left=50, right=20, top=26, bottom=30)
-    layout |= {"xaxis": {**lam_axis(names), "anchor": "y"}}
     of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
-    figure: Figure = {
-        "data": [],
-        "layout": layout,
-        "bindings": [],
-        "narrow": {"layout.margin.r": 14},
-        "narrow_bindings": [],
-        "title": _layers_finding(tuning, rows),
-        "subtitle": of_how_many,
-        "aria": _layers_aria(tuning, rows),
-    }
+    title, aria = _layers_finding(tuning, rows), _layers_aria(tuning, rows)
+    figure = _figure({**lam_axis(names), "anchor": "y"}, _errors_axis(rows), title, of_how_many, aria)
     _add_layers_title(figure)
     for first, last in tuning["suggested"]:
         start, end = (next(at for at, row in enumerate(rows) if lam_of(row) == lam) for lam in (first, last))
@@ -477,6 +471,13 @@ def _add_layers_title(figure: Figure) -> None:
     add_note(figure, "one dot a layer, line: mean", narrow={"visible": False}, **place, x=1, xanchor="right")
 
 
+def _errors_axis(rows: Sequence[TuningRow]) -> Part:
+    """Return an axis over the band in which λ are left, and where the means are; layers beyond are cut."""
+    finite = sorted(value for value in mean_excess(rows) if math.isfinite(value))
+    high = max(_FEWEST_SHOWN, min(2 * finite[len(finite) // 2], finite[-1])) if finite else 0.5
+    return {**value_axis((0.0, 1.0), (-0.06 * high, 1.1 * high)), "tickformat": PERCENT}
+
+
 def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str]) -> None:
     dots = [
         (name, math.expm1(value))
@@ -484,13 +485,7 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
         for value in row.get("layer_excess", [])
     ]
     means = mean_excess(rows)
-    finite = np.array([value for value in means if math.isfinite(value)])
-    # The band in which λ are left, and where the means are; layers beyond are cut.
-    middle = float(np.sort(finite)[len(finite) // 2]) if len(finite) else 0.0
-    high = max(_FEWEST_SHOWN, min(2 * middle, float(finite.max()))) if len(finite) else 0.5
-    span = (-0.06 * high, 1.1 * high)
-    figure["layout"]["yaxis"] = {**value_axis((0.0, 1.0), span), "tickformat": ".1~%"}
-    shown = [(name, float(f"{value:.4g}")) for name, value in dots if value <= span[1]]
+    shown = [(name, float(f"{value:.4g}")) for name, value in dots if value <= figure["layout"]["yaxis"]["range"][1]]
     faint = {"symbol": "circle", "size": 4, "color": "var(--held-out-faint)"}
     x, y = [name for name, _ in shown], [value for _, value in shown]
     figure["data"].append(scatter("layers", "markers", x=x, y=y, yaxis="y", hoverinfo="skip", marker=faint))
