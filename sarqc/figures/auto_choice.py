@@ -64,14 +64,14 @@ def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarra
     validation, counts = mean_over_draws(errors), chosen_counts(found, layer)
     relative = validation / np.nanmin(validation)  # 1 is the best
     draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
-    worst = max(float(np.nanmax(relative)), 1.001)
+    worst = max(np.nanmax(relative), 1.001)
     hover = [
         [_cell_hover(train, validation, counts, draws, (c, k)) for k in range(len(found.lams))]
         for c in range(len(found.gammas))
     ]
     figure = _heatmap(found, relative, (1.0, worst), hover)
     for c, k in np.ndindex(counts.shape):
-        text = number(float(relative[c, k]), 2) if math.isfinite(relative[c, k]) else "–"
+        text = number(relative[c, k], 2) if math.isfinite(relative[c, k]) else "–"
         # The scale is dark at the best, light at the worst.
         color = _on_cell(bool(relative[c, k] - 1 < 0.5 * (worst - 1)))
         narrow = None
@@ -84,7 +84,7 @@ def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarra
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     aria = (
         f"Error of {relative.size} candidates on held-out calibration text in {facts.study.layers[layer].name}, "
-        f"mean of {of}: lowest, {significant(float(validation[best]))}, at {_pair(found, best)}; the highest is "
+        f"mean of {of}: lowest, {significant(validation[best])}, at {_pair(found, best)}; the highest is "
         f"{number(worst, 2)} times as large."
     )
     return _said(figure, found, counts, "held-out error, best = 1", aria, of)
@@ -143,7 +143,7 @@ def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray,
     best = int(np.nanargmin(held_out))
     aria = (
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
-        f"held-out calibration text lowest, {significant(float(held_out[best]))}, at λ = {names[best]}."
+        f"held-out calibration text lowest, {significant(held_out[best])}, at λ = {names[best]}."
     )
     return _said(figure, found, counts[None], "held-out error", aria, draws_text(draws))
 
@@ -182,7 +182,7 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
     best = int(np.nanargmin(mean))
     aria = (
         f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
-        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(float(mean[best]))}, at λ = {names[best]}."
+        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(mean[best])}, at λ = {names[best]}."
     )
     return _said(figure, found, counts[None], "held-out perplexity", aria, draws_text(draws))
 
@@ -214,7 +214,7 @@ def _curves(names: list[str], span: Span, *, right: int) -> Figure:
 
 def _bars(found: Selection, counts: np.ndarray) -> Figure:
     names = [lam_text(lam) for lam in found.lams]
-    figure = _curves(names, (0.0, 1.15 * max(float(counts.max()), 1.0)), right=14)
+    figure = _curves(names, (0.0, 1.15 * max(counts.max(), 1.0)), right=14)
     figure["data"].append(
         {
             "type": "bar",
@@ -258,9 +258,9 @@ def _cell_hover(
 ) -> str:
     parts = []
     if math.isfinite(validation[at]):
-        parts.append(f"held-out {significant(float(validation[at]))}")
+        parts.append(f"held-out {significant(validation[at])}")
     if train is not None and math.isfinite(train[at]):
-        parts.append(f"solved on {significant(float(train[at]))}")
+        parts.append(f"solved on {significant(train[at])}")
     text = ", ".join(parts) or "not measured"
     if not counts[at]:
         return text

@@ -59,7 +59,7 @@ def deciles(facts: LineFacts) -> Figure | None:
     figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
-        if (most := float(np.nanmax(chosen[:, 0]))) > high:
+        if (most := np.nanmax(chosen[:, 0])) > high:
             reach = f"{names[0]} up to {significant(most)}"
             figure["subtitle"] += f"; {reach}".replace(" = ", "\u00a0=\u00a0")
         _add(figure, first, [names[0]] * len(names), {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"})
@@ -80,14 +80,14 @@ def deciles(facts: LineFacts) -> Figure | None:
 
 def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: At) -> str:
     """The most salient decile: against identity, against the smallest λ, or against the least salient decile."""
-    own = float(chosen[at][-1])
+    own = chosen[at][-1]
     point = point_names(facts.line)[at[1]]
     is_positive = own > 0 and facts.line.lams[at[1]] > 0
-    if twin is not None and is_positive and (other := float(twin[at][-1])) > 0:
+    if twin is not None and is_positive and (other := twin[at][-1]) > 0:
         return _against(own / other, point, "under identity")
-    if at[1] > 0 and is_positive and (other := float(chosen[at[0], 0, -1])) > 0:
+    if at[1] > 0 and is_positive and (other := chosen[at[0], 0, -1]) > 0:
         return _against(own / other, point, f"at {point_names(facts.line)[0]}")
-    least = float(chosen[at][0])
+    least = chosen[at][0]
     if not (own > 0 and least > 0):
         return ""
     return f"The most salient decile drifts {times_text(own / least)} as much as the least"
@@ -147,7 +147,7 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
 def _against_identity(figure: Figure, percent: np.ndarray) -> None:
     """A second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
     layout = figure["layout"]
-    reach = max(float(np.nanmax(np.abs(percent))) * 1.15, 1.0)
+    reach = max(np.nanmax(np.abs(percent)) * 1.15, 1.0)
     layout["margin"] |= {"t": 24, "r": 14}
     layout["xaxis"] |= {"domain": list(LEFT), "anchor": "y"}
     layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2"}
@@ -198,7 +198,7 @@ def _place_labels(figure: Figure, high: float) -> None:
 
 def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
     """The drift of all deciles (M, 10) at a λ, and beside it at the smallest."""
-    (first, last), (least, most) = ([number(float(row[end]), 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
+    (first, last), (least, most) = ([number(row[end], 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
     at, beside = f", {names[lam]}", ""
     if len(names) > 1:
         at = f" at {names[lam]}"
@@ -209,8 +209,8 @@ def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
 def _identity_aria(mine: np.ndarray, row: np.ndarray) -> str:
     if not np.isfinite(row).all():
         return ""
-    changes = [f"{100 * (float(mine[at] / row[at]) - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
+    changes = [f"{100 * (mine[at] / row[at] - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
     return (
-        f" Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}; against it the least "
+        f" Identity at this λ: {number(row[0], 4)} and {number(row[-1], 4)}; against it the least "
         f"salient drift {changes[0]}, the most salient {changes[1]}."
     )

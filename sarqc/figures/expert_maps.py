@@ -104,13 +104,13 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Pa
     """A heatmap trace of token counts (rows × E) on a logarithmic scale whose middle is the number of channels."""
     seen = values[np.isfinite(values) & (values > 0)]
     middle = math.log10(counts.experts.channels)
-    ends = [math.log10(float(end)) for end in (seen.min(), seen.max())] if seen.size else [middle]
+    ends = [math.log10(end) for end in (seen.min(), seen.max())] if seen.size else [middle]
     half = max(math.log10(2), *(abs(end - middle) for end in ends))
     shown = [value for value in (seen.min(), counts.experts.channels, seen.max()) if value] if seen.size else []
     # Names on the bar that would lie on each other are left out, the channels last.
     places: list[tuple[float, str]] = []
     for value in sorted(shown, key=lambda one: one != counts.experts.channels):
-        place = math.log10(float(value))
+        place = math.log10(value)
         if all(abs(place - other) > 0.22 * half for other, _ in places):
             places.append((place, number(float(value), 0)))
     bar = slim_bar([place for place, _ in places], [text for _, text in places])
@@ -148,10 +148,10 @@ def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: Part) ->
 def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
     """“31 of 2,048 tokens, fewer than the 256 channels”, with the range over the draws."""
     draws, (least, most) = len(counts.values), counts.range
-    mean = number(float(counts.mean[row, column]), 0)
+    mean = number(counts.mean[row, column], 0)
     text = f"{mean} of {number(counts.text, 0)} tokens"
     if draws > 1:
-        low, high = (number(float(end[row, column]), 0) for end in (least, most))
+        low, high = (number(end[row, column], 0) for end in (least, most))
         text = f"{text}, from {low} to {high} in {draws_text(draws)}"
     if counts.few[row, column]:
         text = f"{text}, fewer than the {number(counts.experts.channels, 0)} channels"
@@ -163,7 +163,7 @@ def _extremes(counts: TokenCounts) -> str:
     mean, experts, parts = counts.mean, counts.experts, []
     for which, find in (("Least", np.nanargmin), ("most", np.nanargmax)):
         row, column = divmod(int(find(mean)), mean.shape[1])
-        tokens = number(float(mean[row, column]), 0)
+        tokens = number(mean[row, column], 0)
         parts.append(f"{which} in block {experts.blocks[row]}, expert {experts.numbers[column]}: {tokens} tokens")
     return f"{'; '.join(parts)}."
 
@@ -307,7 +307,7 @@ def tokens_error(facts: LineFacts) -> Figure | None:
     few, many = (errors[third].mean(axis=0) for third in _thirds(tokens))  # G M
 
     def changes(at: At) -> list[str]:
-        return [less_or_more(float(part[at] / part[at[0], 0] - 1), "the same") for part in (few, many)]
+        return [less_or_more(part[at] / part[at[0], 0] - 1, "the same") for part in (few, many)]
 
     def briefly(at: At) -> str:
         return "fewest tokens <b>{}</b>, most <b>{}</b>".format(*changes(at)) if at[1] else "dotted: the same"
@@ -318,8 +318,8 @@ def tokens_error(facts: LineFacts) -> Figure | None:
 
     def aria(at: At) -> str:
         text = (
-            f"Relative error on unseen text of {len(tokens)} experts, {names[at[1]]}: {significant(float(few[at]))} in "
-            f"the third that saw fewest tokens, {significant(float(many[at]))} in the third that saw most."
+            f"Relative error on unseen text of {len(tokens)} experts, {names[at[1]]}: {significant(few[at])} in "
+            f"the third that saw fewest tokens, {significant(many[at])} in the third that saw most."
         )
         return f"{text} Against {names[0]} that is {' and '.join(changes(at))}." if at[1] else text
 
@@ -344,7 +344,7 @@ def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Say:
             return "No clear effect of an expert’s tokens on its error"
         if ratio.same(at):
             return "Experts with few and with many tokens have equal error"
-        times = float(ratio.mean[at])
+        times = ratio.mean[at]
         if times >= 2:
             return fitting(f"Experts with few tokens have {times_text(times)} the error of busy ones")
         return fitting(f"Experts with few tokens have {ratio.change_in('error', at)} than busy ones")
@@ -377,12 +377,12 @@ def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
 def _position(tokens: np.ndarray) -> np.ndarray:
     """Where counts lie on the axis: their logarithm, and none a step left of the smallest."""
     seen = tokens[tokens > 0]
-    low = math.log10(float(seen.min())) if seen.size else 0.0
+    low = math.log10(seen.min()) if seen.size else 0.0
     return np.where(tokens > 0, np.log10(np.where(tokens > 0, tokens, 1)), low - 0.5)
 
 
 def _token_axis(tokens: np.ndarray, x: np.ndarray) -> Part:
-    pad = 0.04 * max(float(np.ptp(x)), 0.5)
+    pad = 0.04 * max(np.ptp(x), 0.5)
     ticks = {math.log10(base * 10**power): number(base * 10**power, 0) for power in range(7) for base in (1, 2, 5)}
     none = _position(tokens)[tokens == 0][:1]
     seen = x[x > none[0]] if none.size else x
@@ -404,7 +404,7 @@ def _token_axis(tokens: np.ndarray, x: np.ndarray) -> Part:
 
 def _error_axis(errors: np.ndarray) -> Part:
     """Logarithmic, over all λ, so that nothing moves when λ does."""
-    low, high = math.log10(float(errors.min())), math.log10(float(errors.max()))
+    low, high = math.log10(errors.min()), math.log10(errors.max())
     pad = 0.06 * max(high - low, 0.2)
     for bases in ((1, 2, 5), range(1, 10), range(10, 100)):
         values = [base * 10.0**power for power in range(-6, 5) for base in bases]

@@ -87,7 +87,7 @@ def _where(facts: LineFacts) -> Say:
         errors = quantity.values[:, *at]  # L
         known = errors[np.isfinite(errors)]
         if facts.layer is not None:
-            return _rank(float(errors[facts.layer]), known, f"on {TEXTS[name]}")
+            return _rank(errors[facts.layer], known, f"on {TEXTS[name]}")
         return _half(known, len(errors), f"on {TEXTS[name]}")
 
     return say
@@ -113,7 +113,7 @@ def fewest_for_half(errors: np.ndarray) -> int | None:
     Returns:
         The number; None for fewer than two layers, or without any error.
     """
-    total = float(errors.sum())
+    total = errors.sum()
     if len(errors) < 2 or not total > 0:
         return None
     sums = np.cumsum(np.sort(errors)[::-1])
@@ -163,7 +163,7 @@ def _effect(name: str, ratio: Ratio, at: At) -> str:
         return f"has no clear effect on {name}"
     if ratio.same(at):
         return f"leaves {name} the same"
-    change = float(ratio.mean[at]) - 1
+    change = ratio.mean[at] - 1
     return f"takes {name} {'down' if change < 0 else 'up'} by {change_text(change)}"
 
 
@@ -191,8 +191,8 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     error = None if text is None else getattr(facts, text)
 
     def say(at: At) -> str:
-        drift = math.nan if facts.drift is None else float(facts.drift[at])
-        size = math.nan if error is None else float(error[at])
+        drift = math.nan if facts.drift is None else facts.drift[at]
+        size = math.nan if error is None else error[at]
         on_text = f"on {TEXTS[text]}" if text else ""
         if not math.isfinite(size):
             return f"weights drift by {small_percent(drift)}" if math.isfinite(drift) else ""
@@ -264,7 +264,7 @@ def _beside_calibration(ratio: Ratio, at: At, *, in_brief: bool) -> str:
             if in_brief
             else "no clear difference between unseen and calibration text"
         )
-    size = float(ratio.mean[at])
+    size = ratio.mean[at]
     if ratio.same(at):
         error, beside = "the same error", "as"
     elif size >= 2:
@@ -302,7 +302,7 @@ def _proof(facts: LineFacts) -> Say:
         parts = [f"{number(tokens, 0)} test tokens"] if measured and isinstance(tokens, int) else []
         bound = ""
         if known is not None and loose is not None:
-            gap, limit = known.gap.at(at), float(known.bound[at])
+            gap, limit = known.gap.at(at), known.bound[at]
             if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
                 loosely = f"; Theorem\u00a01 is {loose[at[0]][at[1]]}\u00a0× too loose"
                 bound = "; no clear gap to unseen text" if is_unclear(gap) else loosely

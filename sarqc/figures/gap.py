@@ -81,7 +81,7 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
     moves = [_best_lam_moves(facts, unseen[:, :, g]) for g in range(len(facts.line.gammas))]
 
     def say(at: At) -> str:
-        first, last = (float(sizes.gap.mean[s, *at]) for s in (0, -1))
+        first, last = (sizes.gap.mean[s, *at] for s in (0, -1))
         if moves[at[0]] or not (math.isfinite(first) and math.isfinite(last)):
             return moves[at[0]]
         if len(sizes.amounts) < 2:
@@ -237,7 +237,7 @@ def _ends(sizes: _Sizes, at: At, *, brief: bool = False) -> str:
     """The gap at the least and at the most text; ``brief``: without its interval and the amounts."""
     ends = []
     for s in (0, -1):
-        value, doubt = float(sizes.gap.mean[s, *at]), float(sizes.gap.doubt[s, *at])
+        value, doubt = sizes.gap.mean[s, *at], sizes.gap.doubt[s, *at]
         if not math.isfinite(value):
             ends.append("not measured")
         elif brief:
@@ -262,7 +262,7 @@ def _aria(facts: LineFacts, sizes: _Sizes, at: At) -> str:
         errors = [
             f"{significant(value)} on {text}"
             for text, found in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
-            if math.isfinite(value := float(found.mean[s, *at]))
+            if math.isfinite(value := found.mean[s, *at])
         ]
         measured = " and ".join(errors) or "not measured"
         parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {measured}")

@@ -202,7 +202,7 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
         return f'{points[at[1]]}: <span style="color:var(--recon-ink)">{others[at]} of {count}</span>'
 
     def text(at: At) -> str:
-        far = f"; levels up to {significant(float(reach[at]))}, beyond the picture" if is_beyond[at] else ""
+        far = f"; levels up to {significant(reach[at])}, beyond the picture" if is_beyond[at] else ""
         return f"{lead(at)} weights do not take the nearest level{far}"
 
     def aria(at: At) -> str:

@@ -129,12 +129,12 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
             count = fewest_for_half(known)
             of = f"of {number(known.size, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
             return "" if count is None else fitting(f"{number(count, 0)} {of}")
-        largest, middle = layers[int(np.nanargmax(column))], float(np.median(known))
+        largest, middle = layers[int(np.nanargmax(column))], np.median(known)
         what = "drift" if quantity.name == "drift" else "penalty"
         text = f"{layer_label(facts.study.layers[largest])}: the largest {what}"
         if middle <= 0:
             return fitting(text)
-        return fitting(f"{text}, {times_text(float(known.max()) / middle)} the median", text)
+        return fitting(f"{text}, {times_text(known.max() / middle)} the median", text)
 
     return at_each(facts, say)
 
@@ -185,7 +185,7 @@ def cell_figure(
     for (r, c), values, layers, lead in cells:
         z[:, :, r, c], leads[r][c] = values, lead
         for at in np.ndindex(n_g, n_m):
-            texts[*at, r, c] = quantity.text(float(z[*at, r, c]), layers)
+            texts[*at, r, c] = quantity.text(z[*at, r, c], layers)
     further = "%{customdata[2]}" if any(len(lead) > 2 for *_, lead in cells) else ""
     trace: Part = {
         "type": "heatmap",

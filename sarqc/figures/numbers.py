@@ -161,7 +161,7 @@ class Ratio:
 
     def clear(self, at: At) -> bool:
         """Whether the draws show the direction. One draw has no others beside it, so its ratio stands as it is."""
-        error = float(self.paired.error[at])
+        error = self.paired.error[at]
         if not math.isfinite(error) or error == 0:
             return True
         verdict = self.paired.verdict(at)
@@ -172,7 +172,7 @@ class Ratio:
 
     def change_in(self, name: str, at: At) -> str:
         """Return “31 % less drift”, of a name."""
-        ratio = float(self.mean[at])
+        ratio = self.mean[at]
         return f"{change_text(ratio - 1)}{NBSP}{'less' if ratio < 1 else 'more'} {name}"
 
 

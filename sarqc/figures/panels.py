@@ -267,7 +267,7 @@ class _Drawn:
             for values, side in off:
                 for i in np.flatnonzero(side[row]).tolist():
                     is_above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
-                    text, corner = self.panel.show(float(values[row, i])), "bottom right" if is_above else "top right"
+                    text, corner = self.panel.show(values[row, i]), "bottom right" if is_above else "top right"
                     mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if is_above else "triangle-down"]
                     # Two curves off the scale at one λ share the place at the edge, and one line of text.
                     first = seen.setdefault((i, edge), mark)
@@ -350,9 +350,9 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
     inside = np.concatenate(inner)
     measured = inside[np.isfinite(inside)]
     if panel.reference is not None and measured.size:
-        spread = max(float(measured.max() - measured.min()), 0.01 * abs(float(measured.max())))
+        spread = max(np.ptp(measured), 0.01 * abs(measured.max()))
         alone = np.unique(measured).size == 1  # a single point has no scale of its own; the float model gives it one
-        if alone or abs(panel.reference - float(measured.min())) < 0.6 * spread:
+        if alone or abs(panel.reference - measured.min()) < 0.6 * spread:
             always.append(panel.reference)
     low, high = honest_range(inside, outer, always=always)
     if panel.reference is None or panel.alone or low <= panel.reference <= high:
@@ -404,12 +404,12 @@ def _room_for_value(panel: Panel, span: Span) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
-    value = float(curve.values[row, column])
+    value = curve.values[row, column]
     if not math.isfinite(value):
         return "not measured"
     if curve.ends is None or value <= 1:
         return show(value)
-    low, high = (float(end[row, column]) for end in curve.ends)
+    low, high = (end[row, column] for end in curve.ends)
     if math.isnan(low) or low == high:
         return show(value)
     return span_text(value, low, high, difference_decimals((high - low) / 2, value))
@@ -420,7 +420,7 @@ def _title_text(panel: Panel, row: int, column: int) -> str:
     for curve in panel.curves:
         if curve.faint:
             continue
-        value = float(curve.values[row, column])
+        value = curve.values[row, column]
         text = panel.show(value) if math.isfinite(value) else "not measured"
         shown.append(f'<span style="color:{ink_of(curve.style)}"><b>{text}</b></span>')
     values = "  ·  ".join(shown)
@@ -431,7 +431,7 @@ def _short_title(panel: Panel, row: int, column: int) -> str:
     """On a narrow screen the curves' names stand here, before their values; the line's end has no room."""
     shown = []
     for curve in sorted(panel.curves, key=lambda one: one.faint):
-        value = float(curve.values[row, column])
+        value = curve.values[row, column]
         if not math.isfinite(value) or (curve.faint and not curve.short):
             continue
         ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)

@@ -87,9 +87,9 @@ def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float
     low, high = float(inside.min()), float(inside.max())
     # A curve whose last points run away must not flatten the others either.
     at = np.array([0.1, 0.85]) * (inside.size - 1)
-    middle_low, middle_high = np.interp(at, np.arange(inside.size), np.sort(inside))
-    reach = 6 * max(float(middle_high - middle_low), 0.01 * abs(float(middle_high)), 1e-9)
-    low, high = max(low, float(middle_low) - reach), min(high, float(middle_high) + reach)
+    middle_low, middle_high = np.interp(at, np.arange(inside.size), np.sort(inside)).tolist()
+    reach = 6 * max(middle_high - middle_low, 0.01 * abs(middle_high), 1e-9)
+    low, high = max(low, middle_low - reach), min(high, middle_high + reach)
     span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
     for value in outside.tolist():
         if low - 0.8 * span <= value <= high + 0.8 * span:

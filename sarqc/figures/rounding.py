@@ -117,8 +117,8 @@ def _span(curves: RoundingCurves) -> tuple[float, float]:
     """All means and, of single blocks, all but the outermost."""
     means = np.concatenate([curves.mean(name) for name, *_ in _MEANS])
     blocks = curves.held_out[np.isfinite(curves.held_out)]
-    low = min(float(means.min()), float(np.percentile(blocks, 2)))
-    high = max(float(means.max()), float(np.percentile(blocks, 98)))
+    low = min(means.min(), float(np.percentile(blocks, 2)))
+    high = max(means.max(), float(np.percentile(blocks, 98)))
     pad = 0.06 * max(high - low, 0.01)
     return low - pad, high + pad
 

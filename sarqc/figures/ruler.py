@@ -201,7 +201,7 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
     )
     off = np.flatnonzero(side).tolist()
     if off:
-        texts = [f" {number(float(mean[m]), difference_decimals(math.nan, _reference(steps)))}" for m in off]
+        texts = [f" {number(mean[m], difference_decimals(math.nan, _reference(steps)))}" for m in off]
         symbols = ["triangle-up" if side[m] > 0 else "triangle-down" for m in off]
         edge = edge_trace("y") | {"x": off, "y": [float(drawn[m]) for m in off], "text": texts}
         edge["marker"] = {**edge["marker"], "symbol": symbols}
@@ -323,7 +323,7 @@ def _change(ratio: Ratio, m: int, noun: str) -> str:
 
 def _verdict(steps: Steps) -> str:
     """Whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
-    best = min(steps.larger, key=lambda m: float(steps.perplexity.mean[m]))
+    best = min(steps.larger, key=lambda m: steps.perplexity.mean[m])
     here = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
     if not math.isfinite(here.error):
         return f"You already regularise: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"

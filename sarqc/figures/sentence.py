@@ -153,7 +153,7 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     other = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
     if measured is not None and math.isfinite(measured.mean[at]):
-        text = f"{other.name.capitalize()} {other.show(float(measured.mean[at]))}"
+        text = f"{other.name.capitalize()} {other.show(measured.mean[at])}"
         if reference is not None:
             text += f" (float {other.show(reference)})"
         if facts.baseline is not None and measured.to_baseline is not None and facts.baseline_position != lam:
@@ -278,7 +278,7 @@ def _quality_part(facts: LineFacts, at: At, wording: _Wording) -> list[Piece]:
     subject = [_where(facts, at), f" the {whole}{facts.line.bits}-bit model"]
     if quality is None or not math.isfinite(quality.mean[at]):
         return pieces([*subject, f" has no measured {wording.name}."])
-    value = piece(f"{wording.name} {wording.show(float(quality.mean[at]))}", "quality")
+    value = piece(f"{wording.name} {wording.show(quality.mean[at])}", "quality")
     clause = pieces([*subject, " has ", value, wording.where])
     if base is not None and facts.baseline_position == at[1]:
         if base.method != facts.line.method:  # a point of another method's curve

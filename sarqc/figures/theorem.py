@@ -153,7 +153,7 @@ def theorem(facts: LineFacts) -> Figure | None:
 
 def _finding(known: Terms, at: At) -> str:
     """How loose the bound is, where the gap is clear."""
-    gap, bound = known.gap.at(at), float(known.bound[at])
+    gap, bound = known.gap.at(at), known.bound[at]
     if not math.isfinite(gap.mean) or not math.isfinite(bound) or gap.mean == 0 or bound <= 0:
         return ""
     if math.isfinite(gap.error) and gap.verdict(()) == 0:
@@ -196,7 +196,7 @@ def theorem_terms(facts: LineFacts) -> list[Term] | None:
         ),
         (
             "R",
-            lambda at: percent(float(known.radius[at]), 1),
+            lambda at: percent(known.radius[at], 1),
             "The drift ‖ΔW‖, here over ‖W‖. The bound grows with its square, and λ holds it down.",
         ),
         (

@@ -191,7 +191,7 @@ def _change(ratio: Ratio | None, at: At, noun: str) -> list[str]:
     if ratio.same(at):
         return [f"equal {noun}"]
     if ratio.mean[at] >= 3:
-        return [f"{times_text(float(ratio.mean[at]))} the {noun}"]
+        return [f"{times_text(ratio.mean[at])} the {noun}"]
     return [ratio.change_in(noun, at)]
 
 
@@ -222,9 +222,9 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
     def say(at: At) -> str:
         parts = []
         if facts.drift is not None and math.isfinite(facts.drift[at]):
-            parts.append(f"Weights drift by {small_percent(float(facts.drift[at]))}")
+            parts.append(f"Weights drift by {small_percent(facts.drift[at])}")
         if name is not None and error is not None and math.isfinite(error[at]):
-            parts.append(f"{small_percent(float(error[at]))} error on {TEXTS[name]}")
+            parts.append(f"{small_percent(error[at])} error on {TEXTS[name]}")
         return fitting(", ".join(parts))
 
     return at_each(facts, say)
