@@ -6,10 +6,10 @@ and λ: see ``drawing``.
 """
 
 from sarqc.figures.compare import compare_view
-from sarqc.figures.ladder_words import ladder_view
-from sarqc.figures.rounding_page import rounding_view
+from sarqc.figures.ladder import ladder_view
+from sarqc.figures.rounding import rounding_view
 from sarqc.figures.tables import figure_table
-from sarqc.figures.tuning_page import tuning_view
+from sarqc.figures.tuning_figures import tuning_view
 from sarqc.figures.view import lab_view
 
 __all__ = ["compare_view", "figure_table", "lab_view", "ladder_view", "rounding_view", "tuning_view"]

@@ -8,12 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import BoundValues, Figure, add_note, base_layout, plain_numbers
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    HOVER,
+    QUALITY,
+    RECON,
+    BoundValues,
+    Figure,
+    Role,
+    Span,
+    add_note,
+    box_shape,
+    ink_of,
+    line_trace,
+    map_trace,
+    new_figure,
+    plain_numbers,
+    scatter,
+)
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
 from sarqc.figures.ranges import PLAIN_AXIS, honest_range, lam_axis, row_axis
-from sarqc.figures.styles import HELD_OUT, QUALITY, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, box_shape, line_trace, map_trace, scatter
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -49,14 +64,14 @@ def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarra
     validation, counts = mean_over_draws(errors), chosen_counts(found, layer)
     relative = validation / np.nanmin(validation)  # 1 is the best
     draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
-    worst = max(float(np.nanmax(relative)), 1.001)
+    worst = max(np.nanmax(relative), 1.001)
     hover = [
         [_cell_hover(train, validation, counts, draws, (c, k)) for k in range(len(found.lams))]
         for c in range(len(found.gammas))
     ]
     figure = _heatmap(found, relative, (1.0, worst), hover)
     for c, k in np.ndindex(counts.shape):
-        text = number(float(relative[c, k]), 2) if math.isfinite(relative[c, k]) else "–"
+        text = number(relative[c, k], 2) if math.isfinite(relative[c, k]) else "–"
         # The scale is dark at the best, light at the worst.
         color = _on_cell(bool(relative[c, k] - 1 < 0.5 * (worst - 1)))
         narrow = None
@@ -69,7 +84,7 @@ def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarra
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     aria = (
         f"Error of {relative.size} candidates on held-out calibration text in {facts.study.layers[layer].name}, "
-        f"mean of {of}: lowest, {significant(float(validation[best]))}, at {_pair(found, best)}; the highest is "
+        f"mean of {of}: lowest, {significant(validation[best])}, at {_pair(found, best)}; the highest is "
         f"{number(worst, 2)} times as large."
     )
     return _said(figure, found, counts, "held-out error, best = 1", aria, of)
@@ -93,15 +108,15 @@ def _all_layers(facts: LineFacts, found: Selection) -> Figure:
     return _said(figure, found, counts, of, f"How often “auto” chose each candidate in {of}.", of)
 
 
-def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], hover: list[list[str]]) -> Figure:
+def _heatmap(found: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
     """Candidates, λ across and γ upwards."""
-    layout = base_layout(left=64, right=14, top=6, bottom=40)
     lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
-    layout["xaxis"] = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
-    layout["xaxis"] |= {"range": [-0.5, len(lams) - 0.5]}
-    layout["yaxis"] = row_axis("candidate γ", len(gammas), 8)
-    trace = map_trace(lams, gammas, values, span, showscale=False, text=hover, hovertemplate=HOVER)
-    return {"data": [trace], "layout": layout, "bindings": [], "narrow": {}}
+    across = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
+    across["range"] = [-0.5, len(lams) - 0.5]
+    up = row_axis("candidate γ", len(gammas), 8)
+    figure = new_figure(across, up, left=64, right=14, top=6, bottom=40, narrow={})
+    figure["data"].append(map_trace(lams, gammas, values, span, showscale=False, text=hover, hovertemplate=HOVER))
+    return figure
 
 
 def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
@@ -128,7 +143,7 @@ def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray,
     best = int(np.nanargmin(held_out))
     aria = (
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
-        f"held-out calibration text lowest, {significant(float(held_out[best]))}, at λ = {names[best]}."
+        f"held-out calibration text lowest, {significant(held_out[best])}, at λ = {names[best]}."
     )
     return _said(figure, found, counts[None], "held-out error", aria, draws_text(draws))
 
@@ -167,7 +182,7 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
     best = int(np.nanargmin(mean))
     aria = (
         f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
-        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(float(mean[best]))}, at λ = {names[best]}."
+        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(mean[best])}, at λ = {names[best]}."
     )
     return _said(figure, found, counts[None], "held-out perplexity", aria, draws_text(draws))
 
@@ -191,16 +206,15 @@ def _said(figure: Figure, found: Selection, counts: np.ndarray, title: str, aria
     return figure
 
 
-def _curves(names: list[str], span: tuple[float, float], *, right: int) -> Figure:
-    layout = base_layout(left=50, right=right, top=22, bottom=36)
-    layout["xaxis"] = {**lam_axis(names), "title": {"text": "candidate λ", "standoff": 2}}
-    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
-    return {"data": [], "layout": layout, "bindings": []}
+def _curves(names: list[str], span: Span, *, right: int) -> Figure:
+    across = {**lam_axis(names), "title": {"text": "candidate λ", "standoff": 2}}
+    up = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
+    return new_figure(across, up, left=50, right=right, top=22, bottom=36)
 
 
 def _bars(found: Selection, counts: np.ndarray) -> Figure:
     names = [lam_text(lam) for lam in found.lams]
-    figure = _curves(names, (0.0, 1.15 * max(float(counts.max()), 1.0)), right=14)
+    figure = _curves(names, (0.0, 1.15 * max(counts.max(), 1.0)), right=14)
     figure["data"].append(
         {
             "type": "bar",
@@ -244,9 +258,9 @@ def _cell_hover(
 ) -> str:
     parts = []
     if math.isfinite(validation[at]):
-        parts.append(f"held-out {significant(float(validation[at]))}")
+        parts.append(f"held-out {significant(validation[at])}")
     if train is not None and math.isfinite(train[at]):
-        parts.append(f"solved on {significant(float(train[at]))}")
+        parts.append(f"solved on {significant(train[at])}")
     text = ", ".join(parts) or "not measured"
     if not counts[at]:
         return text

@@ -10,10 +10,9 @@ import numpy as np
 
 from sarqc.documents import Tuned
 from sarqc.errors import Refused
-from sarqc.figures.drawing import Figure, Point
+from sarqc.figures.drawing import Figure, Point, Role
 from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
-from sarqc.figures.styles import Role
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from sarqc.figures.changes import SAME, change_text, times_text
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    DRIFT,
+    PAPER,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    bind_fields,
+    ink_of,
+    line_of,
+    line_shape,
+    marker_of,
+    new_figure,
+    scatter,
+)
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import number, point_names, significant
-from sarqc.figures.ranges import PLAIN_AXIS, apart, even_ticks, honest_range
-from sarqc.figures.styles import DRIFT, Role, ink_of
+from sarqc.figures.numbers import SAME, At, change_text, number, point_names, significant, times_text
+from sarqc.figures.ranges import PLAIN_AXIS, apart, even_axis, honest_range
 from sarqc.figures.titles import at_each, bind_aria, fitting, set_finding
-from sarqc.figures.traces import line_of, line_shape, marker_of, scatter
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -36,21 +47,19 @@ def deciles(facts: LineFacts) -> Figure | None:
     inner, outer = ([one[:, 1:] for one in every], [one[:, :1] for one in every]) if several else (every, [])
     high = honest_range(_flat(inner), _flat(outer), always=(0.0,), pad=0.08)[1]
     count = chosen.shape[-1]
-    layout = base_layout(left=50, right=72, top=8, bottom=24)
     ends = {
         "tickvals": [0, count - 1],
         "ticktext": ["least salient", "most salient"],
         "range": [-0.6, count - 0.4],
     }
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
-    layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
+    across = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
     where = "all layers" if facts.layer is None else layer_label(facts.study.layers[facts.layer])
-    figure: Figure = {"data": [], "layout": layout, "bindings": []}
+    figure = new_figure(across, even_axis((0, high), 4), left=50, right=72, top=8, bottom=24)
     figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
-        if (most := float(np.nanmax(chosen[:, 0]))) > high:
+        if (most := np.nanmax(chosen[:, 0])) > high:
             reach = f"{names[0]} up to {significant(most)}"
             figure["subtitle"] += f"; {reach}".replace(" = ", "\u00a0=\u00a0")
         _add(figure, first, [names[0]] * len(names), {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"})
@@ -61,24 +70,24 @@ def deciles(facts: LineFacts) -> Figure | None:
     if twin is not None:
         _against_identity(figure, 100 * (chosen / twin - 1))
 
-    def aria(g: int, m: int) -> str:
-        return _aria(chosen[g], m, names) + ("" if twin is None else _identity_aria(chosen[g, m], twin[g, m]))
+    def aria(at: At) -> str:
+        return _aria(chosen[at[0]], at[1], names) + ("" if twin is None else _identity_aria(chosen[at], twin[at]))
 
     bind_aria(figure, facts, aria)
-    set_finding(figure, at_each(facts, lambda g, m: _finding(facts, chosen, twin, (g, m))))
+    set_finding(figure, at_each(facts, lambda at: _finding(facts, chosen, twin, at)))
     return figure
 
 
-def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: tuple[int, int]) -> str:
+def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: At) -> str:
     """The most salient decile: against identity, against the smallest λ, or against the least salient decile."""
-    own = float(chosen[at][-1])
+    own = chosen[at][-1]
     point = point_names(facts.line)[at[1]]
     is_positive = own > 0 and facts.line.lams[at[1]] > 0
-    if twin is not None and is_positive and (other := float(twin[at][-1])) > 0:
+    if twin is not None and is_positive and (other := twin[at][-1]) > 0:
         return _against(own / other, point, "under identity")
-    if at[1] > 0 and is_positive and (other := float(chosen[at[0], 0, -1])) > 0:
+    if at[1] > 0 and is_positive and (other := chosen[at[0], 0, -1]) > 0:
         return _against(own / other, point, f"at {point_names(facts.line)[0]}")
-    least = float(chosen[at][0])
+    least = chosen[at][0]
     if not (own > 0 and least > 0):
         return ""
     return f"The most salient decile drifts {times_text(own / least)} as much as the least"
@@ -138,7 +147,7 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
 def _against_identity(figure: Figure, percent: np.ndarray) -> None:
     """A second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
     layout = figure["layout"]
-    reach = max(float(np.nanmax(np.abs(percent))) * 1.15, 1.0)
+    reach = max(np.nanmax(np.abs(percent)) * 1.15, 1.0)
     layout["margin"] |= {"t": 24, "r": 14}
     layout["xaxis"] |= {"domain": list(LEFT), "anchor": "y"}
     layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2"}
@@ -189,7 +198,7 @@ def _place_labels(figure: Figure, high: float) -> None:
 
 def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
     """The drift of all deciles (M, 10) at a λ, and beside it at the smallest."""
-    (first, last), (least, most) = ([number(float(row[end]), 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
+    (first, last), (least, most) = ([number(row[end], 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
     at, beside = f", {names[lam]}", ""
     if len(names) > 1:
         at = f" at {names[lam]}"
@@ -200,8 +209,8 @@ def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
 def _identity_aria(mine: np.ndarray, row: np.ndarray) -> str:
     if not np.isfinite(row).all():
         return ""
-    changes = [f"{100 * (float(mine[at] / row[at]) - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
+    changes = [f"{100 * (mine[at] / row[at] - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
     return (
-        f" Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}; against it the least "
+        f" Identity at this λ: {number(row[0], 4)} and {number(row[-1], 4)}; against it the least "
         f"salient drift {changes[0]}, the most salient {changes[1]}."
     )

@@ -1,7 +1,7 @@
-"""What every figure shares: the form that it travels in, its layout, notes and bindings.
+"""The parts that figures share: the form that they travel in, layout, notes, bindings, traces, shapes, colours by role.
 
 A figure is a plain dict: ``data`` and ``layout`` for plotly, and ``bindings`` that say what changes with γ and λ, so
-that the browser only indexes. Axes, traces and styles have modules of their own.
+that the browser only indexes. Colours are written ``var(--role)`` and resolved where the theme is known.
 
 A binding is ``{"path": "data.3.y", "over": ["gamma", "lambda"], "values": nested lists}``; or, for an array of the
 study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.
@@ -10,14 +10,14 @@ study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypedDict, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict, cast, final
 
 import numpy as np
 
-from sarqc.figures.styles import FONT
-
 Axis = Literal["gamma", "lambda"]
+Part = dict[str, Any]  # of a drawing, in plotly's words
+Span = tuple[float, float]  # from one value or place to another
 BOTH: tuple[Axis, ...] = ("gamma", "lambda")
 _Lam = TypedDict("_Lam", {"lambda": int})  # a keyword of Python, so that a class can't name it
 _MaybeLam = TypedDict("_MaybeLam", {"lambda": NotRequired[int]})
@@ -73,10 +73,10 @@ class Figure(TypedDict):
     narrower than ``narrow_below``; ``aria`` is the drawing in words, ``finding`` what it shows at a point, as a heading
     above the title."""
 
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
+    data: list[Part]
+    layout: Part
     bindings: list[Binding]
-    narrow: NotRequired[dict[str, Any]]
+    narrow: NotRequired[Part]
     narrow_bindings: NotRequired[list[Binding]]
     narrow_below: NotRequired[int]
     finding: NotRequired[BoundValues]
@@ -106,7 +106,7 @@ def _six_digits(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> dict[str, Any]:
+def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> Part:
     """A quiet page: no frame, no legend, no title, no drag; the caller adds axes."""
     return {
         "autosize": True,
@@ -126,6 +126,19 @@ def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int =
         "shapes": [],
         "annotations": [],
     }
+
+
+def new_figure(x: Any, y: Any, /, *, left: int, right: int, top: int, bottom: int, **further: Any) -> Figure:
+    """Return a figure without data with its two axes, and further keys of it."""
+    layout = base_layout(left=left, right=right, top=top, bottom=bottom) | {"xaxis": x, "yaxis": y}
+    return cast(Figure, {"data": [], "layout": layout, "bindings": [], **further})
+
+
+def add_caption(figure: Figure, wide: Any, narrow: Any, *over: Axis, color: str = "var(--ink)", **place: Any) -> None:
+    """Write what is shown above a figure, bound over these axes or over both, with its words on a narrow screen."""
+    path = add_note(figure, "", color, **PAPER, x=0, y=1, **place)
+    bind_fields(figure, path, {"text": wide}, *over)
+    bind_fields(figure, path, {"text": narrow}, *over, narrow=True)
 
 
 def add_note(figure: Figure, text: str, color: str = "", /, *, size: Any = 12, narrow: Any = None, **place: Any) -> str:
@@ -151,9 +164,124 @@ def bind_fields(figure: Figure, path: str, fields: Mapping[str, Any], *over: Axi
     bindings += [bind(f"{path}.{field}", values, *(over or BOTH)) for field, values in fields.items()]
 
 
-def add_trace(figure: Figure, trace: dict[str, Any], fields: Mapping[str, Any], *over: Axis) -> str:
+def add_trace(figure: Figure, trace: Part, fields: Mapping[str, Any], *over: Axis) -> str:
     """Add a trace with its bound fields, see ``bind_fields``; return its path."""
     path = f"data.{len(figure['data'])}"
     figure["data"].append(trace)
     bind_fields(figure, path, fields, *over)
     return path
+
+
+class Role(TypedDict):
+    """How a quantity is drawn, in plotly's words."""
+
+    color: str
+    dash: str
+    symbol: str
+
+
+# One colour, one dash and one marker for each quantity, everywhere. Of two that share a panel the one that matters is
+# solid and dark: the error on unseen text before that on calibration text, drift before the penalty.
+QUALITY: Role = {"color": "var(--quality)", "dash": "solid", "symbol": "diamond"}
+RECON: Role = {"color": "var(--recon)", "dash": "dot", "symbol": "circle"}
+HELD_OUT: Role = {"color": "var(--held-out)", "dash": "solid", "symbol": "circle"}
+DRIFT: Role = {"color": "var(--drift)", "dash": "solid", "symbol": "square"}
+PENALTY: Role = {"color": "var(--penalty)", "dash": "dash", "symbol": "circle"}
+ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT, "penalty": PENALTY}
+REFERENCE = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}  # the line of the float model
+SHADES = "Cividis"
+# Cividis in five places, from dark to light: plotly knows the whole by name only.
+CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))
+# Of colours.
+SLIM_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
+FONT = {
+    "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
+    "size": 12,
+    "color": "var(--ink-2)",
+}
+
+
+def ink_of(style: Role) -> str:
+    """Return the colour of words about a quantity."""
+    return style["color"].replace(")", "-ink)")
+
+
+HOVER = "%{text}<extra></extra>"  # texts alone, under the pointer
+RING = {"color": "var(--surface)", "width": 2.5}  # the edge of what marks the shown point
+
+
+def line_shape(x: Sequence[float], y: Sequence[float], color: str, dash: str = "", /, **more: Any) -> Part:
+    """Return a thin straight line from the first to the last of ``x`` and of ``y``."""
+    line = {"color": color, "width": 1} | ({"dash": dash} if dash else {})
+    return {"type": "line", "x0": x[0], "x1": x[-1], "y0": y[0], "y1": y[-1], **more, "line": line}
+
+
+def box_shape(x: Sequence[float], y: Sequence[float], line: Part, **more: Any) -> Part:
+    """Return a rectangle from the first to the last of ``x`` and of ``y``, with its edge."""
+    return {"type": "rect", "x0": x[0], "x1": x[-1], "y0": y[0], "y1": y[-1], "line": line, **more}
+
+
+def error_bars(up: Any, down: Any, color: str, *, thickness: float = 1.5, width: float = 4) -> Part:
+    """Return bars of these lengths above and below points."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": up,
+        "arrayminus": down,
+        "thickness": thickness,
+        "width": width,
+        "color": color,
+    }
+
+
+def scatter(name: str, mode: str, /, **more: Any) -> Part:
+    """Return a trace of lines, marks or texts; without ``x`` and ``y`` both are bound."""
+    return {"type": "scatter", "mode": mode, "name": name, "x": [], "y": [], **more}
+
+
+def unclipped(name: str, **more: Any) -> Part:
+    """Return a trace that reaches beyond its axes; without ``x`` and ``y`` both are bound."""
+    return {"type": "scatter", "name": name, "x": [], "y": [], "cliponaxis": False, **more}
+
+
+def line_of(style: Role, width: float = 2) -> Part:
+    """Return the line of a quantity's curve."""
+    return {"color": style["color"], "dash": style["dash"], "width": width}
+
+
+def marker_of(style: Role, size: float, **more: Any) -> Part:
+    """Return the marker of a quantity."""
+    return {"color": style["color"], "symbol": style["symbol"], "size": size, **more}
+
+
+def line_trace(name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, width: Any = 2, **more: Any) -> Part:
+    """A curve over λ in the colour, dash and marker of its quantity."""
+    own = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
+    return scatter(name, "lines+markers", x=list(x), yaxis=axis, **own, hovertemplate="%{text}") | more
+
+
+def ring_trace(style: Role, axis: str) -> Part:
+    """The marker of the shown λ on one curve; its x and y are bound."""
+    marker = {"symbol": style["symbol"], "size": 13, "color": style["color"], "line": RING}
+    return scatter("shown λ", "markers", yaxis=axis, cliponaxis=False, hoverinfo="skip", marker=marker)
+
+
+def edge_trace(axis: str) -> Part:
+    """Points that lie off the scale, shown at its edge with their value."""
+    return scatter(
+        "off the scale",
+        "markers+text",
+        text=[],
+        yaxis=axis,
+        cliponaxis=False,
+        hoverinfo="skip",
+        textposition="middle right",
+        textfont={"size": 12, "color": "var(--ink-2)"},
+        marker={"size": 9, "symbol": [], "color": "var(--ink-2)"},
+    )
+
+
+def map_trace(x: Any, y: Any, values: np.ndarray, span: Span, /, **more: Any) -> Part:
+    """Return a map of values, dark where they are small, with gaps between its cells."""
+    ends = {"zmin": span[0], "zmax": span[1], "colorscale": SHADES}
+    return {"type": "heatmap", "x": x, "y": y, "z": plain_numbers(values), **ends, "xgap": 2, "ygap": 2, **more}

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import less_or_more, ratio_of, times_text
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    Figure,
+    Part,
+    Role,
+    add_caption,
+    add_trace,
+    base_layout,
+    line_of,
+    marker_of,
+    new_figure,
+    scatter,
+)
 from sarqc.figures.layer_map import Cell, cell_figure, frame, framed, map_finding, short_name
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.numbers import draws_text, number, point_names, significant
+from sarqc.figures.numbers import At, draws_text, less_or_more, number, point_names, ratio_of, significant, times_text
 from sarqc.figures.ranges import PLAIN_AXIS
-from sarqc.figures.styles import HELD_OUT, Role
-from sarqc.figures.titles import at_each, bind_aria, each_point, everywhere, fitting, set_finding
-from sarqc.figures.traces import line_of, marker_of, scatter
+from sarqc.figures.titles import Say, at_each, bind_aria, each_point, everywhere, fitting, set_finding
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -53,10 +61,9 @@ def _token_map(facts: LineFacts) -> Figure | None:
         return None
     experts = counts.experts
     rows = [str(block) for block in experts.blocks]
-    layout = base_layout(left=34, right=58, top=8, bottom=38)
-    layout["xaxis"] = _expert_axis(experts.numbers[0], experts.numbers[-1])
-    layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "type": "category", "categoryarray": rows, "nticks": 9}
-    layout["yaxis"] |= {"title": {"text": "block", "standoff": 2}}
+    across = _expert_axis(experts.numbers[0], experts.numbers[-1])
+    up = {**PLAIN_AXIS, "showgrid": False, "type": "category", "categoryarray": rows, "nticks": 9}
+    up["title"] = {"text": "block", "standoff": 2}
     trace = _token_cells(counts, counts.mean, rows)
     wide = len(experts.numbers)
     leads = {place: [found[0], tokens_text(counts, *place)] for place, found in experts.members.items()}
@@ -69,7 +76,9 @@ def _token_map(facts: LineFacts) -> Figure | None:
         few = {"symbol": "circle", "size": max(3, size // 2), "color": "var(--ink-2)"}
         data += _marks(counts.few, experts, rows, few)
     under = f", • under {number(experts.channels, 0)}" if wide <= MOST_DOTTED else ""
-    figure: Figure = {"data": data, "layout": layout, "bindings": [], "title": f"Tokens by expert, × none{under}"}
+    title = f"Tokens by expert, × none{under}"
+    figure = new_figure(across, up, left=34, right=58, top=8, bottom=38, title=title)
+    figure["data"] = data
     figure["aria"] = f"{words(counts)} {_extremes(counts)}"
     set_finding(figure, everywhere(_tokens_finding(counts)))
     return figure
@@ -86,22 +95,22 @@ def _tokens_finding(counts: TokenCounts) -> str:
     return "Every expert saw at least as many tokens as channels"
 
 
-def _expert_axis(first: int, last: int) -> dict[str, Any]:
+def _expert_axis(first: int, last: int) -> Part:
     ends = {"range": [first - 0.5, last + 0.5], "title": {"text": "expert", "standoff": 2}}
     return {**PLAIN_AXIS, "showgrid": False, "nticks": 12, "tickangle": 0, **ends}
 
 
-def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> dict[str, Any]:
+def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Part:
     """A heatmap trace of token counts (rows × E) on a logarithmic scale whose middle is the number of channels."""
     seen = values[np.isfinite(values) & (values > 0)]
     middle = math.log10(counts.experts.channels)
-    ends = [math.log10(float(end)) for end in (seen.min(), seen.max())] if seen.size else [middle]
+    ends = [math.log10(end) for end in (seen.min(), seen.max())] if seen.size else [middle]
     half = max(math.log10(2), *(abs(end - middle) for end in ends))
     shown = [value for value in (seen.min(), counts.experts.channels, seen.max()) if value] if seen.size else []
     # Names on the bar that would lie on each other are left out, the channels last.
     places: list[tuple[float, str]] = []
     for value in sorted(shown, key=lambda one: one != counts.experts.channels):
-        place = math.log10(float(value))
+        place = math.log10(value)
         if all(abs(place - other) > 0.22 * half for other, _ in places):
             places.append((place, number(float(value), 0)))
     bar = slim_bar([place for place, _ in places], [text for _, text in places])
@@ -127,7 +136,7 @@ def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
     return [[None if not math.isfinite(value) else round(value, digits) for value in row] for row in values.tolist()]
 
 
-def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: dict[str, Any]) -> list[dict[str, Any]]:
+def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: Part) -> list[Part]:
     """A trace of marks over cells that does not come between the pointer and the cell; none where nothing is marked."""
     where = np.argwhere(mask)
     if not len(where):
@@ -139,10 +148,10 @@ def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: dict[str
 def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
     """“31 of 2,048 tokens, fewer than the 256 channels”, with the range over the draws."""
     draws, (least, most) = len(counts.values), counts.range
-    mean = number(float(counts.mean[row, column]), 0)
+    mean = number(counts.mean[row, column], 0)
     text = f"{mean} of {number(counts.text, 0)} tokens"
     if draws > 1:
-        low, high = (number(float(end[row, column]), 0) for end in (least, most))
+        low, high = (number(end[row, column], 0) for end in (least, most))
         text = f"{text}, from {low} to {high} in {draws_text(draws)}"
     if counts.few[row, column]:
         text = f"{text}, fewer than the {number(counts.experts.channels, 0)} channels"
@@ -154,7 +163,7 @@ def _extremes(counts: TokenCounts) -> str:
     mean, experts, parts = counts.mean, counts.experts, []
     for which, find in (("Least", np.nanargmin), ("most", np.nanargmax)):
         row, column = divmod(int(find(mean)), mean.shape[1])
-        tokens = number(float(mean[row, column]), 0)
+        tokens = number(mean[row, column], 0)
         parts.append(f"{which} in block {experts.blocks[row]}, expert {experts.numbers[column]}: {tokens} tokens")
     return f"{'; '.join(parts)}."
 
@@ -238,7 +247,7 @@ def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity)
         [*range(len(modules))],
         layout,
         (gap, 2),
-        lambda g, m, shown: quantity.aria(facts, shown, m, called, name),
+        lambda at, shown: quantity.aria(facts, shown, at[1], called, name),
     )
     if counts is not None:
         _add_tokens(figure, counts, row, top)
@@ -284,12 +293,11 @@ def tokens_error(facts: LineFacts) -> Figure | None:
     places = [place for place, is_known in zip(places, known, strict=True) if is_known]
     tokens, errors = tokens[known], errors[known]
     x = _position(tokens)
-    layout = base_layout(left=48, right=18, top=30, bottom=38)
     alone = len(x) > MOST_POINTS  # the medians, without points
     groups = np.array_split(np.argsort(x, kind="stable"), min(BINS, max(2, len(x) // 4)))
-    layout["xaxis"] = _token_axis(tokens, np.array([np.median(x[group]) for group in groups]) if alone else x)
-    layout["yaxis"] = _error_axis(np.stack([np.median(errors[group], axis=0) for group in groups]) if alone else errors)
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
+    across = _token_axis(tokens, np.array([np.median(x[group]) for group in groups]) if alone else x)
+    up = _error_axis(np.stack([np.median(errors[group], axis=0) for group in groups]) if alone else errors)
+    figure = new_figure(across, up, left=48, right=18, top=30, bottom=38, narrow={})
     names, several = point_names(facts.line), len(facts.line.lams) > 1
     if several:
         grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle-open"}
@@ -298,27 +306,26 @@ def tokens_error(facts: LineFacts) -> Figure | None:
     _add(figure, counts.experts, places, x, HELD_OUT, errors, "shown", groups)
     few, many = (errors[third].mean(axis=0) for third in _thirds(tokens))  # G M
 
-    def changes(g: int, m: int) -> list[str]:
-        return [less_or_more(float(part[g, m] / part[g, 0] - 1), "the same") for part in (few, many)]
+    def changes(at: At) -> list[str]:
+        return [less_or_more(part[at] / part[at[0], 0] - 1, "the same") for part in (few, many)]
 
-    def briefly(g: int, m: int) -> str:
-        return "dotted: the same" if m == 0 else "fewest tokens <b>{}</b>, most <b>{}</b>".format(*changes(g, m))
+    def briefly(at: At) -> str:
+        return "fewest tokens <b>{}</b>, most <b>{}</b>".format(*changes(at)) if at[1] else "dotted: the same"
 
-    def caption(g: int, m: int) -> str:
-        lead = f"{names[0]};" if m == 0 else f"{names[m]} against {names[0]} (dotted):"
-        return f"{lead} {briefly(g, m)}"
+    def caption(at: At) -> str:
+        lead = f"{names[at[1]]} against {names[0]} (dotted):" if at[1] else f"{names[0]};"
+        return f"{lead} {briefly(at)}"
 
-    def aria(g: int, m: int) -> str:
+    def aria(at: At) -> str:
         text = (
-            f"Relative error on unseen text of {len(tokens)} experts, {names[m]}: {significant(float(few[g, m]))} in "
-            f"the third that saw fewest tokens, {significant(float(many[g, m]))} in the third that saw most."
+            f"Relative error on unseen text of {len(tokens)} experts, {names[at[1]]}: {significant(few[at])} in "
+            f"the third that saw fewest tokens, {significant(many[at])} in the third that saw most."
         )
-        return text if m == 0 else f"{text} Against {names[0]} that is {' and '.join(changes(g, m))}."
+        return f"{text} Against {names[0]} that is {' and '.join(changes(at))}." if at[1] else text
 
     if several:
-        path = add_note(figure, "", "var(--ink-2)", **PAPER, x=0, y=1, yshift=6)
-        bind_fields(figure, path, {"text": each_point(facts, briefly)}, narrow=True)
-        bind_fields(figure, path, {"text": each_point(facts, caption)})
+        words = (each_point(facts, say) for say in (caption, briefly))
+        add_caption(figure, *words, color="var(--ink-2)", yshift=6)
     bind_aria(figure, facts, aria)
     figure["title"] = "Error on unseen text by an expert’s tokens"
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
@@ -326,19 +333,18 @@ def tokens_error(facts: LineFacts) -> Figure | None:
     return figure
 
 
-def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Callable[[int, int], str]:
+def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Say:
     """The error (D P G M) of the third of experts with fewest tokens (P) against that of the third with most."""
     ratio = ratio_of(*(errors[:, third].mean(axis=1) for third in _thirds(tokens)))
 
-    def say(g: int, m: int) -> str:
-        at = (g, m)
+    def say(at: At) -> str:
         if not ratio.known(at):
             return ""
         if not ratio.clear(at):
             return "No clear effect of an expert’s tokens on its error"
         if ratio.same(at):
             return "Experts with few and with many tokens have equal error"
-        times = float(ratio.mean[at])
+        times = ratio.mean[at]
         if times >= 2:
             return fitting(f"Experts with few tokens have {times_text(times)} the error of busy ones")
         return fitting(f"Experts with few tokens have {ratio.change_in('error', at)} than busy ones")
@@ -371,12 +377,12 @@ def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
 def _position(tokens: np.ndarray) -> np.ndarray:
     """Where counts lie on the axis: their logarithm, and none a step left of the smallest."""
     seen = tokens[tokens > 0]
-    low = math.log10(float(seen.min())) if seen.size else 0.0
+    low = math.log10(seen.min()) if seen.size else 0.0
     return np.where(tokens > 0, np.log10(np.where(tokens > 0, tokens, 1)), low - 0.5)
 
 
-def _token_axis(tokens: np.ndarray, x: np.ndarray) -> dict[str, Any]:
-    pad = 0.04 * max(float(np.ptp(x)), 0.5)
+def _token_axis(tokens: np.ndarray, x: np.ndarray) -> Part:
+    pad = 0.04 * max(np.ptp(x), 0.5)
     ticks = {math.log10(base * 10**power): number(base * 10**power, 0) for power in range(7) for base in (1, 2, 5)}
     none = _position(tokens)[tokens == 0][:1]
     seen = x[x > none[0]] if none.size else x
@@ -396,9 +402,9 @@ def _token_axis(tokens: np.ndarray, x: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _error_axis(errors: np.ndarray) -> dict[str, Any]:
+def _error_axis(errors: np.ndarray) -> Part:
     """Logarithmic, over all λ, so that nothing moves when λ does."""
-    low, high = math.log10(float(errors.min())), math.log10(float(errors.max()))
+    low, high = math.log10(errors.min()), math.log10(errors.max())
     pad = 0.06 * max(high - low, 0.2)
     for bases in ((1, 2, 5), range(1, 10), range(10, 100)):
         values = [base * 10.0**power for power in range(-6, 5) for base in bases]

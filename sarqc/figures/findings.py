@@ -9,24 +9,35 @@ Axes in comments: D calibration draws, L layers, S sizes of calibration text, G 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, change_text, is_unclear, ratio_of, times_text
 from sarqc.figures.ladder import NOUNS
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.numbers import NBSP, counted, draws_text, lam_text, number, small_percent
+from sarqc.figures.numbers import (
+    NBSP,
+    At,
+    Ratio,
+    change_text,
+    counted,
+    draws_text,
+    is_unclear,
+    lam_text,
+    number,
+    ratio_of,
+    small_percent,
+    times_text,
+)
 from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
-from sarqc.figures.titles import TEXTS, each_point, error_of, least, trade_off
+from sarqc.figures.titles import TEXTS, Say, each_point, error_of, least, trade_off
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.ladder import LAMBDA, Ladder
 from sarqc.study.paired import spans
 
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
-Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
 ERROR_NOUNS = {"held_out": "error", "recon": "error on calibration text"}
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
@@ -43,7 +54,7 @@ def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[s
     return {
         "where": each_point(facts, _where(facts)),
         "trade_off": each_point(facts, _trade_off(facts)),
-        "steps": each_point(facts, lambda g, m: steps),
+        "steps": each_point(facts, lambda at: steps),
         "text": each_point(facts, _text(facts)),
         "proof": each_point(facts, _proof(facts)),
     }
@@ -68,15 +79,15 @@ def _where(facts: LineFacts) -> Say:
     """
     name = next((name for name in TEXTS if name in quantities_of(facts)), None)
     if name is None:
-        return lambda g, m: ""
+        return lambda at: ""
     quantity = facts.study.once(facts.line, f"layers of {name}", lambda: quantity_of(facts, name))
     assert quantity is not None
 
-    def say(g: int, m: int) -> str:
-        errors = quantity.values[:, g, m]  # L
+    def say(at: At) -> str:
+        errors = quantity.values[:, *at]  # L
         known = errors[np.isfinite(errors)]
         if facts.layer is not None:
-            return _rank(float(errors[facts.layer]), known, f"on {TEXTS[name]}")
+            return _rank(errors[facts.layer], known, f"on {TEXTS[name]}")
         return _half(known, len(errors), f"on {TEXTS[name]}")
 
     return say
@@ -102,7 +113,7 @@ def fewest_for_half(errors: np.ndarray) -> int | None:
     Returns:
         The number; None for fewer than two layers, or without any error.
     """
-    total = float(errors.sum())
+    total = errors.sum()
     if len(errors) < 2 or not total > 0:
         return None
     sums = np.cumsum(np.sort(errors)[::-1])
@@ -132,7 +143,8 @@ def _trade_off(facts: LineFacts) -> Say:
     nouns = ("drift", ERROR_NOUNS[text or "held_out"])
     ratios = [(noun, ratio) for noun, ratio in zip(nouns, (over.drift, over.error), strict=True) if ratio is not None]
 
-    def say(g: int, m: int) -> str:
+    def say(point: At) -> str:
+        g, m = point
         at = (g, last if m == reference else m)
         known = [(name, ratio) for name, ratio in ratios if ratio.known(at)]
         if not known or at[1] == reference:
@@ -145,17 +157,17 @@ def _trade_off(facts: LineFacts) -> Say:
     return say
 
 
-def _effect(name: str, ratio: Ratio, at: tuple[int, int]) -> str:
+def _effect(name: str, ratio: Ratio, at: At) -> str:
     """“takes drift down by 31 %”."""
     if not ratio.clear(at):
         return f"has no clear effect on {name}"
     if ratio.same(at):
         return f"leaves {name} the same"
-    change = float(ratio.mean[at]) - 1
+    change = ratio.mean[at] - 1
     return f"takes {name} {'down' if change < 0 else 'up'} by {change_text(change)}"
 
 
-def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str) -> str:
+def _exchange(known: Sequence[tuple[str, Ratio]], at: At, base: str) -> str:
     """What is had for what: of drift and error that which moves first, then that which does not."""
     moved = [(name, ratio) for name, ratio in known if ratio.clear(at) and not ratio.same(at)]
     still = [(name, ratio) for name, ratio in known if not ratio.clear(at) or ratio.same(at)]
@@ -178,9 +190,9 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     """Of a point that has no other λ beside it: where it stands."""
     error = None if text is None else getattr(facts, text)
 
-    def say(g: int, m: int) -> str:
-        drift = math.nan if facts.drift is None else float(facts.drift[g, m])
-        size = math.nan if error is None else float(error[g, m])
+    def say(at: At) -> str:
+        drift = math.nan if facts.drift is None else facts.drift[at]
+        size = math.nan if error is None else error[at]
         on_text = f"on {TEXTS[text]}" if text else ""
         if not math.isfinite(size):
             return f"weights drift by {small_percent(drift)}" if math.isfinite(drift) else ""
@@ -234,17 +246,17 @@ def _text(facts: LineFacts) -> Say:
     best = [_best_lam(facts, g) for g in range(len(facts.line.gammas))]
     count = facts.line.sizes[-1] if facts.line.sizes else 0
 
-    def say(g: int, m: int) -> str:
-        most = f"with {counted(count, 'sequence')}"
-        if ratio is None or not ratio.known((g, m)):
-            return f"error on unseen text {most} is least at λ = {best[g]}" if best[g] else ""
-        end = f"; least {most} at λ = {best[g]}" if best[g] else ""
-        return f"{_beside_calibration(ratio, (g, m), in_brief=bool(end))}{end}"
+    def say(at: At) -> str:
+        most, lam = f"with {counted(count, 'sequence')}", best[at[0]]
+        if ratio is None or not ratio.known(at):
+            return f"error on unseen text {most} is least at λ = {lam}" if lam else ""
+        end = f"; least {most} at λ = {lam}" if lam else ""
+        return f"{_beside_calibration(ratio, at, in_brief=bool(end))}{end}"
 
     return say
 
 
-def _beside_calibration(ratio: Ratio, at: tuple[int, int], *, in_brief: bool) -> str:
+def _beside_calibration(ratio: Ratio, at: At, *, in_brief: bool) -> str:
     """Unseen beside calibration text; in brief where more follows, and the comparison goes without saying."""
     if not ratio.clear(at):
         return (
@@ -252,7 +264,7 @@ def _beside_calibration(ratio: Ratio, at: tuple[int, int], *, in_brief: bool) ->
             if in_brief
             else "no clear difference between unseen and calibration text"
         )
-    size = float(ratio.mean[at])
+    size = ratio.mean[at]
     if ratio.same(at):
         error, beside = "the same error", "as"
     elif size >= 2:
@@ -285,14 +297,14 @@ def _proof(facts: LineFacts) -> Say:
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")
     quality = facts.perplexity
 
-    def say(g: int, m: int) -> str:
-        measured = quality is not None and math.isfinite(quality.mean[g, m])
+    def say(at: At) -> str:
+        measured = quality is not None and math.isfinite(quality.mean[at])
         parts = [f"{number(tokens, 0)} test tokens"] if measured and isinstance(tokens, int) else []
         bound = ""
         if known is not None and loose is not None:
-            gap, limit = known.gap.at((g, m)), float(known.bound[g, m])
+            gap, limit = known.gap.at(at), known.bound[at]
             if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
-                loosely = f"; Theorem\u00a01 is {loose[g][m]}\u00a0× too loose"
+                loosely = f"; Theorem\u00a01 is {loose[at[0]][at[1]]}\u00a0× too loose"
                 bound = "; no clear gap to unseen text" if is_unclear(gap) else loosely
         return f"{', '.join([draws_text(facts.n_draws), *parts])}{bound}" if parts or bound else ""
 

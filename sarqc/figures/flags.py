@@ -1,21 +1,61 @@
 """Known settings on the λ axis: the dampings that other tools take by default, λ from shrinkage, and the λ among which
 the paper chooses.
 
-Under the identity penalty λ *is* the damping of GPTQ, a share of the mean of the Gram's diagonal, so that defaults of
-other tools are places on its axis. Under saliency the same λ weighs channels unequally, and only 0 means the same.
+Under the identity penalty λ *is* the damping of GPTQ, which adds default · mean(diag H) to the diagonal of H, the Gram
+matrix of a layer's inputs, so that defaults of other tools are places on its axis; with their sources they are in
+``dampings.toml`` beside this file. Under saliency the same λ weighs channels unequally, and only 0 means the same.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
 
-from sarqc.figures.dampings import BY_DEFAULT, Tool
+from sarqc.errors import Damaged
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
 from sarqc.figures.ranges import position
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam, once
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
+
+TABLE = Path(__file__).with_name("dampings.toml")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool with its default damping, and where that is written."""
+
+    name: str
+    default: float
+    version: str  # of the source
+    source: str  # address of the file or page with the number
+    parameter: str = ""  # empty: the number stands in the code
+    on_axis: bool = False  # its name stands on the λ axis
+
+    @property
+    def words(self) -> str:
+        """“GPTQ (percdamp)”."""
+        return f"{self.name} ({self.parameter})" if self.parameter else self.name
+
+
+def read_dampings(path: Path = TABLE) -> tuple[Tool, ...]:
+    """Return the tools, the smallest default first.
+
+    Raises ``Damaged`` for an entry that lacks a field or has an unknown one.
+    """
+    table: dict[str, list[dict[str, Any]]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        return tuple(sorted((Tool(**entry) for entry in table["tool"]), key=lambda tool: tool.default))
+    except (KeyError, TypeError) as error:
+        raise Damaged(f"an entry is not as expected: {error}", path.name, "Correct the entry's fields.") from None
+
+
+TOOLS = read_dampings()
+BY_DEFAULT = {default: [*tools] for default, tools in groupby(TOOLS, key=lambda tool: tool.default)}
 
 
 @dataclass(frozen=True)

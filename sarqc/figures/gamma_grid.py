@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 
-from sarqc.figures.drawing import Axis, Figure, base_layout, bind_fields
+from sarqc.figures.drawing import SLIM_BAR, Axis, Figure, bind_fields, box_shape, map_trace, new_figure
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.figures.ranges import PERCENT, honest_range, lam_axis, row_axis
-from sarqc.figures.styles import SLIM_BAR
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
-from sarqc.figures.traces import box_shape, map_trace
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
@@ -38,10 +36,9 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     low, high = honest_range(values[:, positive], values[:, ~positive], pad=0.0)
     gammas = [lam_text(value or 0.0) for value in line.gammas]
     names = lam_names(line)
-    layout = base_layout(left=40, right=52, top=6, bottom=34)
-    layout["xaxis"] = lam_axis(names) | {"showgrid": False, "title": {"text": "λ", "standoff": 2}}
-    layout["xaxis"] |= {"tickfont": {"size": 11}, "range": [-0.5, len(line.lams) - 0.5]}
-    layout["yaxis"] = row_axis(sign, len(gammas), 2) | {"range": [-0.53, len(gammas) - 0.47]}  # and the frame
+    across = lam_axis(names) | {"showgrid": False, "title": {"text": "λ", "standoff": 2}}
+    across |= {"tickfont": {"size": 11}, "range": [-0.5, len(line.lams) - 0.5]}
+    up = row_axis(sign, len(gammas), 2) | {"range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = SLIM_BAR | {"nticks": 4, "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}
     texts = [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()]
     trace = map_trace(
@@ -54,10 +51,11 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
         colorbar=bar,
     )
-    layout["shapes"].append(box_shape((0, 1), (0, 1), {"color": "var(--ink)", "width": 2}))
     thinned = [name if at % 2 == 0 or len(names) <= FEW else "" for at, name in enumerate(names)]
     narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.ticktext": thinned}
-    figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow, "narrow_below": NARROW}
+    figure = new_figure(across, up, left=40, right=52, top=6, bottom=34, narrow=narrow, narrow_below=NARROW)
+    figure["data"].append(trace)
+    figure["layout"]["shapes"].append(box_shape((0, 1), (0, 1), {"color": "var(--ink)", "width": 2}))
     sides: tuple[tuple[str, int, Axis], ...] = (("x", len(names), "lambda"), ("y", len(gammas), "gamma"))
     for side, count, axis in sides:
         ends = {f"{side}{end}": [shift + i for i in range(count)] for end, shift in enumerate((-0.5, 0.5))}

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields, plain_numbers
-from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
-from sarqc.figures.ranges import PLAIN_AXIS, apart, clamp, even_ticks, honest_range, whiskers
-from sarqc.figures.styles import HELD_OUT, RECON, ink_of
-from sarqc.figures.titles import at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
-from sarqc.figures.traces import edge_trace, line_of, marker_of
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PAPER,
+    RECON,
+    Figure,
+    Part,
+    Span,
+    add_caption,
+    add_note,
+    add_trace,
+    bind_fields,
+    edge_trace,
+    ink_of,
+    line_of,
+    marker_of,
+    new_figure,
+    plain_numbers,
+    unclipped,
+)
+from sarqc.figures.numbers import At, draws_text, lam_text, point_names, significant
+from sarqc.figures.ranges import PLAIN_AXIS, apart, clamp, even_axis, honest_range, whiskers
+from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -42,10 +57,8 @@ def gap(facts: LineFacts) -> Figure | None:
     several = len(line.lams) > 1 and has_lam(line)
     curves = (sizes.calibration, sizes.unseen)
     span = _range(facts, curves)
-    layout = base_layout(left=50, right=112, top=26, bottom=40)
-    layout["xaxis"] = _amount_axis(sizes)
-    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), **even_ticks(span, 5)}
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
+    margins = {"left": 50, "right": 112, "top": 26, "bottom": 40}
+    figure = new_figure(_amount_axis(sizes), even_axis(span, 5), **margins, narrow={}, narrow_bindings=[])
     if several:
         _add_faint(figure, sizes, span)
     _add_shown(figure, sizes)
@@ -58,7 +71,7 @@ def gap(facts: LineFacts) -> Figure | None:
     return figure
 
 
-def _finding(facts: LineFacts, sizes: _Sizes) -> Callable[[int, int], str]:
+def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
     """Where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
     unseen, calibration = facts.selected("held_out_by_size"), facts.selected("recon_by_size")
     assert unseen is not None
@@ -67,13 +80,13 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Callable[[int, int], str]:
     change = paired_difference(gaps[:, -1], gaps[:, 0])
     moves = [_best_lam_moves(facts, unseen[:, :, g]) for g in range(len(facts.line.gammas))]
 
-    def say(g: int, m: int) -> str:
-        first, last = (float(sizes.gap.mean[s, g, m]) for s in (0, -1))
-        if moves[g] or not (math.isfinite(first) and math.isfinite(last)):
-            return moves[g]
+    def say(at: At) -> str:
+        first, last = (sizes.gap.mean[s, *at] for s in (0, -1))
+        if moves[at[0]] or not (math.isfinite(first) and math.isfinite(last)):
+            return moves[at[0]]
         if len(sizes.amounts) < 2:
             return fitting(f"The gap between the texts is {significant(first)}")
-        difference = change.at((g, m))
+        difference = change.at(at)
         if math.isfinite(difference.error) and difference.verdict(()) == 0:
             return "The gap does not clearly change with more text"
         goes = "shrinks" if last < first else "grows"
@@ -115,7 +128,7 @@ def read_sizes(facts: LineFacts) -> _Sizes | None:
     )
 
 
-def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> tuple[float, float]:
+def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> Span:
     """One range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
     lams = facts.line.lams
     positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
@@ -125,7 +138,7 @@ def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> tuple[float, flo
     return max(low, 0.0) if low < 0 else low, high
 
 
-def _amount_axis(sizes: _Sizes) -> dict[str, Any]:
+def _amount_axis(sizes: _Sizes) -> Part:
     ends = [math.log10(sizes.amounts[0]), math.log10(sizes.amounts[-1])]
     pad = 0.06 * max(ends[1] - ends[0], 0.3)
     return {
@@ -139,7 +152,7 @@ def _amount_axis(sizes: _Sizes) -> dict[str, Any]:
     }
 
 
-def _add_faint(figure: Figure, sizes: _Sizes, span: tuple[float, float]) -> None:
+def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
     """The smallest λ, behind; what runs off the scale is marked at the edge with its value."""
     off: list[tuple[np.ndarray, np.ndarray]] = []
     for style, found in ((RECON, sizes.calibration), (HELD_OUT, sizes.unseen)):
@@ -192,7 +205,7 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
         add_trace(figure, trace, fields)
 
 
-def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smallest: str) -> None:
+def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> None:
     """Names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
     room = span[1] - span[0]
     low, high = _by_point(sizes.calibration.mean)[..., -1], _by_point(sizes.unseen.mean)[..., -1]
@@ -214,19 +227,17 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smalle
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     """Above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
     points = point_names(facts.line)
-    long = each_point(facts, lambda g, m: f"{points[m]}   gap {_ends(sizes, g, m)} {sizes.unit}")
-    short = each_point(facts, lambda g, m: f"{points[m]}  gap {_ends(sizes, g, m, brief=True)}")
-    path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=4)
-    bind_fields(figure, path, {"text": long})
-    bind_fields(figure, path, {"text": short}, narrow=True)
-    bind_aria(figure, facts, lambda g, m: _aria(facts, sizes, g, m))
+    long = each_point(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
+    short = each_point(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
+    add_caption(figure, long, short, yshift=4)
+    bind_aria(figure, facts, lambda at: _aria(facts, sizes, at))
 
 
-def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
+def _ends(sizes: _Sizes, at: At, *, brief: bool = False) -> str:
     """The gap at the least and at the most text; ``brief``: without its interval and the amounts."""
     ends = []
     for s in (0, -1):
-        value, doubt = float(sizes.gap.mean[s, g, m]), float(sizes.gap.doubt[s, g, m])
+        value, doubt = sizes.gap.mean[s, *at], sizes.gap.doubt[s, *at]
         if not math.isfinite(value):
             ends.append("not measured")
         elif brief:
@@ -245,17 +256,17 @@ def _with_interval(value: float, doubt: float) -> str:
     return span_text(value, value - doubt, value + doubt, max(2, min(6, error_decimals(doubt))))
 
 
-def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int) -> str:
+def _aria(facts: LineFacts, sizes: _Sizes, at: At) -> str:
     parts = []
     for s in (0, -1):
         errors = [
             f"{significant(value)} on {text}"
             for text, found in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
-            if math.isfinite(value := float(found.mean[s, g, m]))
+            if math.isfinite(value := found.mean[s, *at])
         ]
         measured = " and ".join(errors) or "not measured"
         parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {measured}")
-    where, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[m]
+    where, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[at[1]]
     return f"Reconstruction error, {where}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
 
 
@@ -264,6 +275,5 @@ def _by_point(values: np.ndarray) -> np.ndarray:
     return np.moveaxis(values, 0, -1)
 
 
-def _trace(sizes: _Sizes, name: str, **more: Any) -> dict[str, Any]:
-    x = plain_numbers([float(amount) for amount in sizes.amounts])
-    return {"type": "scatter", "name": name, "x": x, "y": [], "cliponaxis": False, **more}
+def _trace(sizes: _Sizes, name: str, **more: Any) -> Part:
+    return unclipped(name, x=plain_numbers([float(amount) for amount in sizes.amounts]), **more)

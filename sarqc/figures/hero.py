@@ -9,7 +9,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, bind, bind_fields
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    PAPER,
+    PENALTY,
+    QUALITY,
+    RECON,
+    Figure,
+    Role,
+    add_note,
+    bind,
+    bind_fields,
+    ink_of,
+)
 from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, not_flagged, planted
 from sarqc.figures.numbers import (
     accuracy_text,
@@ -24,7 +37,6 @@ from sarqc.figures.numbers import (
 from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
 from sarqc.figures.ranges import PERCENT
 from sarqc.figures.scales import SCALE_WORDS, on_scale
-from sarqc.figures.styles import DRIFT, HELD_OUT, PENALTY, QUALITY, RECON, Role, ink_of
 from sarqc.figures.titles import (
     drift_finding,
     error_finding,
@@ -273,12 +285,12 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
     parts: list[str] = []
     best = None if quality is None else quality.best[gamma]
     if quality is not None and best is not None:
-        value = float(quality.mean[gamma, best])
+        value = quality.mean[gamma, best]
         most = f"highest, {accuracy_text(value)}" if name == "accuracy" else f"lowest, {perplexity_text(value)}"
         parts.append(f"{name} is {most}, at {point_names(facts.line)[best]}")
     for values, noun in zip((facts.recon, facts.held_out, facts.drift, facts.sar), _NOUNS, strict=True):
         if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
-            first, last = (significant(float(values[gamma, at])) for at in (0, -1))
+            first, last = (significant(values[gamma, at]) for at in (0, -1))
             parts.append(f"{noun} goes from {first} at λ = {lam_text(lams[0])} to {last}")
     line, draws = f"{facts.line.spoken_title} at {facts.line.bits} bits", draws_text(facts.n_draws)
     text = f"Curves over λ for {line}, {shown_layer(facts)}, {draws}: {'; '.join(parts) or 'nothing was measured'}."

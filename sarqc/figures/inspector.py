@@ -11,12 +11,20 @@ from functools import cache
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    PAPER,
+    Figure,
+    Span,
+    add_note,
+    add_trace,
+    bind_fields,
+    new_figure,
+    scatter,
+)
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import number, point_names, significant
+from sarqc.figures.numbers import At, number, point_names, significant
 from sarqc.figures.ranges import PLAIN_AXIS, honest_range
 from sarqc.figures.titles import bind_aria, each_point
-from sarqc.figures.traces import scatter
 from sarqc.study.facts import LineFacts, once
 
 MOST_LEVELS = 32  # more are too close to be told apart
@@ -68,22 +76,17 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     drawn = group.levels.shape[-2] <= MOST_LEVELS
     low, high = _heights(group, drawn=drawn)
     digits = max(0, 3 - math.floor(math.log10((high - low) or 1.0)))
-    layout = base_layout(left=56, right=16, top=30, bottom=38)
-    layout["xaxis"] = {
-        **PLAIN_AXIS,
-        "showgrid": False,
-        "range": list(ends),
-        "nticks": 9,
-        "title": {"text": "input channel", "standoff": 6, "font": {"size": 12}},
-    }
-    layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "range": [low, high], "nticks": 5}
-    info = facts.study.layers[layer]
-    figure: Figure = {
-        "data": [],
-        "layout": layout,
-        "bindings": [],
-        "title": f"Weight by weight: {layer_label(info)}, output {group.row}, inputs {channels[0]} to {channels[-1]}",
-    }
+    info, axis = facts.study.layers[layer], {**PLAIN_AXIS, "showgrid": False}
+    title = {"text": "input channel", "standoff": 6, "font": {"size": 12}}
+    figure = new_figure(
+        {**axis, "range": list(ends), "nticks": 9, "title": title},
+        {**axis, "range": [low, high], "nticks": 5},
+        left=56,
+        right=16,
+        top=30,
+        bottom=38,
+        title=f"Weight by weight: {layer_label(info)}, output {group.row}, inputs {channels[0]} to {channels[-1]}",
+    )
     if drawn:
         _add_levels(figure, group, ends, digits)
     for wanted, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
@@ -101,7 +104,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     return figure
 
 
-def _heights(group: WeightGroup, *, drawn: bool) -> tuple[float, float]:
+def _heights(group: WeightGroup, *, drawn: bool) -> Span:
     """From where to where the picture reaches: all weights, levels and what is taken of them, but those of the smallest
     λ only where they do not flatten the others."""
     first = 1 if group.taken.shape[1] > 1 else 0
@@ -187,7 +190,7 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
     add_trace(figure, trace, {"text": taken(group.taken, group.other)})
 
 
-def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: tuple[float, float]) -> None:
+def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: Span) -> None:
     """How many weights are not at their nearest level, above the drawing and for who can't see it; and where levels are
     beyond the picture, how far they reach."""
     points, count = point_names(facts.line), len(group.weight)
@@ -195,17 +198,17 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])
     others = group.other.sum(axis=-1)  # G M
 
-    def lead(g: int, m: int) -> str:
-        return f'{points[m]}: <span style="color:var(--recon-ink)">{others[g, m]} of {count}</span>'
+    def lead(at: At) -> str:
+        return f'{points[at[1]]}: <span style="color:var(--recon-ink)">{others[at]} of {count}</span>'
 
-    def text(g: int, m: int) -> str:
-        far = f"; levels up to {significant(float(reach[g, m]))}, beyond the picture" if is_beyond[g, m] else ""
-        return f"{lead(g, m)} weights do not take the nearest level{far}"
+    def text(at: At) -> str:
+        far = f"; levels up to {significant(reach[at])}, beyond the picture" if is_beyond[at] else ""
+        return f"{lead(at)} weights do not take the nearest level{far}"
 
-    def aria(g: int, m: int) -> str:
+    def aria(at: At) -> str:
         return (
-            f"One group of {count} weights of {name} at {points[m]} and the levels of its grid: {others[g, m]} of them "
-            "do not take the nearest level."
+            f"One group of {count} weights of {name} at {points[at[1]]} and the levels of its grid: {others[at]} of "
+            "them do not take the nearest level."
         )
 
     path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=6)
@@ -213,5 +216,5 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     add_note(figure, key, "var(--ink-2)", **PAPER, x=1, y=1, yshift=6, xanchor="right")
     bind_fields(figure, path, {"text": each_point(facts, text)})
     bind_aria(figure, facts, aria)
-    narrow = each_point(facts, lambda g, m: f"{lead(g, m)} not at the nearest level")
+    narrow = each_point(facts, lambda at: f"{lead(at)} not at the nearest level")
     bind_fields(figure, path, {"text": narrow}, narrow=True)

@@ -8,14 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.changes import times_text
-from sarqc.figures.drawing import BOTH, BoundValues, Figure, base_layout, bind, bind_fields, plain_numbers
+from sarqc.figures.drawing import (
+    BOTH,
+    BoundValues,
+    Figure,
+    Part,
+    base_layout,
+    bind,
+    bind_fields,
+    box_shape,
+    plain_numbers,
+)
 from sarqc.figures.findings import fewest_for_half
 from sarqc.figures.layer_quantities import Quantity
-from sarqc.figures.numbers import NBSP, lam_text, number
+from sarqc.figures.numbers import NBSP, At, lam_text, number, times_text
 from sarqc.figures.ranges import PLAIN_AXIS
 from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
-from sarqc.figures.traces import box_shape
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 
@@ -56,7 +64,7 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     return framed(figure, frames.get(facts.layer, []))
 
 
-def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[dict[str, Any]]]]:
+def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[Part]]]:
     """The figure without a chosen layer, and by layer the frames that mark it as chosen."""
     rows, columns, members = map_cells(facts, split=bool(quantity.stripe))
     cells: list[Cell] = []
@@ -76,7 +84,7 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     across = [columns[0].left, *(column.right for column in columns)] if pooled else list(range(len(columns)))
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "tickvals": rows[:: 1 + len(rows) // 8]}
     layout["yaxis"] |= {"range": [rows[0] - 0.5, rows[-1] + 0.5]}
-    frames: dict[int | None, list[dict[str, Any]]] = {}
+    frames: dict[int | None, list[Part]] = {}
     for (r, c), layers in members.items():
         if not columns[c].worst:
             mark = frame((columns[c].left, columns[c].right), rows[r])
@@ -91,7 +99,7 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
         list(rows),
         layout,
         (2, gap),
-        lambda g, m, shown: _aria(facts, quantity, quantity.values[:, g, m], m),
+        lambda at, shown: _aria(facts, quantity, quantity.values[:, *at], at[1]),
     )
     stripes = {"fewest": "; narrow: expert with fewest", "worst": "; narrow: worst expert"}
     figure["title"] = f"Every layer{stripes.get(quantity.stripe, '') if pooled else ''}"
@@ -105,9 +113,8 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
     them chose, or how many tokens they saw. ``noun``: what they are called together, in the plural."""
     values = quantity.values[list(layers)]
 
-    def say(g: int, m: int) -> str:
-        at = (g, m) if quantity.follows else (0, 0)
-        column = values[:, at[0], at[1]]
+    def say(at: At) -> str:
+        column = values[:, *(at if quantity.follows else (0, 0))]
         known = column[np.isfinite(column)]
         if not known.size:
             return ""
@@ -122,12 +129,12 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
             count = fewest_for_half(known)
             of = f"of {number(known.size, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
             return "" if count is None else fitting(f"{number(count, 0)} {of}")
-        largest, middle = layers[int(np.nanargmax(column))], float(np.median(known))
+        largest, middle = layers[int(np.nanargmax(column))], np.median(known)
         what = "drift" if quantity.name == "drift" else "penalty"
         text = f"{layer_label(facts.study.layers[largest])}: the largest {what}"
         if middle <= 0:
             return fitting(text)
-        return fitting(f"{text}, {times_text(float(known.max()) / middle)} the median", text)
+        return fitting(f"{text}, {times_text(known.max() / middle)} the median", text)
 
     return at_each(facts, say)
 
@@ -154,9 +161,9 @@ def cell_figure(
     shape: tuple[int, int],
     x: list[Any],
     y: list[Any],
-    layout: dict[str, Any],
+    layout: Part,
     gaps: tuple[int, int],
-    say: Callable[[int, int, np.ndarray], str],
+    say: Callable[[At, np.ndarray], str],
 ) -> Figure:
     """A heatmap of a quantity over cells, bound to γ and λ where those change it.
 
@@ -169,7 +176,7 @@ def cell_figure(
         y: Places of the rows.
         layout: With both axes.
         gaps: Pixels between columns, and between rows.
-        say: The figure in words, of the positions of γ and λ, and all numbers there.
+        say: The figure in words, of the point, and all numbers there.
     """
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, *shape), np.nan)
@@ -177,10 +184,10 @@ def cell_figure(
     texts = np.full(z.shape, "not measured", dtype=object)
     for (r, c), values, layers, lead in cells:
         z[:, :, r, c], leads[r][c] = values, lead
-        for g, m in np.ndindex(n_g, n_m):
-            texts[g, m, r, c] = quantity.text(float(z[g, m, r, c]), layers)
+        for at in np.ndindex(n_g, n_m):
+            texts[*at, r, c] = quantity.text(z[*at, r, c], layers)
     further = "%{customdata[2]}" if any(len(lead) > 2 for *_, lead in cells) else ""
-    trace: dict[str, Any] = {
+    trace: Part = {
         "type": "heatmap",
         "x": x,
         "y": y,
@@ -194,7 +201,7 @@ def cell_figure(
         "hovertemplate": f"%{{customdata[1]}}: %{{text}}{further}<extra></extra>",
     }
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
-    colours, arias = quantity.colours(z), [[say(g, m, z[g, m]) for m in range(n_m)] for g in range(n_g)]
+    colours, arias = quantity.colours(z), [[say((g, m), z[g, m]) for m in range(n_m)] for g in range(n_g)]
     if quantity.follows:
         bind_fields(figure, "data.0", {"z": colours, "text": texts})
         figure["bindings"].append(bind("aria", arias, *BOTH))
@@ -228,7 +235,7 @@ def map_cells(
     return list(row_of), columns, cells
 
 
-def _name_axis(columns: list[_Column]) -> dict[str, Any]:
+def _name_axis(columns: list[_Column]) -> Part:
     """Short names of the linears; groups of experts have theirs below, once in their middle."""
     named = [column for column in columns if not column.worst]
     texts = [short_name(column.module) for column in named]
@@ -249,13 +256,13 @@ def short_name(module: str) -> str:
     return module.rsplit(".", 1)[-1].removesuffix("_proj")
 
 
-def framed(figure: Figure, frames: Sequence[dict[str, Any]]) -> Figure:
+def framed(figure: Figure, frames: Sequence[Part]) -> Figure:
     """Return the figure of a whole line with the marks of the chosen layer."""
     shapes = [*figure["layout"]["shapes"], *frames]
     return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
 
 
-def frame(across: tuple[float, float], row: float) -> dict[str, Any]:
+def frame(across: tuple[float, float], row: float) -> Part:
     """The mark of the chosen layer's cell."""
     return box_shape(across, (row - 0.5, row + 0.5), {"color": "var(--ink)", "width": 2})
 

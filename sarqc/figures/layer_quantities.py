@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sarqc.figures.drawing import CIVIDIS, SHADES, SLIM_BAR, Part
 from sarqc.figures.numbers import lam_text, number, point_names, significant
-from sarqc.figures.styles import CIVIDIS, SHADES, SLIM_BAR
 from sarqc.study.facts import LineFacts, Selection, once_a_line
 from sarqc.study.paired import mean_over_draws
 
@@ -110,7 +110,7 @@ class Quantity:
         floor = np.finfo(np.float64).tiny
         return np.log10(np.where(np.isfinite(values), np.maximum(values, floor), np.nan))
 
-    def scale(self, shown: np.ndarray, lams: Sequence[float]) -> dict[str, Any]:
+    def scale(self, shown: np.ndarray, lams: Sequence[float]) -> Part:
         """A heatmap's scale for all that is shown (G M …), with its bar; zeros have the colour of the least.
 
         λ = 0 may be so far away that it would flatten the rest: what lies beyond the scale has the colour of its end,
@@ -139,7 +139,7 @@ class Quantity:
         ends = {"zmin": math.log10(low), "zmax": math.log10(max(high, low * 1.01))}
         return {**ends, "colorscale": SHADES, "colorbar": self._bar([math.log10(one) for one in values], names)}
 
-    def _bar(self, places: list[float], names: list[str]) -> dict[str, Any]:
+    def _bar(self, places: list[float], names: list[str]) -> Part:
         return slim_bar(places, names) | {
             "title": {"text": QUANTITIES[self.name][2], "side": "top", "font": {"size": 11}}
         }
@@ -211,7 +211,7 @@ def _most_frequent(values: np.ndarray) -> float:
     return float(kinds[counts.argmax()]) if kinds.size else math.nan
 
 
-def slim_bar(places: list[float], names: list[str]) -> dict[str, Any]:
+def slim_bar(places: list[float], names: list[str]) -> Part:
     """A slim colour bar, named at these places."""
     return {"tickvals": places, "ticktext": names, **SLIM_BAR, "tickfont": {"size": 11}}
 

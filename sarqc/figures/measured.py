@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
 from sarqc.figures.flags import flags_of, not_flagged
 from sarqc.figures.numbers import baseline_name, lam_text, number, percent
-from sarqc.study.document import Line
+from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
 from sarqc.study.stamp import shown
 
@@ -32,79 +32,96 @@ class Fact(TypedDict):
 def how_measured(facts: LineFacts) -> list[Fact]:
     """The protocol as pairs of a heading and a plain text."""
     study, line, model = facts.study, facts.line, facts.study.model
-    pairs = [
+    draws = ", ".join(str(seed) for seed in line.draws)
+    bars = "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"
+    if is_point(line):
+        bars = f"beside values the 95 % interval over calibration draws, beside differences the {bars}"
+    has_bars, has_curve = facts.perplexity is not None and len(line.draws) > 1, len(line.lams) > 1
+    flags = [f"{flag.value}: {flag.name}, {flag.tools}" for flag in flags_of(facts)]
+    pairs: list[tuple[str, str | None]] = [
         (
             "Model",
             f"{model.name}, {number(model.parameters, 0)} parameters, {percent(model.share_quantized, 1)} quantized",
         ),
         ("Grid", f"{line.bits} bits, {grid_text(line.grid, line.group_size)}"),
         ("Method", f"{line.label} ({line.method})"),
-    ]
-    if facts.baseline is not None:
-        pairs.append(("Compared with", _baseline_text(facts.baseline, facts)))
-    if line.selected:
-        pairs.append(("λ and γ", _how_chosen(line)))
-    seeds = ", ".join(str(seed) for seed in line.draws)
-    draws = f"{len(line.draws)} (seeds {seeds})" if len(line.draws) > 1 else "1"
-    pairs.append(("Calibration draws", draws))
-    for key, value in study.protocol.items():
-        if key == "opened":
-            pairs.append(("Quantized checkpoint", f"{value['name']}. {value['words']}"))
-            continue
-        if key == "feeding":
-            pairs.append(("Input of the model", "; ".join(value.values())))
-            continue
-        pairs.append((_HEADINGS.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
-    if facts.perplexity is not None and len(line.draws) > 1:
-        bars = "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"
-        if is_point(line):
-            bars = f"beside values the 95 % interval over calibration draws, beside differences the {bars}"
-        pairs.append(("Error bars, “from … to …”", bars))
-        if len(line.lams) > 1:
-            text = "holds the best of the λ tried with 95 % confidence: all that no other λ clearly beats"
-            pairs.append(("Green band", f"{text} (paired Student’s t)"))
-    if "kl" in line.arrays:
-        text = "KL(float ‖ quantized) in nats at temperature 1, mean over the tokens that perplexity predicts"
-        pairs.append(("KL to the float model", text))
-    if flags := flags_of(facts):
-        parts = [f"{flag.value}: {flag.name}, {flag.tools}" for flag in flags]
-        pairs.append(("Flags on the λ axis", "; ".join([*parts, *filter(None, [not_flagged(facts)])])))
-    pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
-    found = study.experts
-    if found is not None:
-        layers = [layer.expert is not None for layer in study.layers]
-        owned, every, experts = (number(count, 0) for count in (sum(layers), len(layers), found.count))
-        text = (
-            f"{owned} of the {every} layers belong to {experts} experts and see the "
-            "tokens that were routed to them; a layer without tokens has no error and is left out of means"
-        )
-        pairs.append(("Experts", text))
-    text = "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"
-    pairs.append(("Penalty, L_sar", text))
-    if len(line.lams) > 1:
-        text = "paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1; ratio: to λ = 0"
-        pairs.append(("Scales", text))
-    pairs.append(("Weight drift", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
-    pairs += _pictures(line)
-    if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):
-        pairs.append(("Open marks", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
-    if line.sizes and "recon_by_size" in line.arrays:
-        again = (
+        ("Compared with", None if facts.baseline is None else _baseline_text(facts.baseline, facts)),
+        ("λ and γ", _how_chosen(line) if line.selected else None),
+        ("Calibration draws", f"{len(line.draws)} (seeds {draws})" if len(line.draws) > 1 else "1"),
+        *(_protocol_text(key, value) for key, value in study.protocol.items()),
+        ("Error bars, “from … to …”", bars if has_bars else None),
+        (
+            "Green band",
+            "holds the best of the λ tried with 95 % confidence: all that no other λ clearly beats (paired Student’s t)"
+            if has_bars and has_curve
+            else None,
+        ),
+        (
+            "KL to the float model",
+            "KL(float ‖ quantized) in nats at temperature 1, mean over the tokens that perplexity predicts"
+            if "kl" in line.arrays
+            else None,
+        ),
+        ("Flags on the λ axis", "; ".join(filter(None, [*flags, not_flagged(facts)])) if flags else None),
+        ("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"),
+        ("Experts", _experts_text(study)),
+        ("Penalty, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"),
+        (
+            "Scales",
+            "paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1; ratio: to λ = 0"
+            if has_curve
+            else None,
+        ),
+        ("Weight drift", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"),
+        *_pictures(line),
+        (
+            "Open marks",
+            "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"
+            if facts.drift is not None and (has_curve or len(study.lines) > 1)
+            else None,
+        ),
+        (
+            "Amount of text",
             f"every point solved again on {', '.join(number(size, 0) for size in line.sizes)} sequences; in brackets "
             "the 95 % interval over draws"
-        )
-        pairs.append(("Amount of text", again))
-    inputs = (
-        "from the float model; in a run they come from the quantized layers before, which differs slightly"
-        if study.prefix == "float"
-        else "from the quantized layers before it"
-    )
-    pairs.append(("Inputs of a layer", inputs))
-    pairs.append(("Made", study.created))
-    if study.stamp is not None:
-        text = f"{shown(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study"
-        pairs.append(("Stamp", text))
-    return [{"name": name, "text": text} for name, text in pairs]
+            if line.sizes and "recon_by_size" in line.arrays
+            else None,
+        ),
+        (
+            "Inputs of a layer",
+            "from the float model; in a run they come from the quantized layers before, which differs slightly"
+            if study.prefix == "float"
+            else "from the quantized layers before it",
+        ),
+        ("Made", study.created),
+        (
+            "Stamp",
+            None
+            if study.stamp is None
+            else f"{shown(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study",
+        ),
+    ]
+    return [{"name": name, "text": text} for name, text in pairs if text is not None]
+
+
+def _protocol_text(key: str, value: Any) -> tuple[str, str]:
+    """Return heading and text of a part of the protocol."""
+    if key == "opened":
+        return "Quantized checkpoint", f"{value['name']}. {value['words']}"
+    if key == "feeding":
+        return "Input of the model", "; ".join(value.values())
+    return _HEADINGS.get(key, key.replace("_", " ").capitalize()), _plain_text(value)
+
+
+def _experts_text(study: Study) -> str | None:
+    if study.experts is None:
+        return None
+    owned = sum(layer.expert is not None for layer in study.layers)
+    parts = (number(count, 0) for count in (owned, len(study.layers), study.experts.count))
+    return (
+        "{} of the {} layers belong to {} experts and see the tokens that were routed to them; a layer without tokens "
+        "has no error and is left out of means"
+    ).format(*parts)
 
 
 def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:
@@ -114,20 +131,18 @@ def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:
     return f"{baseline_name(base)}{holder}, in the same calibration draws"
 
 
-def _pictures(line: Line) -> list[tuple[str, str]]:
+def _pictures(line: Line) -> Iterator[tuple[str, str]]:
     """How the pictures of the weights were made."""
-    pairs = []
     if "surface_mean" in line.arrays:
-        whole, further = ((line.arrays[name].shape[-2:]) for name in ("surface", "surface_mean"))
-        text = (
+        whole, further = (line.arrays[name].shape[-2:] for name in ("surface", "surface_mean"))
+        yield (
+            "Cells of the weights",
             f"|Ŵ − W| of the first draw: the largest of each of {whole[0]} × {whole[1]} cells; the mean, and what is "
-            f"sorted by saliency, mean|x| / mean|W|, of {further[0]} × {further[1]}; signed: the mean of Ŵ − W"
+            f"sorted by saliency, mean|x| / mean|W|, of {further[0]} × {further[1]}; signed: the mean of Ŵ − W",
         )
-        pairs.append(("Cells of the weights", text))
     if "group_weight" in line.arrays:
         text = "of each layer the group with the largest squared weights, the same for every λ, γ and method"
-        pairs.append(("Weight by weight", text))
-    return pairs
+        yield "Weight by weight", text
 
 
 def _how_chosen(line: Line) -> str:

@@ -1,19 +1,27 @@
-"""How a number is written: λ, perplexities, errors, differences with their error, and names of points."""
+"""How numbers are written, in text and in tables: λ, perplexities, errors, differences, changes, names of points.
+
+Axes in comments: D calibration draws, G γ values, M λ values.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypedDict
+
+import numpy as np
 
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
 from sarqc.study.intervals import decimals_of, error_decimals, span_text
 from sarqc.study.intervals import number as number
-from sarqc.study.paired import Difference
+from sarqc.study.paired import Difference, mean_over_draws, paired_ratio
 
 NBSP = "\u00a0"
+At = tuple[int, int]  # positions of γ and λ on the axes of a line
 _WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
@@ -136,3 +144,103 @@ def baseline_title(baseline: BaselinePoint) -> str:
 def counted(count: int, noun: str) -> str:
     """Return “1 model”, “1,200 models”."""
     return f"{number(count, 0)} {noun}{'' if count == 1 else 's'}"
+
+
+SAME = 0.005  # a change below this share is none once it is rounded to whole per cents
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A positive quantity over another in the draws that have both, G M: of means, as the Lab's other changes are."""
+
+    mean: np.ndarray
+    paired: Difference  # by draw, for the verdict
+
+    def known(self, at: At) -> bool:
+        return bool(np.isfinite(self.mean[at]))
+
+    def clear(self, at: At) -> bool:
+        """Whether the draws show the direction. One draw has no others beside it, so its ratio stands as it is."""
+        error = self.paired.error[at]
+        if not math.isfinite(error) or error == 0:
+            return True
+        verdict = self.paired.verdict(at)
+        return verdict != 0 and (verdict > 0) == bool(self.mean[at] > 1)
+
+    def same(self, at: At) -> bool:
+        return bool(abs(self.mean[at] - 1) < SAME)
+
+    def change_in(self, name: str, at: At) -> str:
+        """Return “31 % less drift”, of a name."""
+        ratio = self.mean[at]
+        return f"{change_text(ratio - 1)}{NBSP}{'less' if ratio < 1 else 'more'} {name}"
+
+
+def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:
+    """Of ``values`` (D G M) to ``reference``, which broadcasts against them."""
+    values, reference = np.broadcast_arrays(values, reference)
+    with np.errstate(invalid="ignore"):
+        both = np.isfinite(values) & np.isfinite(reference) & (values > 0) & (reference > 0)
+    above, below = (np.where(both, part, np.nan) for part in (values, reference))
+    return Ratio(mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below))
+
+
+def is_unclear(difference: Difference) -> bool:
+    """Return True for a difference without axes of several draws that do not show it clearly."""
+    return bool(math.isfinite(difference.error) and difference.verdict(()) == 0)
+
+
+def change_text(change: float) -> str:
+    """The size of a change in whole per cents; with decimals where it is less than one, or would round to all."""
+    size, left = abs(change), 1 + change
+    if size < 0.01:
+        return small_percent(size)
+    return percent(size, decimals_of(100 * left, 1) if 0 < left < SAME else 0)
+
+
+def times_text(ratio: float) -> str:
+    """“2.4 ×”."""
+    return f"{number(ratio, decimals_of(ratio, 2))}{NBSP}×"
+
+
+def less_or_more(change: float, same: str = "", less: str = "less", more: str = "more") -> str:
+    """“31 % less”; ``same`` for a change below half a percent."""
+    return same if abs(change) < SAME else f"{percent(abs(change))} {less if change < 0 else more}"
+
+
+Headings = Sequence[tuple[str, str, str]]  # key, heading, kind of number: how the browser writes it
+
+
+def with_ends(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
+    """Return the headings of a quantity and of the ends of its interval."""
+    return (key, title, kind), (f"{key}_low", low, kind), (f"{key}_high", high, kind)
+
+
+class Column(TypedDict):
+    """A column of a table: its key in the rows, its heading, and how its numbers are written."""
+
+    key: str
+    title: str
+    kind: str
+
+
+class DataTable(TypedDict):
+    """Numbers behind a figure: a row has a value for the key of each column; null was not measured."""
+
+    columns: list[Column]
+    rows: list[dict[str, Any]]
+
+
+def data_table(headings: Headings, rows: Sequence[Mapping[str, Any]], sign: str = "γ") -> DataTable:
+    """Return rows as a table, without the columns that hold nothing; ``sign``: of the column gamma."""
+    columns = columns_of(headings, {key for row in rows for key, value in row.items() if value is not None}, sign)
+    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
+
+
+def columns_of(headings: Headings, present: Container[str], sign: str = "γ") -> list[Column]:
+    """Return the columns of a table that are present, in the order of the headings."""
+    return [
+        {"key": key, "title": sign if key == "gamma" else title, "kind": kind}
+        for key, title, kind in headings
+        if key in present
+    ]

@@ -12,11 +12,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind_fields
+from sarqc.figures.drawing import (
+    PAPER,
+    REFERENCE,
+    Figure,
+    Part,
+    Role,
+    Span,
+    add_note,
+    add_trace,
+    base_layout,
+    bind_fields,
+    box_shape,
+    edge_trace,
+    error_bars,
+    ink_of,
+    line_trace,
+    ring_trace,
+    scatter,
+)
 from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
 from sarqc.figures.ranges import apart, bar_lengths, clamp, honest_range, lam_axis, step_decimals, value_axis, whiskers
-from sarqc.figures.styles import REFERENCE, Role, ink_of
-from sarqc.figures.traces import box_shape, edge_trace, error_bars, line_trace, ring_trace, scatter
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
@@ -90,7 +106,7 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     return figure
 
 
-def band_shape(first: float, last: float) -> dict[str, Any]:
+def band_shape(first: float, last: float) -> Part:
     """The sweet spot behind all panels, from one place on the λ axis to another."""
     place = {"name": BAND, "xref": "x", "yref": "paper", "layer": "below"}
     return box_shape((first, last), (0, 1), {"width": 0}, **place, fillcolor="var(--band)")
@@ -106,7 +122,7 @@ class _Drawn:
     lams: Sequence[float]
     names: list[str]
     ring: bool
-    span: tuple[float, float]  # of the values
+    span: Span  # of the values
 
     @property
     def room(self) -> float:
@@ -171,7 +187,7 @@ class _Drawn:
             if len(self.names) == 1:  # a line over one place has no length
                 dash = {"symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": curve.style["color"]}}
                 trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
-        bound: dict[str, Any] = {}
+        bound: Part = {}
         if curve.ends is not None and np.isfinite(curve.ends[0]).any():
             trace["error_y"] = error_bars([], [], curve.style["color"])
             down, up = bar_lengths(curve.values, curve.ends, self.room)
@@ -251,7 +267,7 @@ class _Drawn:
             for values, side in off:
                 for i in np.flatnonzero(side[row]).tolist():
                     is_above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
-                    text, corner = self.panel.show(float(values[row, i])), "bottom right" if is_above else "top right"
+                    text, corner = self.panel.show(values[row, i]), "bottom right" if is_above else "top right"
                     mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if is_above else "triangle-down"]
                     # Two curves off the scale at one λ share the place at the edge, and one line of text.
                     first = seen.setdefault((i, edge), mark)
@@ -321,7 +337,7 @@ class _Drawn:
             bind_fields(self.figure, path, {"y": heights}, "gamma")
 
 
-def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
+def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
     positive = np.array([lam > 0 for lam in lams]) if len(lams) > 1 else np.array([True])
     inner = [np.zeros(0)]
     for curve in panel.curves:
@@ -334,9 +350,9 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
     inside = np.concatenate(inner)
     measured = inside[np.isfinite(inside)]
     if panel.reference is not None and measured.size:
-        spread = max(float(measured.max() - measured.min()), 0.01 * abs(float(measured.max())))
+        spread = max(np.ptp(measured), 0.01 * abs(measured.max()))
         alone = np.unique(measured).size == 1  # a single point has no scale of its own; the float model gives it one
-        if alone or abs(panel.reference - float(measured.min())) < 0.6 * spread:
+        if alone or abs(panel.reference - measured.min()) < 0.6 * spread:
             always.append(panel.reference)
     low, high = honest_range(inside, outer, always=always)
     if panel.reference is None or panel.alone or low <= panel.reference <= high:
@@ -345,7 +361,7 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
     return (low - room, high) if panel.reference < low else (low, high + room)
 
 
-def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-1, 1]) -> None:
+def _break_axis(axis: Part, span: Span, side: Literal[-1, 1]) -> None:
     """Gives an axis room beyond a span, in which no value is named."""
     room, step = BREAK_ROOM * (span[1] - span[0]), axis["dtick"]
     axis["range"] = [span[0] - room, span[1]] if side < 0 else [span[0], span[1] + room]
@@ -356,7 +372,7 @@ def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-
     axis |= {"tickvals": values, "ticktext": [f"{number(unit * value, decimals)}{sign}" for value in values]}
 
 
-def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+def _room_for_value(panel: Panel, span: Span) -> tuple[np.ndarray, np.ndarray]:
     """Return where the shown value has room beside each point: its height, and whether it stands to the left: G M each.
 
     It stands above the point and all that is drawn as far as it reaches on its side, and within the span. With few
@@ -388,12 +404,12 @@ def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray
 
 
 def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
-    value = float(curve.values[row, column])
+    value = curve.values[row, column]
     if not math.isfinite(value):
         return "not measured"
     if curve.ends is None or value <= 1:
         return show(value)
-    low, high = (float(end[row, column]) for end in curve.ends)
+    low, high = (end[row, column] for end in curve.ends)
     if math.isnan(low) or low == high:
         return show(value)
     return span_text(value, low, high, difference_decimals((high - low) / 2, value))
@@ -404,7 +420,7 @@ def _title_text(panel: Panel, row: int, column: int) -> str:
     for curve in panel.curves:
         if curve.faint:
             continue
-        value = float(curve.values[row, column])
+        value = curve.values[row, column]
         text = panel.show(value) if math.isfinite(value) else "not measured"
         shown.append(f'<span style="color:{ink_of(curve.style)}"><b>{text}</b></span>')
     values = "  ·  ".join(shown)
@@ -415,7 +431,7 @@ def _short_title(panel: Panel, row: int, column: int) -> str:
     """On a narrow screen the curves' names stand here, before their values; the line's end has no room."""
     shown = []
     for curve in sorted(panel.curves, key=lambda one: one.faint):
-        value = float(curve.values[row, column])
+        value = curve.values[row, column]
         if not math.isfinite(value) or (curve.faint and not curve.short):
             continue
         ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)

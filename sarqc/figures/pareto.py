@@ -12,11 +12,17 @@ from typing import Literal, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
+from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
+    Figure,
+    add_note,
+    new_figure,
+    scatter,
+)
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
 from sarqc.figures.ranges import PLAIN_AXIS, apart
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, scatter
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -98,10 +104,9 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
         )
     named = len(groups) > 1
     room = SERIES_ROOM * len(groups) if named else 0  # above the figure, for the names of its series
-    layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
-    layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": SIZES[size]}, "nticks": 8}
-    layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": "Size against quality"}
+    across = {**PLAIN_AXIS, "title": {"text": SIZES[size]}, "nticks": 8}
+    margins = {"left": 58, "right": 24, "top": 28 + room, "bottom": 44}
+    figure = new_figure(across, {**PLAIN_AXIS, "nticks": 6}, **margins, title="Size against quality")
     add_note(figure, f"{QUALITIES[quality]}, lower is better", **CORNER, yshift=6 + room)
     labels: list[_Label] = []
     for index, group in enumerate(groups.values()):

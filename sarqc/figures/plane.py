@@ -9,16 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, Figure, add_note, add_trace, base_layout, bind, bind_fields, plain_numbers
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PAPER,
+    RECON,
+    RING,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    bind,
+    bind_fields,
+    line_of,
+    new_figure,
+    plain_numbers,
+    unclipped,
+)
 from sarqc.figures.numbers import lam_text, point_names, significant, two_digits
-from sarqc.figures.ranges import PLAIN_AXIS, clamp, even_ticks, honest_range
-from sarqc.figures.styles import HELD_OUT, RECON, Role
+from sarqc.figures.ranges import clamp, even_axis, honest_range
 from sarqc.figures.titles import set_finding, trade_off_finding
-from sarqc.figures.traces import RING, line_of
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
 
@@ -52,11 +64,9 @@ def plane(facts: LineFacts) -> Figure | None:
     ]
     span_y = honest_range(every[0], every[1], pad=0.14)
     span_x = honest_range(points.drift[:, points.inner], points.drift[:, ~points.inner], pad=0.08)
-    layout = base_layout(left=52, right=14, top=6 if points.lines is None else 20, bottom=34)
-    title = {"text": "", "standoff": 4}
-    layout["xaxis"] = {**PLAIN_AXIS, "range": list(span_x), **even_ticks(span_x, 6), "title": title}
-    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span_y), **even_ticks(span_y, 5)}
-    figure: Figure = {"data": [], "layout": layout, "bindings": []}
+    across = even_axis(span_x, 6) | {"title": {"text": "", "standoff": 4}}
+    top = 6 if points.lines is None else 20
+    figure = new_figure(across, even_axis(span_y, 5), left=52, right=14, top=top, bottom=34)
     x, side_x = clamp(points.drift, span_x)
     supports: list[list[list[Interval]]] = []  # for each curve and γ
     for name, style, values in points.errors:
@@ -130,7 +140,7 @@ def _add_curve(
 ) -> None:
     """One error: the way through its points, their hull, the points themselves, and the shown one."""
     if points.lines is None:
-        way = _trace("way", mode="lines", line=line_of(style), hoverinfo="skip")
+        way = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
         add_trace(figure, way, {"x": x, "y": y}, "gamma")
     # The supported points from the smallest drift to the largest.
     hulls = [
@@ -139,7 +149,7 @@ def _add_curve(
     ]
     along = {key: [values[g, hull] for g, hull in enumerate(hulls)] for key, values in (("x", x), ("y", y))}
     thin = {"color": "var(--ink-2)", "width": 1}
-    add_trace(figure, _trace("hull", mode="lines", line=thin, hoverinfo="skip"), along, "gamma")
+    add_trace(figure, unclipped("hull", mode="lines", line=thin, hoverinfo="skip"), along, "gamma")
     symbols = np.where(off, "triangle-right", style["symbol"]).tolist()
     symbols = [
         [f"{symbol}-open" if interval == NOBODY else symbol for symbol, interval in zip(row, support, strict=True)]
@@ -150,7 +160,7 @@ def _add_curve(
     marker = {"color": style["color"], "size": 7, "symbol": [], "line": edge}
     template = f"%{{text}}<extra>{name}</extra>"
     own = {} if points.lines is None else {"customdata": points.lines}
-    marks = _trace(name, mode="markers", text=[], hovertemplate=template, marker=marker, **own)
+    marks = unclipped(name, mode="markers", text=[], hovertemplate=template, marker=marker, **own)
     add_trace(figure, marks, {"x": x, "y": y, "text": texts, "marker.symbol": symbols}, "gamma")
     ring = {"size": 12, "color": style["color"], "symbol": [], "line": RING}
     shown = {
@@ -158,11 +168,7 @@ def _add_curve(
         "y": y[:, points.shown, None],
         "marker.symbol": [[[row[k]] for k in points.shown] for row in symbols],
     }
-    add_trace(figure, _trace("shown", mode="markers", hoverinfo="skip", marker=ring), shown)
-
-
-def _trace(name: str, **more: Any) -> dict[str, Any]:
-    return {"type": "scatter", "name": name, "x": [], "y": [], "cliponaxis": False, **more}
+    add_trace(figure, unclipped("shown", mode="markers", hoverinfo="skip", marker=ring), shown)
 
 
 def weight_text(interval: Interval) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+
+from sarqc.figures.drawing import Part, Span
 
 PERCENT = ".1~%"  # of ticks
 PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
 
 
-def lam_axis(names: Sequence[str]) -> dict[str, Any]:
+def lam_axis(names: Sequence[str]) -> Part:
     """An ordinal λ axis with 0 on it: equal steps between the values that were tried, by their names."""
     return {
         "type": "category",
@@ -28,7 +29,7 @@ def lam_axis(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks: int = 4) -> dict[str, Any]:
+def value_axis(domain: Span, span: Span, *, ticks: int = 4) -> Part:
     """Return the axis of a quantity, over a part of the figure's height and a span of values."""
     return {
         "domain": list(domain),
@@ -41,13 +42,18 @@ def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks:
     }
 
 
-def row_axis(title: str, count: int, standoff: int) -> dict[str, Any]:
+def even_axis(span: Span, ticks: int) -> Part:
+    """Return a plain axis over a span of values."""
+    return {**PLAIN_AXIS, "range": list(span), **even_ticks(span, ticks)}
+
+
+def row_axis(title: str, count: int, standoff: int) -> Part:
     """Return the axis of a map's rows, so many, by their names."""
     axis = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
     return axis | {"title": {"text": title, "standoff": standoff}, "range": [-0.5, count - 0.5]}
 
 
-def even_ticks(span: tuple[float, float], most: int) -> dict[str, Any]:
+def even_ticks(span: Span, most: int) -> Part:
     """At most about so many ticks on an axis, all with the same decimals: plotly's own drop zeros at the end."""
     rough = max((span[1] - span[0]) / most, 1e-12)
     base = 10.0 ** math.floor(math.log10(rough))
@@ -67,9 +73,7 @@ def position(lam: float, lams: Sequence[float]) -> float | None:
     return float(np.interp(lam, lams, range(len(lams))))
 
 
-def honest_range(
-    inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float] = (), pad: float = 0.12
-) -> tuple[float, float]:
+def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float] = (), pad: float = 0.12) -> Span:
     """Range of an axis: all ``inner`` values, and those of ``outer`` (λ = 0) that do not flatten the rest.
 
     What stays outside is marked at the edge with its value (see ``clamp``), never dropped silently.
@@ -83,9 +87,9 @@ def honest_range(
     low, high = float(inside.min()), float(inside.max())
     # A curve whose last points run away must not flatten the others either.
     at = np.array([0.1, 0.85]) * (inside.size - 1)
-    middle_low, middle_high = np.interp(at, np.arange(inside.size), np.sort(inside))
-    reach = 6 * max(float(middle_high - middle_low), 0.01 * abs(float(middle_high)), 1e-9)
-    low, high = max(low, float(middle_low) - reach), min(high, float(middle_high) + reach)
+    middle_low, middle_high = np.interp(at, np.arange(inside.size), np.sort(inside)).tolist()
+    reach = 6 * max(middle_high - middle_low, 0.01 * abs(middle_high), 1e-9)
+    low, high = max(low, middle_low - reach), min(high, middle_high + reach)
     span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
     for value in outside.tolist():
         if low - 0.8 * span <= value <= high + 0.8 * span:
@@ -110,7 +114,7 @@ def bar_lengths(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], width: 
     return np.maximum(down, 0.0), np.maximum(up, 0.0)
 
 
-def clamp(values: np.ndarray, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+def clamp(values: np.ndarray, span: Span) -> tuple[np.ndarray, np.ndarray]:
     """Values brought to the edge of the range, and +1 / -1 / 0 for above, below, inside."""
     side = np.where(values > span[1], 1, np.where(values < span[0], -1, 0))
     inset = 0.07 * (span[1] - span[0])

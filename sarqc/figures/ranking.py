@@ -8,8 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.changes import is_unclear
-from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
+from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
+    QUALITY,
+    REFERENCE,
+    Figure,
+    add_note,
+    base_layout,
+    box_shape,
+    error_bars,
+    ink_of,
+    line_shape,
+    scatter,
+)
 from sarqc.figures.numbers import (
     Format,
     accuracy_text,
@@ -17,6 +29,7 @@ from sarqc.figures.numbers import (
     baseline_title,
     difference_decimals,
     draws_text,
+    is_unclear,
     lam_text,
     number,
     perplexity_text,
@@ -24,9 +37,7 @@ from sarqc.figures.numbers import (
     unsigned,
 )
 from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, honest_range, whiskers
-from sarqc.figures.styles import QUALITY, REFERENCE, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, box_shape, error_bars, line_shape, scatter
 from sarqc.recipe import method_title, short_fitting
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line

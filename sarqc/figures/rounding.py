@@ -6,25 +6,46 @@ blocks, as far as every block was checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import Figure, add_note, base_layout, plain_numbers
-from sarqc.figures.numbers import number, percent
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    HOVER,
+    RECON,
+    Figure,
+    Role,
+    add_note,
+    ink_of,
+    line_of,
+    line_shape,
+    marker_of,
+    new_figure,
+    plain_numbers,
+    scatter,
+)
+from sarqc.figures.numbers import DataTable, Headings, data_table, number, percent
 from sarqc.figures.ranges import PERCENT, PLAIN_AXIS, apart, value_axis
-from sarqc.figures.styles import DRIFT, HELD_OUT, RECON, Role, ink_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.figures.traces import HOVER, line_of, line_shape, marker_of, scatter
 from sarqc.study.facts import LineFacts
-from sarqc.study.rounding import RoundingCurves, blocks_of
+from sarqc.study.rounding import BlockRounding, RoundingCurves, blocks_of
 
 # Of each mean: the name in ``RoundingCurves``, on the figure, on a narrow one, and how it is drawn.
 _MEANS: tuple[tuple[str, str, str, Role], ...] = (
     ("held_out", "held-out error", "held-out", HELD_OUT),
     ("error", "calibration error", "calibration", RECON),
     ("drift", "drift", "drift", DRIFT),
+)
+HEADINGS: Headings = (
+    ("block", "Block", "plain"),
+    ("steps", "Steps of learned rounding", "plain"),
+    ("block_error", "Mean squared error of the block’s outputs, calibration text", "significant"),
+    ("block_held_out", "Mean squared error of the block’s outputs, held-out text", "significant"),
+    ("block_drift", "Weight drift of the block", "significant"),
+    ("kept", "Kept", "flag"),
 )
 _APART = 0.07  # least distance of two names, in the height of the figure
 TITLE = "Learned rounding, step by step"
@@ -43,8 +64,13 @@ def curves_of(facts: LineFacts) -> RoundingCurves | None:
     return RoundingCurves.of(blocks_of((blocks[name], report) for name, report in study.layer_reports.items()))
 
 
-def rounding_rows(curves: RoundingCurves) -> Iterator[dict[str, Any]]:
-    """Yield each check of each block with the measured numbers."""
+def rows_of(facts: LineFacts) -> Iterator[dict[str, Any]]:
+    """Yield the checks of a study's run with the measured numbers; none as for ``rounding``."""
+    curves = curves_of(facts)
+    return iter(()) if curves is None else _rows(curves)
+
+
+def _rows(curves: RoundingCurves) -> Iterator[dict[str, Any]]:
     for block in curves.blocks:
         for check in block.checks:
             yield {
@@ -63,24 +89,20 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     Args:
         curves: The blocks that have been checked.
     """
-    layout = base_layout(left=50, right=116, top=14, bottom=38)
     low, high = _span(curves)
-    layout["xaxis"] = {
-        **PLAIN_AXIS,
-        "range": [0, curves.most],
-        "nticks": 6,
-        "title": {"text": "Steps", "standoff": 4},
-    }
-    layout["yaxis"] = {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT}
-    layout["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
-    figure: Figure = {
-        "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)],
-        "layout": layout,
-        "bindings": [],
-        "narrow": {"layout.margin.r": 78, "layout.margin.l": 44},
-        "title": TITLE,
-        "subtitle": ", start = 100 %",
-    }
+    figure = new_figure(
+        {**PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": "Steps", "standoff": 4}},
+        {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT},
+        left=50,
+        right=116,
+        top=14,
+        bottom=38,
+        narrow={"layout.margin.r": 78, "layout.margin.l": 44},
+        title=TITLE,
+        subtitle=", start = 100 %",
+    )
+    figure["data"] += [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)]
+    figure["layout"]["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
     heights = apart(ends, _APART * (high - low), low, high)
     for (_, long, short, style), height in zip(_MEANS, heights, strict=True):
@@ -95,8 +117,8 @@ def _span(curves: RoundingCurves) -> tuple[float, float]:
     """All means and, of single blocks, all but the outermost."""
     means = np.concatenate([curves.mean(name) for name, *_ in _MEANS])
     blocks = curves.held_out[np.isfinite(curves.held_out)]
-    low = min(float(means.min()), float(np.percentile(blocks, 2)))
-    high = max(float(means.max()), float(np.percentile(blocks, 98)))
+    low = min(means.min(), float(np.percentile(blocks, 2)))
+    high = max(means.max(), float(np.percentile(blocks, 98)))
     pad = 0.06 * max(high - low, 0.01)
     return low - pad, high + pad
 
@@ -160,3 +182,28 @@ def _aria(curves: RoundingCurves) -> str:
     blocks = "one block" if count == 1 else f"{number(count, 0)} blocks"
     steps = number(int(curves.steps[curves.shared - 1]), 0)
     return f"{curves.words()} Mean of {blocks} after {steps} steps: {', '.join(ends)}."
+
+
+class RoundingView(TypedDict):
+    """The steps of the blocks that are done: drawn, as numbers and in words."""
+
+    figure: Figure
+    table: DataTable
+    words: list[str]
+
+
+def rounding_view(events: Iterable[Mapping[str, Any]]) -> RoundingView | None:
+    """Return everything that a page shows of the blocks; None without any.
+
+    Args:
+        events: ``BlockRounded`` as plain data, in their order; the last one of a block counts.
+    """
+    blocks = {one["block"]: BlockRounding(one["block"], one["kept"], tuple(one["checks"])) for one in events}
+    curves = RoundingCurves.of([*blocks.values()])
+    if curves is None:
+        return None
+    return {
+        "figure": rounding_figure(curves),
+        "table": data_table(HEADINGS, [*_rows(curves)]),
+        "words": [curves.words(), curves.kept_words()],
+    }

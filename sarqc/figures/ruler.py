@@ -13,19 +13,43 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, is_unclear, ratio_of
-from sarqc.figures.dampings import BY_DEFAULT, Tool
-from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout, bind, bind_fields, plain_numbers
-from sarqc.figures.flags import GPTQ
-from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number, span_of, unsigned
+from sarqc.figures.drawing import (
+    HOVER,
+    QUALITY,
+    RING,
+    Figure,
+    Part,
+    add_caption,
+    add_note,
+    bind,
+    bind_fields,
+    edge_trace,
+    error_bars,
+    line_shape,
+    marker_of,
+    new_figure,
+    plain_numbers,
+    scatter,
+)
+from sarqc.figures.flags import BY_DEFAULT, GPTQ, Tool
+from sarqc.figures.numbers import (
+    Ratio,
+    difference_decimals,
+    draws_text,
+    is_unclear,
+    lam_names,
+    lam_text,
+    number,
+    ratio_of,
+    span_of,
+    unsigned,
+)
 from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, even_ticks, honest_range, position, whiskers
-from sarqc.figures.styles import QUALITY
 from sarqc.figures.titles import at_each, fitting, set_finding, shown_layer
-from sarqc.figures.traces import HOVER, RING, edge_trace, error_bars, line_shape, marker_of, scatter
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts, once
@@ -128,8 +152,7 @@ def ruler(facts: LineFacts) -> Figure | None:
     mean, low, high = steps.perplexity.mean, steps.perplexity.low, steps.perplexity.high
     inner = np.arange(count) >= steps.start
     span = honest_range(whiskers(*(part[inner] for part in (mean, low, high))), mean[~inner], always=(0.0,))
-    layout = base_layout(left=58, right=16, top=40, bottom=34)
-    layout["xaxis"] = {
+    across = {
         **PLAIN_AXIS,
         "range": [-0.45, count - 0.55],
         "tickvals": list(range(count)),
@@ -138,10 +161,10 @@ def ruler(facts: LineFacts) -> Figure | None:
         "anchor": "y2",
         "title": {"text": "λ of the identity penalty", "standoff": 2},
     }
-    layout["yaxis"] = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4)}
-    layout["yaxis"]["title"] = {"text": "change in perplexity", "standoff": 4}
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
-    figure["narrow_below"] = NARROW_BELOW
+    up = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4)}
+    up["title"] = {"text": "change in perplexity", "standoff": 4}
+    margins = {"left": 58, "right": 16, "top": 40, "bottom": 34}
+    figure = new_figure(across, up, **margins, narrow={}, narrow_bindings=[], narrow_below=NARROW_BELOW)
     _add_changes(figure, steps, span)
     _add_tools(figure, steps)
     _add_words(figure, facts, steps)
@@ -150,7 +173,7 @@ def ruler(facts: LineFacts) -> Figure | None:
     whose = "" if steps.is_shown else f", {steps.facts.line.label}"
     figure["subtitle"] = f", {draws_text(steps.facts.n_draws)}{intervals}{whose}"
     verdict = _verdict(steps)
-    set_finding(figure, at_each(facts, lambda g, m: verdict))
+    set_finding(figure, at_each(facts, lambda at: verdict))
     return figure
 
 
@@ -178,7 +201,7 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
     )
     off = np.flatnonzero(side).tolist()
     if off:
-        texts = [f" {number(float(mean[m]), difference_decimals(math.nan, _reference(steps)))}" for m in off]
+        texts = [f" {number(mean[m], difference_decimals(math.nan, _reference(steps)))}" for m in off]
         symbols = ["triangle-up" if side[m] > 0 else "triangle-down" for m in off]
         edge = edge_trace("y") | {"x": off, "y": [float(drawn[m]) for m in off], "text": texts}
         edge["marker"] = {**edge["marker"], "symbol": symbols}
@@ -240,16 +263,14 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
     wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
     line, tools = _aria(facts, steps)
     layout = figure["layout"]
-    path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=6, xshift=-50)
     drawn = clamp(steps.perplexity.mean, tuple(layout["yaxis"]["range"]))[0]
     ring = next(i for i, trace in enumerate(figure["data"]) if trace["name"] == "shown step")
-    bind_fields(figure, path, {"text": wide}, "lambda")
+    add_caption(figure, wide, narrow, "lambda", yshift=6, xshift=-50)
     places = {"x": [[float(m)] for m in targets], "y": [[float(drawn[m])] for m in targets]}
     bind_fields(figure, f"data.{ring}", places, "lambda")
     arias = [f"{line} {step_words(steps, m)} {tools}" for m in targets]
     figure["bindings"].append(bind("aria", arias, "lambda"))
     figure["narrow"]["layout.margin.t"] = layout["margin"]["t"] + 16
-    bind_fields(figure, path, {"text": narrow}, "lambda", narrow=True)
 
 
 def step_words(steps: Steps, m: int) -> str:
@@ -302,7 +323,7 @@ def _change(ratio: Ratio, m: int, noun: str) -> str:
 
 def _verdict(steps: Steps) -> str:
     """Whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
-    best = min(steps.larger, key=lambda m: float(steps.perplexity.mean[m]))
+    best = min(steps.larger, key=lambda m: steps.perplexity.mean[m])
     here = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
     if not math.isfinite(here.error):
         return f"You already regularise: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
@@ -338,20 +359,20 @@ def ruler_targets(facts: LineFacts) -> RulerTargets | None:
     return {"method": IDENTITY, "lams": [steps.lams[steps.target(lam)] for lam in facts.line.lams]}
 
 
-def ruler_rows(facts: LineFacts) -> list[dict[str, Any]]:
+def ruler_rows(facts: LineFacts) -> list[Part]:
     """Return the numbers behind the figure: a row for each λ, and for each default between two of them."""
     steps = read_steps(facts)
     if steps is None:
         return []
 
-    def of_tools(lam: float) -> dict[str, Any]:
+    def of_tools(lam: float) -> Part:
         tools = next((tools for default, tools in BY_DEFAULT.items() if math.isclose(default, lam)), [])
         words, sources = ", ".join(tool.words for tool in tools), " ".join(tool.source for tool in tools)
         return {"tools": words or None, "sources": sources or None}
 
     rows = []
     for m, lam in enumerate(steps.lams):
-        row: dict[str, Any] = {"method": steps.facts.line.name, "lambda": lam, **of_tools(lam)}
+        row: Part = {"method": steps.facts.line.name, "lambda": lam, **of_tools(lam)}
         row |= {
             "perplexity_change": steps.perplexity.mean[m],
             "perplexity_change_low": steps.perplexity.low[m],

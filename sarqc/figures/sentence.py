@@ -19,16 +19,18 @@ from typing import Literal, TypedDict, cast
 
 import numpy as np
 
-from sarqc.figures.changes import is_unclear, less_or_more
 from sarqc.figures.flags import GPTQ, flags_of
 from sarqc.figures.numbers import (
     NBSP,
+    At,
     accuracy_text,
     baseline_name,
     computed_lam_text,
     difference_decimals,
     draws_text,
+    is_unclear,
     lam_text,
+    less_or_more,
     number,
     perplexity_text,
     small_percent,
@@ -126,8 +128,8 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     wording = _WORDINGS[quality]
     return in_a_row(
         [
-            _quality_part(facts, gamma, lam, wording),
-            _drift_part(facts, gamma, lam),
+            _quality_part(facts, (gamma, lam), wording),
+            _drift_part(facts, (gamma, lam)),
             _band_part(facts, gamma, wording),
         ]
     )
@@ -145,13 +147,13 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
     what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
-    further = [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _WORDINGS[quality])]
-    lines += filter(None, further + ([_shrinkage_text(facts)] if quality == "perplexity" else []))
     at = (gamma, lam)
+    further = [_error_text(facts, at), _damping_text(facts, gamma, _WORDINGS[quality])]
+    lines += filter(None, further + ([_shrinkage_text(facts)] if quality == "perplexity" else []))
     other = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
     if measured is not None and math.isfinite(measured.mean[at]):
-        text = f"{other.name.capitalize()} {other.show(float(measured.mean[at]))}"
+        text = f"{other.name.capitalize()} {other.show(measured.mean[at])}"
         if reference is not None:
             text += f" (float {other.show(reference)})"
         if facts.baseline is not None and measured.to_baseline is not None and facts.baseline_position != lam:
@@ -198,7 +200,7 @@ def _lam(text: str) -> Piece:
     return piece(text.replace(" ", NBSP), "lambda")
 
 
-def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
+def _where(facts: LineFacts, at: At) -> list[Piece]:
     """“At λ = 0.1, γ = 0.5”, “At λ = 0.1, from block 20: 0.3,”, “With λ and γ chosen layer by layer …”."""
     if facts.line.selected:
         return _auto_part(facts)
@@ -206,8 +208,8 @@ def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
         if facts.line.method == AS_FOUND:
             return [piece("As it was found,", "lambda")]
         return pieces(["With ", piece(facts.line.spoken_title, "lambda")])
-    value = facts.line.gammas[gamma]
-    point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
+    value = facts.line.gammas[at[0]]
+    point = f"λ = {lam_text(facts.line.lams[at[1]])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
         point += f", {facts.line.sign}{NBSP}={NBSP}{lam_text(value)}"
     if facts.line.later is not None:
@@ -270,18 +272,18 @@ def _chosen_text(found: Selection) -> str:
     return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {of})."
 
 
-def _quality_part(facts: LineFacts, gamma: int, lam: int, wording: _Wording) -> list[Piece]:
-    quality, at, base = wording.of(facts), (gamma, lam), facts.baseline
+def _quality_part(facts: LineFacts, at: At, wording: _Wording) -> list[Piece]:
+    quality, base = wording.of(facts), facts.baseline
     whole = "" if facts.layer is None else "whole "  # beside a single layer, whose quality is not that of the model
-    subject = [_where(facts, gamma, lam), f" the {whole}{facts.line.bits}-bit model"]
+    subject = [_where(facts, at), f" the {whole}{facts.line.bits}-bit model"]
     if quality is None or not math.isfinite(quality.mean[at]):
         return pieces([*subject, f" has no measured {wording.name}."])
-    value = piece(f"{wording.name} {wording.show(float(quality.mean[at]))}", "quality")
+    value = piece(f"{wording.name} {wording.show(quality.mean[at])}", "quality")
     clause = pieces([*subject, " has ", value, wording.where])
-    if base is not None and facts.baseline_position == lam:
+    if base is not None and facts.baseline_position == at[1]:
         if base.method != facts.line.method:  # a point of another method's curve
             clause = pieces([*subject, f" is {baseline_name(base)}: ", value, wording.where])
-        rest = _best_of_curve(facts, quality, gamma, wording)
+        rest = _best_of_curve(facts, quality, at[0], wording)
         return [*_beside_float(clause, facts, wording), *([piece(" "), *rest] if rest else [])]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
         return _beside_float(clause, facts, wording)
@@ -301,7 +303,7 @@ def _sample_text(draws: int, quality: Quality) -> str:
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
-def _against(quality: Quality, at: tuple[int, int], name: str, wording: _Wording) -> Sequence[object]:
+def _against(quality: Quality, at: At, name: str, wording: _Wording) -> Sequence[object]:
     """The end of the clause on a point: its difference to the baseline."""
     assert quality.to_baseline is not None
     draws, reference = int(quality.to_baseline.draws[at]), quality.baseline_mean or math.nan
@@ -351,10 +353,9 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
     return [piece(f"None of the λ tried is measurably better over {sample}.")]
 
 
-def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
+def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
     """How far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text: relative
     to the baseline, or absolute at it."""
-    at = (gamma, lam)
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
@@ -371,9 +372,9 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     return pieces([weights, piece(f"drift by {small_percent(facts.drift[at])}", "drift"), " of their size."])
 
 
-def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
+def _error_text(facts: LineFacts, at: At) -> str:
     """How well both texts are reproduced: relative to the baseline, or absolute at it; empty where not measured."""
-    at, where = (gamma, lam), "Over all layers" if facts.layer is None else "In this layer"
+    where = "Over all layers" if facts.layer is None else "In this layer"
     texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
     changes = [
         f"{less_or_more(change, 'just as well', 'better', 'worse')} on {text}"
@@ -390,7 +391,7 @@ def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
     return f"{where} the output error is {' and '.join(shares)}." if shares else ""
 
 
-def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
+def _change(facts: LineFacts, name: str, at: At) -> float | None:
     """Relative change of a quantity to the baseline; None at the baseline and where it was not measured."""
     change = facts.change.get(name)
     if change is None or facts.baseline_position == at[1] or not math.isfinite(change[at]):
@@ -443,7 +444,7 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) 
     return [piece(f" None is measurably better than {baseline_name(base)}.")]
 
 
-def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, wording: _Wording) -> str:
+def _beside_baseline(quality: Quality, at: At, name: str, wording: _Wording) -> str:
     difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
     assert difference is not None
     here = difference.at(at)
@@ -493,7 +494,7 @@ def _shrinkage_text(facts: LineFacts) -> str:
     return f"{clause}: perplexity {size} above {beside}, {wording.interval(cost, reference)}."
 
 
-def _compared_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
+def _compared_text(what: str, difference: Difference, at: At) -> str:
     """How the line compares with another of its kind."""
     wording, here = _WORDINGS["perplexity"], difference.at(at)
     if not math.isfinite(here.error):

@@ -8,9 +8,21 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import PAPER, BoundArray, Figure, Means, add_note, base_layout, bind, bind_fields
+from sarqc.figures.drawing import (
+    PAPER,
+    SHADES,
+    SLIM_BAR,
+    BoundArray,
+    Figure,
+    Means,
+    Part,
+    Span,
+    add_note,
+    base_layout,
+    bind,
+    bind_fields,
+)
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.figures.styles import SHADES, SLIM_BAR
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -167,7 +179,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
     what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
-        trace: dict[str, Any] = {
+        trace: Part = {
             "z": [],
             "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
             "showscale": False,
@@ -202,7 +214,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
     return figure
 
 
-def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
+def _sides(facts: LineFacts, gap: float) -> list[Span]:
     """From where to where each side reaches, of maps across the figure, of surfaces from its top: the smallest λ and
     the shown one, or a lone one."""
     if len(facts.line.lams) < 2:
@@ -254,7 +266,7 @@ def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -
     }
 
 
-def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float], pooling: Pooling) -> dict[str, str]:
+def _flat_axes(layout: Part, suffix: str, domain: Span, pooling: Pooling) -> dict[str, str]:
     """Puts a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
     bare = {"fixedrange": True, "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False}
     across = {"text": "input, by saliency" if pooling.by_saliency else "input", "standoff": 4}
@@ -301,7 +313,7 @@ def _bind_sides(
             bind_fields(figure, path, {"text": texts})
 
 
-def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: str) -> dict[str, Any]:
+def _scene(domain: Span, scale: float, pooling: Pooling, what: str) -> Part:
     quiet = {
         "showgrid": True,
         "gridcolor": "var(--line)",

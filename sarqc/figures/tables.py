@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import NotFound
+from sarqc.figures import rounding
 from sarqc.figures.deciles import decile_drift
 from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.rounding import curves_of, rounding_rows
+from sarqc.figures.numbers import Column, DataTable, Headings, columns_of, with_ends
 from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
-from sarqc.figures.view import Column, DataTable, Headings, columns_of, point_rows, with_ends
+from sarqc.figures.view import point_rows
 from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, lam_index, line_facts
@@ -31,8 +32,7 @@ COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantit
 # A table has those of its rows, in this order.
 HEADINGS: Headings = (
     ("step", "Step", "text"),
-    ("block", "Block", "plain"),
-    ("steps", "Steps of learned rounding", "plain"),
+    *rounding.HEADINGS,
     ("layer", "Layer", "text"),
     ("method", "Method", "text"),
     ("draw", "Draw", "plain"),
@@ -66,10 +66,6 @@ HEADINGS: Headings = (
     ("against_identity", "Drift against identity", "share"),
     ("drift_change", "Change of drift", "share"),
     ("error_change", "Change of the error, calibration text if measured", "share"),
-    ("block_error", "Mean squared error of the block’s outputs, calibration text", "significant"),
-    ("block_held_out", "Mean squared error of the block’s outputs, held-out text", "significant"),
-    ("block_drift", "Weight drift of the block", "significant"),
-    ("kept", "Kept", "flag"),
     ("tools", "Tools with this default", "text"),
     ("sources", "Sources", "text"),
 )
@@ -270,11 +266,6 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
         yield row
 
 
-def _rounding(facts: LineFacts) -> Iterator[Row]:
-    curves = curves_of(facts)
-    return iter(()) if curves is None else rounding_rows(curves)
-
-
 TABLES = {
     "deciles": _deciles,
     "gap": _gap,
@@ -283,5 +274,5 @@ TABLES = {
     "selection": _selection,
     "inspector": _weights,
     "ruler": ruler_rows,
-    "rounding": _rounding,
+    "rounding": rounding.rows_of,
 }

@@ -10,18 +10,28 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
-from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, add_trace, base_layout, bind_fields
-from sarqc.figures.numbers import NBSP, draws_text, lam_names, number, percent, point_names
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    LAM_CORNER,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    bind_fields,
+    ink_of,
+    line_trace,
+    new_figure,
+    ring_trace,
+)
+from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, percent, point_names
 from sarqc.figures.ranges import PLAIN_AXIS, lam_axis
-from sarqc.figures.styles import DRIFT, HELD_OUT, Role, ink_of
-from sarqc.figures.titles import at_each, bind_aria, each_point, fitting, set_finding, shown_layer
-from sarqc.figures.traces import line_trace, ring_trace
+from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
@@ -121,30 +131,29 @@ def theorem(facts: LineFacts) -> Figure | None:
     )
     positive = np.concatenate([values[np.isfinite(values) & (values > 0)] for _, _, values in curves])
     low, high = math.floor(np.log10(positive.min()) - 0.1), math.ceil(np.log10(positive.max()) + 0.35)
-    layout = base_layout(left=50, right=20, top=8, bottom=30)
-    layout["xaxis"] = lam_axis(names)
     decades = range(low, high + 1, max(1, (high - low) // 6))
-    layout["yaxis"] = {
-        **PLAIN_AXIS,
-        "type": "log",
-        "range": [low, high],
-        "tickvals": [10.0**decade for decade in decades],
-        "ticktext": [_decade(decade) for decade in decades],
-    }
-    title = "What the calibration text can't see"
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": title}
+    ticks = {"tickvals": [10.0**decade for decade in decades], "ticktext": [*map(_decade, decades)]}
+    figure = new_figure(
+        lam_axis(names),
+        {**PLAIN_AXIS, "type": "log", "range": [low, high], **ticks},
+        left=50,
+        right=20,
+        top=8,
+        bottom=30,
+        title="What the calibration text can't see",
+    )
     for label, style, values in curves:
         _add_curve(figure, label, style, np.where(values > 0, values, np.nan), names)
     if len(names) > 1:
         add_note(figure, "λ", **LAM_CORNER)
-    bind_aria(figure, facts, lambda g, m: _aria(known, g, m, facts))
-    set_finding(figure, at_each(facts, lambda g, m: _finding(known, (g, m))))
+    bind_aria(figure, facts, lambda at: _aria(known, at, facts))
+    set_finding(figure, at_each(facts, lambda at: _finding(known, at)))
     return figure
 
 
-def _finding(known: Terms, at: tuple[int, int]) -> str:
+def _finding(known: Terms, at: At) -> str:
     """How loose the bound is, where the gap is clear."""
-    gap, bound = known.gap.at(at), float(known.bound[at])
+    gap, bound = known.gap.at(at), known.bound[at]
     if not math.isfinite(gap.mean) or not math.isfinite(bound) or gap.mean == 0 or bound <= 0:
         return ""
     if math.isfinite(gap.error) and gap.verdict(()) == 0:
@@ -167,48 +176,48 @@ def theorem_terms(facts: LineFacts) -> list[Term] | None:
     known = terms(facts)
     if known is None:
         return None
-    rows: tuple[tuple[str, Callable[[int, int], str], str], ...] = (
+    rows: tuple[tuple[str, Say, str], ...] = (
         (
             "measured gap",
-            lambda g, m: _gap_text(known, g, m),
+            lambda at: _gap_text(known, at),
             "Error on unseen text minus error on calibration text: what calibration could not see. Like the other "
             "errors here it is per token, over the mean of ‖W x‖² on the calibration text.",
         ),
         (
             "bound",
-            lambda g, m: _times(known.bound[g, m]),
+            lambda at: _times(known.bound[at]),
             f"With probability {100 * (1 - DELTA):g} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n), with the "
             f"drift R, the largest norm M of a token, n tokens, |Q| code matrices and δ = {DELTA:g}.",
         ),
         (
             LOOSENESS,
-            lambda g, m: _times(known.bound[g, m] / abs(known.gap.mean[g, m])),
+            lambda at: _times(known.bound[at] / abs(known.gap.mean[at])),
             "How loose the bound is. It shows which way each term pulls; as a number it certifies nothing.",
         ),
         (
             "R",
-            lambda g, m: percent(float(known.radius[g, m]), 1),
+            lambda at: percent(known.radius[at], 1),
             "The drift ‖ΔW‖, here over ‖W‖. The bound grows with its square, and λ holds it down.",
         ),
         (
             "M",
-            lambda g, m: number(known.token_norm, 1),
+            lambda at: number(known.token_norm, 1),
             "The largest norm of a token. The bound takes every token to be as large as this one and to point "
             "where the weights drifted most: the main reason why it is loose.",
         ),
         (
             "R²·M²",
-            lambda g, m: _limit_text(known, g, m),
+            lambda at: _limit_text(known, at),
             "The largest error that a token can have. A bound above it says nothing at all.",
         ),
         (
             "n",
-            lambda g, m: number(known.n_tokens, 0),
+            lambda at: number(known.n_tokens, 0),
             "Calibration tokens. The bound falls with √n, if tokens were independent.",
         ),
         (
             "ln|Q|",
-            lambda g, m: number(known.log_count, 0),
+            lambda at: number(known.log_count, 0),
             "Logarithm of the number of code matrices, all of which the statement covers at once: "
             "bits · weights · ln 2. The second reason why it is loose.",
         ),
@@ -230,8 +239,8 @@ def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, name
     bind_fields(figure, path, {"y": np.log10(values[:, 0])}, "gamma")
 
 
-def _gap_text(known: Terms, g: int, m: int) -> str:
-    gap = known.gap.at((g, m))
+def _gap_text(known: Terms, at: At) -> str:
+    gap = known.gap.at(at)
     if not math.isfinite(gap.mean):
         return "not measured"
     doubt = float(gap.doubt)
@@ -240,9 +249,9 @@ def _gap_text(known: Terms, g: int, m: int) -> str:
     return span_text(float(gap.mean), float(gap.low), float(gap.high), max(3, error_decimals(doubt)))
 
 
-def _limit_text(known: Terms, g: int, m: int) -> str:
-    limit = _times(known.limit[g, m])
-    return f"{limit}, below the bound" if known.bound[g, m] > known.limit[g, m] else limit
+def _limit_text(known: Terms, at: At) -> str:
+    limit = _times(known.limit[at])
+    return f"{limit}, below the bound" if known.bound[at] > known.limit[at] else limit
 
 
 def _times(value: float) -> str:
@@ -258,10 +267,10 @@ def _decade(exponent: int) -> str:
     return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _aria(known: Terms, g: int, m: int, facts: LineFacts) -> str:
-    layer, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[m]
-    bound, limit = _times(known.bound[g, m]), _times(known.limit[g, m])
+def _aria(known: Terms, at: At, facts: LineFacts) -> str:
+    layer, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[at[1]]
+    bound, limit = _times(known.bound[at]), _times(known.limit[at])
     return (
-        f"Theorem 1, {layer}, {point}, {draws_text(facts.n_draws)}: measured gap {_gap_text(known, g, m)}, bound "
+        f"Theorem 1, {layer}, {point}, {draws_text(facts.n_draws)}: measured gap {_gap_text(known, at)}, bound "
         f"{bound}, largest possible {limit}."
     )

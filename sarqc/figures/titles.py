@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, ratio_of, times_text
-from sarqc.figures.drawing import Axis, BoundValues, Figure, bind
-from sarqc.figures.numbers import NBSP, lam_text, small_percent
+from sarqc.figures.drawing import BOTH, Axis, BoundValues, Figure, bind
+from sarqc.figures.numbers import NBSP, At, Ratio, lam_text, ratio_of, small_percent, times_text
 from sarqc.study.document import Told
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
 
+Say = Callable[[At], str]  # what is said at a point
 LONGEST = 60  # characters of a finding
 ERRORS = ("held_out", "recon")  # in the order in which an error is looked for
 TEXTS = {"held_out": "unseen text", "recon": "calibration text"}
@@ -62,9 +62,9 @@ def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
     return str(value)
 
 
-def each_point(facts: LineFacts, say: Callable[[int, int], Told]) -> list[list[Told]]:
+def each_point(facts: LineFacts, say: Callable[[At], Told]) -> list[list[Told]]:
     """Return what belongs to every γ, then λ, of a line by their positions."""
-    return [[say(g, m) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
+    return [[say((g, m)) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
 
 
 def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
@@ -72,15 +72,15 @@ def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
     return every if facts.layer is None else facts.study.layers[facts.layer].name
 
 
-def bind_aria(figure: Figure, facts: LineFacts, say: Callable[[int, int], str]) -> None:
+def bind_aria(figure: Figure, facts: LineFacts, say: Say) -> None:
     """Bind the words for those who don't see a figure, at every γ and λ of a line."""
-    figure["bindings"].append(bind("aria", each_point(facts, say), "gamma", "lambda"))
+    figure["bindings"].append(bind("aria", each_point(facts, say), *BOTH))
 
 
-def at_each(facts: LineFacts, say: Callable[[int, int], str]) -> BoundValues | None:
+def at_each(facts: LineFacts, say: Say) -> BoundValues | None:
     """Return the findings of a figure at every γ and λ of a line; None where all are empty."""
     values = each_point(facts, say)
-    return bind("finding", values, "gamma", "lambda") if any(any(row) for row in values) else None
+    return bind("finding", values, *BOTH) if any(any(row) for row in values) else None
 
 
 def everywhere(text: str) -> BoundValues | None:
@@ -124,7 +124,7 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     quality: Quality | None = getattr(facts, name)
     if quality is None or not has_lam(facts.line):
         return None
-    return at_each(facts, lambda g, m: best_lam(facts.line.lams, quality.best[g], quality.band[g], BEST[name]))
+    return at_each(facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], BEST[name]))
 
 
 @once
@@ -135,7 +135,7 @@ def error_finding(facts: LineFacts) -> BoundValues | None:
     if name is None or values is None or not has_lam(facts.line):
         return None
     best, band = least(values)
-    return at_each(facts, lambda g, m: best_lam(facts.line.lams, best[g], band[g], BEST[name]))
+    return at_each(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], BEST[name]))
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:
@@ -163,18 +163,18 @@ class TradeOff:
             for values in (facts.selected("drift"), None if error is None else facts.selected(error))
         )
 
-    def at(self, g: int, m: int) -> str:
+    def at(self, at: At) -> str:
         """What a λ does to drift and error, against the reference; at the reference what all λ do."""
-        if m == self.reference:
-            return self.along(g)
-        return self._words(f"{lam_point(self.lams[m])} against {lam_text(self.lams[self.reference])}", (g, m))
+        if at[1] == self.reference:
+            return self.along(at[0])
+        return self._words(f"{lam_point(self.lams[at[1]])} against {lam_text(self.lams[self.reference])}", at)
 
     def along(self, g: int, *, error: bool = True) -> str:
         """What drift, and error, do from the reference to the largest λ."""
         lead = f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
         return self._words(lead, (g, self.last), error=error)
 
-    def _words(self, lead: str, at: tuple[int, int], *, error: bool = True) -> str:
+    def _words(self, lead: str, at: At, *, error: bool = True) -> str:
         changes = _change(self.drift, at, "drift") + (_change(self.error, at, "error") if error else [])
         return fitting(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
 
@@ -182,7 +182,7 @@ class TradeOff:
 trade_off = once(TradeOff)
 
 
-def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> list[str]:
+def _change(ratio: Ratio | None, at: At, noun: str) -> list[str]:
     """“13 % less drift”, “equal drift”, “drift unclear”; nothing where it was not measured."""
     if ratio is None or not ratio.known(at):
         return []
@@ -191,7 +191,7 @@ def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> list[str]:
     if ratio.same(at):
         return [f"equal {noun}"]
     if ratio.mean[at] >= 3:
-        return [f"{times_text(float(ratio.mean[at]))} the {noun}"]
+        return [f"{times_text(ratio.mean[at])} the {noun}"]
     return [ratio.change_in(noun, at)]
 
 
@@ -202,7 +202,7 @@ def trade_off_finding(facts: LineFacts, *, along: bool = False) -> BoundValues |
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
     over = trade_off(facts)
-    return at_each(facts, (lambda g, m: over.along(g)) if along else over.at)
+    return at_each(facts, (lambda at: over.along(at[0])) if along else over.at)
 
 
 @once
@@ -211,7 +211,7 @@ def drift_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
     over = trade_off(facts)
-    return at_each(facts, lambda g, m: over.along(g, error=False))
+    return at_each(facts, lambda at: over.along(at[0], error=False))
 
 
 def absolute_finding(facts: LineFacts) -> BoundValues | None:
@@ -219,12 +219,12 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
     name = error_of(facts)
     error = None if name is None else getattr(facts, name)
 
-    def say(g: int, m: int) -> str:
+    def say(at: At) -> str:
         parts = []
-        if facts.drift is not None and math.isfinite(facts.drift[g, m]):
-            parts.append(f"Weights drift by {small_percent(float(facts.drift[g, m]))}")
-        if name is not None and error is not None and math.isfinite(error[g, m]):
-            parts.append(f"{small_percent(float(error[g, m]))} error on {TEXTS[name]}")
+        if facts.drift is not None and math.isfinite(facts.drift[at]):
+            parts.append(f"Weights drift by {small_percent(facts.drift[at])}")
+        if name is not None and error is not None and math.isfinite(error[at]):
+            parts.append(f"{small_percent(error[at])} error on {TEXTS[name]}")
         return fitting(", ".join(parts))
 
     return at_each(facts, say)

@@ -1,19 +1,33 @@
 """What the figures, the table and the words of a tuning run share: its candidates, the words for their standings, and
-how a saving is written. The figures are in ``tuning_race`` and ``tuning_layers``.
+how a saving is written; and the sentence of a run at any moment of it, and the small print.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from sarqc.documents import Standing, Tuning, TuningRow
-from sarqc.figures.drawing import LAM_CORNER, Figure, add_note
-from sarqc.figures.numbers import NBSP, lam_text, listed, percent
-from sarqc.figures.traces import line_shape
-from sarqc.figures.view import DataTable, Headings, data_table, with_ends
+from sarqc.documents import End, Standing, Tuning, TuningRow, TuningTasks
+from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, line_shape
+from sarqc.figures.numbers import (
+    NBSP,
+    DataTable,
+    Headings,
+    counted,
+    data_table,
+    draws_text,
+    lam_text,
+    listed,
+    number,
+    percent,
+    plus_minus,
+    with_ends,
+)
+from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
 from sarqc.quantization.methods import METHODS
+from sarqc.study.elimination import DELTA
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
 HEADINGS: Headings = (
@@ -127,3 +141,211 @@ def name_axis(figure: Figure, names: Sequence[str], best: int | None) -> None:
         start = 0 if best is None else best % 2
         figure["narrow"]["layout.xaxis.ticktext"] = [text if at % 2 == start else "" for at, text in enumerate(ticks)]
     add_note(figure, "λ", **LAM_CORNER)
+
+
+ENDS: dict[End, str] = {
+    "known": "because no further difference can be shown",
+    "narrow": "because the band is as narrow as was asked for",
+    "budget": "because the budget was spent",
+    "draws": "because all draws were made",
+}
+
+
+def tuning_sentence(tuning: Tuning) -> list[Piece]:
+    """The λ to take, what is as good, and why tuning ended: as far as is known. A λ is emphasised only where it was
+    compared with another one in two draws.
+    """
+    best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
+    if best is None:
+        parts = [_too_little(tuning), _one_draw(tuning)]
+    elif tuning["next"] == "keep":
+        parts = [_keep(tuning, best), _accuracy(tuning, best)]
+    else:
+        parts = [_take(tuning, best), _as_good(tuning, best), _accuracy(tuning, best), _edge(tuning, best)]
+    return in_a_row([*parts, _left_out(tuning), _end(tuning)])
+
+
+def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
+    """What the sentence rests on, one plain sentence each. ``recipe``: of the tuning run, under its public names."""
+    test = Path(str(recipe["test"])).name
+    lines = [
+        f"λ was chosen on {test}: judge the final model on another text.",
+        f"Each draw is {number(recipe['samples'], 0)} sequences of {number(recipe['length'], 0)} tokens of "
+        f"{Path(str(recipe['calibration'])).name}, taken at random.",
+    ]
+    if tuning["best"] is not None:
+        lines.append(
+            "Intervals are of 95 %, of the paired difference over draws, for all compared λ at once, because the "
+            "best one was chosen on the draws that judge it."
+        )
+    lines.append(
+        "Layers were solved on the float model’s inputs. The run to follow gives each layer the inputs that the "
+        "quantized layers before it make, so its perplexity differs a little."
+    )
+    if len(tuning["gammas"]) > 1 and tuning["gamma"] is not None:
+        values = [lam_text(value) for value in tuning["gammas"] if value is not None]
+        lines.append(
+            f"γ = {lam_text(tuning['gamma'])} was chosen of {listed(values)} by the errors of layers on unseen text."
+        )
+    known, layers = tuning["screened"]
+    if 0 < known < layers:
+        lines.append(f"Errors of layers are of {known} of {layers} layers, spread over the model.")
+    if tasks := tuning["tasks"]:
+        lines.append(_tasks(tasks, bool(tuning["end"])))
+    if of_standing(tuning, "worse"):
+        lines.append(
+            "A λ is worse where another one is better by more than chance allows; the best one is called worse "
+            f"in at most {number(100 * DELTA, 0)} % of tuning runs."
+        )
+    return lines
+
+
+def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
+    names, value, error = " and ".join(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
+    if not tasks["draws"]:
+        return f"{names}: not asked, the budget was spent before." if has_ended else f"{names}: asked at the end."
+    asked = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
+    if value is None or error is None:
+        return f"{asked}."
+    return f"{asked}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
+
+
+def _too_little(tuning: Tuning) -> list[Piece]:
+    """Before two λ were compared in two draws: what the errors of layers say alone."""
+    known, layers = tuning["screened"]
+    if not known:
+        return [piece("Not enough time: nothing is known yet." if tuning["end"] else "Comparing the errors of layers.")]
+    if any(first != last for first, last in tuning["suggested"]):
+        lams = f"λ from {spans_text(tuning['suggested'])}"
+    else:
+        rows = [row for row in candidates(tuning) if row["layer_error"] is not None]
+        promising = min(rows, key=lambda row: row["layer_error"] or 0.0)["lambda"] or 0.0
+        lams = f"λ = {spans_text(tuning['suggested']) or lam_text(promising)}"
+    if tuning["end"]:
+        return [piece(f"Not enough time to compare: the errors of layers suggest {lams}.")]
+    if known < layers and not tuning["suggested"]:
+        return [piece(f"The errors of {known} of {layers} layers are known; so far they suggest {lams}.")]
+    if not tuning["measured"]:
+        return [piece(f"The errors of layers suggest {lams}. No whole model has been measured yet.")]
+    measured = f"{counted(tuning['measured'], 'model')} {'has' if tuning['measured'] == 1 else 'have'} been measured"
+    return [piece(f"The errors of layers suggest {lams}. So far {measured}: too few to compare.")]
+
+
+def _one_draw(tuning: Tuning) -> list[Piece]:
+    """What single draws say of the λ that leads in them."""
+    seen = tuning["one_draw"]
+    if not seen:
+        return []
+    lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
+    saving = savings_words(seen[0]["better"], seen[0]["low"], seen[0]["high"])
+    where = "On the one draw measured" if len(seen) == 1 else f"On the first of {draws_text(len(seen))}"
+    doubt = "which can’t say how sure that is" if seen[0]["low"] is None else "by the windows of the test text"
+    return [piece(f"{where} λ = {lam_text(lam)} has {saving}, {doubt}.")]
+
+
+def _sign(sign: str, value: float) -> str:
+    return f"{sign}{NBSP}={NBSP}{lam_text(value)}"
+
+
+def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
+    """“Use λ = 0.2: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), compared in six draws.”"""
+    assert best["lambda"] is not None
+    lead = ["Use " if tuning["next"] == "run" else "So far ", _point(tuning, best, best["lambda"])]
+    if best["better"] is None:
+        return pieces([*lead, "."])
+    saving = piece(savings_text(best), "quality", verdict=True)
+    return [*pieces([*lead, ": ", saving, f", compared in {draws_text(tuning['draws'])}."]), *_in_each(tuning)]
+
+
+def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
+    """“λ = 0 at γ = 0.1, which is not a penalty at all, with block 3 quantized and no other”."""
+    point = [piece(_sign("λ", lam), "lambda")]
+    if best["gamma"] is not None:
+        point = pieces([point, " at ", _sign("γ", best["gamma"])])
+    blocks = ""
+    if (own := tuning["blocks"]) is not None:
+        blocks = f" with block{'' if len(own) == 1 else 's'} {listed([*map(str, own)])} quantized and no other"
+    if lam == 0:
+        return pieces([point, f", which is not a penalty at all{',' if blocks else ''}{blocks}"])
+    return pieces([point, blocks]) if blocks else point
+
+
+def _in_each(tuning: Tuning) -> list[Piece]:
+    """Said where more draws are needed although each of them is clear by itself."""
+    if tuning["next"] != "go_on":
+        return []
+    least = min((one["low"] for one in tuning["one_draw"] if one["low"] is not None), default=math.nan)
+    if not least > 0:
+        return []
+    words = f"In each of them by itself it is at least {percent(saved(least), 1)} less"
+    return [piece(f" {words}; whether it is in others too, so few draws can’t say.")]
+
+
+def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
+    """No measurable gain: nothing is to be changed."""
+    count = sum(len(of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
+    assert best["lambda"] is not None
+    saving = "" if best["better"] is None else savings_text(best)
+    lead = "Keep what you have, GPTQ 1 %: no measurable difference."
+    if best["better_high"] is not None and best["better_high"] < 0:
+        lead = "Keep GPTQ 1 %: every λ is measurably worse."
+    said = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
+    return [piece(f"{lead} {said}, on {draws_text(tuning['draws'])}.")]
+
+
+def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
+    others = of_standing(tuning, "as_good")
+    if not others:
+        return [piece("No other λ that was compared is as good.")]
+    draws = draws_text(tuning["draws"])
+    if len(others) == 1 and others[0]["lambda"] is not None:
+        return [piece(f"{lam_text(others[0]['lambda'])} is as good, as far as {draws} can tell.")]
+    lead = "Each of" if len(tuning["band"]) > 1 else "Anything from"
+    whole = piece(f"{lead} {spans_text(tuning['band']).replace(' ', NBSP)}", "lambda")
+    return pieces([whole, f" is as good, as far as {draws} can tell."])
+
+
+def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
+    """What the best λ answers on the tasks, beside GPTQ 1 %."""
+    tasks, value, more = tuning["tasks"], best.get("accuracy"), best.get("more_accurate")
+    if not tasks or value is None or more is None:
+        return []
+    low, high, sign = best["more_accurate_low"], best["more_accurate_high"], 1 if more >= 0 else -1
+    points = f"{number(100 * abs(more), 1)}{NBSP}points {'more' if sign > 0 else 'fewer'} than GPTQ 1 %"
+    if low is not None and high is not None:
+        first, last = (number(100 * end, 1) for end in sorted((sign * low, sign * high)))
+        points += f" ({first} to {last})"
+    if not best["more_accurate_verdict"]:
+        points = f"no measurable difference: {points}"
+    return pieces([piece(f"{percent(value, 1)} right", "quality"), f" on {' and '.join(tasks['names'])}, {points}."])
+
+
+def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
+    """Said where the best λ has no neighbour on one side: what lies beyond was not tried."""
+    if not tuning["end"] or best["lambda"] is None:
+        return []
+    lams = [row["lambda"] for row in candidates(tuning) if row["lambda"] is not None]
+    if best["lambda"] == max(lams):
+        return [piece("It is the largest λ tried; larger ones may be better.")]
+    if best["lambda"] == min(lams) and best["lambda"] > 0:
+        return [piece("It is the smallest λ tried; smaller ones may be better.")]
+    return []
+
+
+def _left_out(tuning: Tuning) -> list[Piece]:
+    """The λ that were not reached."""
+    missing = [row["lambda"] for row in of_standing(tuning, "not_reached") if row["lambda"] is not None]
+    if tuning["best"] is None or not missing:
+        return []
+    return [piece(f"Not reached: λ = {listed([lam_text(lam) for lam in missing])}.")]
+
+
+def _end(tuning: Tuning) -> list[Piece]:
+    """Why it ended, and what a sweep of everything in as many draws would have taken."""
+    if not tuning["end"]:
+        return []
+    why = ENDS[tuning["end"]]
+    if tuning["best"] is None:
+        return [piece(f"Tuning ended {why}.")]
+    models = f"{tuning['measured']} models of the {len(tuning['rows']) * tuning['draws']}"
+    return [piece(f"Tuning ended {why}, after {models} that measuring every λ would take.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
@@ -24,7 +24,7 @@ from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words
 from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.layer_quantities import QUANTITIES, quantities_of, quantity_of
 from sarqc.figures.measured import Fact, grid_text, how_measured
-from sarqc.figures.numbers import lam_names, lam_text
+from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.rounding import rounding
@@ -42,14 +42,6 @@ from sarqc.study.document import Line, Second, Study, one_draw
 from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts
 from sarqc.study.kept_codes import KeptCodes, kept_codes
 from sarqc.study.ladder import ladder
-
-Headings = Sequence[tuple[str, str, str]]  # key, heading, kind of number: how the browser writes it
-
-
-def with_ends(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
-    """Return the headings of a quantity and of the ends of its interval."""
-    return (key, title, kind), (f"{key}_low", low, kind), (f"{key}_high", high, kind)
-
 
 COLUMNS: Headings = (
     ("lambda", "λ", "plain"),
@@ -80,21 +72,6 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "theorem": theorem,
     "rounding": rounding,
 }
-
-
-class Column(TypedDict):
-    """A column of a table: its key in the rows, its heading, and how its numbers are written."""
-
-    key: str
-    title: str
-    kind: str
-
-
-class DataTable(TypedDict):
-    """Numbers behind a figure: a row has a value for the key of each column; null was not measured."""
-
-    columns: list[Column]
-    rows: list[dict[str, Any]]
 
 
 class ViewModel(TypedDict):
@@ -428,10 +405,10 @@ def lab_view(
 
 def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
-        "band": each_point(facts, lambda g, m: quality is not None and bool(quality.band[g, m])),
+        "band": each_point(facts, lambda at: quality is not None and bool(quality.band[at])),
         "best": [None if quality is None else _best_difference(quality, g) for g in range(len(facts.line.gammas))],
-        "sentences": each_point(facts, lambda g, m: sentence(facts, g, m, name)),
-        "small_print": each_point(facts, lambda g, m: small_print(facts, g, m, name)),
+        "sentences": each_point(facts, lambda at: sentence(facts, *at, name)),
+        "small_print": each_point(facts, lambda at: small_print(facts, *at, name)),
     }
 
 
@@ -556,7 +533,7 @@ def _blocks(study: Study) -> list[tuple[int, int]] | None:
 def point_rows(facts: LineFacts) -> DataTable:
     """Every number behind the curves, one row per point; columns that hold nothing are left out."""
     grid = [*np.ndindex(len(facts.line.gammas), len(facts.line.lams))]
-    rows = [_row(facts, *at) for at in grid]
+    rows = [_row(facts, at) for at in grid]
     table = data_table(COLUMNS, rows, facts.line.sign)
     return {
         "columns": table["columns"],
@@ -564,27 +541,11 @@ def point_rows(facts: LineFacts) -> DataTable:
     }
 
 
-def data_table(headings: Headings, rows: Sequence[Mapping[str, Any]], sign: str = "γ") -> DataTable:
-    """Return rows as a table, without the columns that hold nothing; ``sign``: of the column gamma."""
-    columns = columns_of(headings, {key for row in rows for key, value in row.items() if value is not None}, sign)
-    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
-
-
-def columns_of(headings: Headings, present: Container[str], sign: str = "γ") -> list[Column]:
-    """Return the columns of a table that are present, in the order of the headings."""
-    return [
-        {"key": key, "title": sign if key == "gamma" else title, "kind": kind}
-        for key, title, kind in headings
-        if key in present
-    ]
-
-
-def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
-    at = (g, m)
+def _row(facts: LineFacts, at: At) -> dict[str, Any]:
     line = facts.line
-    row: dict[str, Any] = {"gamma": line.gammas[g]}
+    row: dict[str, Any] = {"gamma": line.gammas[at[0]]}
     if has_lam(line) or line.selected:
-        row["lambda"] = "auto" if line.selected else line.lams[m]
+        row["lambda"] = "auto" if line.selected else line.lams[at[1]]
     for name, quality in (("perplexity", facts.perplexity), ("accuracy", facts.accuracy)):
         if quality is None:
             continue

@@ -24,13 +24,13 @@ from sarqc.documents import FORMAT_WORDS, SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
 from sarqc.figures.compare import StudyComparison
-from sarqc.figures.ladder_words import LadderView
+from sarqc.figures.drawing import CIVIDIS, ROLES, Role
+from sarqc.figures.ladder import LadderView
 from sarqc.figures.layer_quantities import QUANTITIES
-from sarqc.figures.rounding_page import RoundingView
+from sarqc.figures.rounding import RoundingView
 from sarqc.figures.scales import SCALES
-from sarqc.figures.styles import CIVIDIS, ROLES, Role
 from sarqc.figures.surfaces import POOLINGS
-from sarqc.figures.tuning_page import TuningView
+from sarqc.figures.tuning_figures import TuningView
 from sarqc.figures.view import View
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
 from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST

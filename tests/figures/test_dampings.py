@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Damaged
-from sarqc.figures.dampings import TABLE, TOOLS, read_dampings
-from sarqc.figures.flags import DAMPINGS, GPTQ
+from sarqc.figures.flags import DAMPINGS, GPTQ, TABLE, TOOLS, read_dampings
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE
 from sarqc.study.facts import BASELINE_POINTS

@@ -9,7 +9,7 @@ from scipy import stats
 
 from sarqc.documents import LadderRow, LadderRun
 from sarqc.figures import ladder_view
-from sarqc.figures.ladder_words import LadderView
+from sarqc.figures.ladder import LadderView
 
 FITTED = {"order": "activation"}, {"order": "activation", "range": "search"}
 STEPS: tuple[tuple[str, str, dict[str, Any], float | None], ...] = (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sarqc.figures.dampings import TOOLS
+from sarqc.figures.flags import TOOLS
 from sarqc.figures.ruler import read_steps, ruler, ruler_targets, step_words, tool_rows
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 from sarqc.documents import End, Tuning, TuningRow
 from sarqc.figures import tuning_view
 from sarqc.figures.sentence import plain
-from sarqc.figures.tuning import STANDINGS, tuning_table
-from sarqc.figures.tuning_layers import layers_figure
-from sarqc.figures.tuning_page import tuning_legend, tuning_log
-from sarqc.figures.tuning_race import MEASURED, mark_of, race_figure
-from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
+from sarqc.figures.tuning import ENDS, STANDINGS, tuning_sentence, tuning_small_print, tuning_table
+from sarqc.figures.tuning_figures import MEASURED, layers_figure, mark_of, race_figure, tuning_legend, tuning_log
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
 NBSP = "\u00a0"

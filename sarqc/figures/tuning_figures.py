@@ -1,4 +1,6 @@
-"""The race of λ: the perplexity that each saves against GPTQ's default, in one panel over all λ.
+"""Everything a page shows of a tuning run: the race of λ, the errors of layers, legend and log.
+
+The race is the perplexity that each λ saves against GPTQ's default, in one panel over all λ.
 
 A small dot is a draw, the thick bar the 95 % interval, which holds for all compared λ at once. A λ whose perplexity was
 not measured is a ghost: a dotted circle in a row below the scale. The row has no heights, since errors of layers have
@@ -6,25 +8,40 @@ another unit than the axis, and a height below zero would be read as perplexity 
 
 Each mark has an id, so that a page can move it where a new draw puts it. All λ are on the axis from the beginning, a
 draw keeps its place beside its λ, and the range grows in whole ticks.
+
+Among the errors of layers, by which λ are ruled out before any model is measured, a dot is a layer, above that layer's
+own best λ; the line is their mean.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from textwrap import wrap
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from sarqc.documents import Tuning, TuningRow
-from sarqc.figures.drawing import PAPER, Figure, add_note, base_layout
-from sarqc.figures.numbers import draws_text, lam_text, percent
+from sarqc.documents import Tuning, TuningRow, TuningTurn
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    HOVER,
+    PAPER,
+    Figure,
+    Part,
+    Span,
+    add_note,
+    error_bars,
+    new_figure,
+    scatter,
+)
+from sarqc.figures.numbers import DataTable, draws_text, lam_text, percent
 from sarqc.figures.panels import band_shape
-from sarqc.figures.ranges import even_ticks, honest_range, lam_axis, step_decimals, value_axis
-from sarqc.figures.traces import HOVER, error_bars, scatter
+from sarqc.figures.ranges import PERCENT, even_ticks, honest_range, lam_axis, step_decimals, value_axis
+from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import (
+    ENDS,
     STANDINGS,
     candidates,
     lam_of,
@@ -36,8 +53,12 @@ from sarqc.figures.tuning import (
     spans_text,
     standing_counts,
     title_of,
+    tuning_sentence,
+    tuning_small_print,
+    tuning_table,
 )
 from sarqc.quantization.methods import METHODS
+from sarqc.study.paired import spans
 
 Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
 
@@ -68,23 +89,10 @@ def race_figure(tuning: Tuning) -> Figure:
     """What each λ saves, at any moment of a tuning run."""
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
-    values = _axis(tuning, rows)
-    layout = base_layout(left=50, right=20, top=26, bottom=30)
     # λ at the places 0, 1, 2, …, so that a draw can stand beside its λ.
     axis = {key: value for key, value in lam_axis(names).items() if not key.startswith("category")}
     axis |= {"type": "linear", "tickvals": [*range(len(names))], "showgrid": False, "anchor": "y"}
-    layout |= {"xaxis": axis, "yaxis": values}
-    title, subtitle = finding(tuning)
-    figure: Figure = {
-        "data": [],
-        "layout": layout,
-        "bindings": [],
-        "narrow": {"layout.margin.r": 14},
-        "narrow_bindings": [],
-        "title": title,
-        "subtitle": subtitle,
-        "aria": _aria(tuning, rows),
-    }
+    figure = _figure(axis, _axis(tuning, rows), *finding(tuning), _aria(tuning, rows))
     _add_titles(figure, tuning, rows)
     _add_band(figure, tuning, rows)
     _add_default(figure, rows)
@@ -96,6 +104,12 @@ def race_figure(tuning: Tuning) -> Figure:
     _add_reasons(figure, rows)
     name_axis(figure, names, tuning["best"])
     return figure
+
+
+def _figure(across: Part, up: Part, title: str, subtitle: str, aria: str) -> Figure:
+    words, margins = {"title": title, "subtitle": subtitle, "aria": aria}, {"left": 50, "right": 20}
+    narrow = {"layout.margin.r": 14}
+    return new_figure(across, up, **margins, top=26, bottom=30, narrow=narrow, narrow_bindings=[], **words)
 
 
 def mark_of(row: TuningRow) -> Mark:
@@ -144,7 +158,7 @@ def _first_finding(tuning: Tuning) -> str:
     return f"Errors of {known} of {layers} layers are known"
 
 
-def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
+def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
     """The perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
     measured = [row for row in rows if row["better"] is not None]
     points = [saved(row["better"] or 0.0) for row in measured] + [value for row in measured for value in of_draws(row)]
@@ -229,7 +243,7 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
         arrow = "↑" if value > high else "↓"
         shift = 15 * beyond[arrow] + 2
         beyond[arrow] += 1
-        place: dict[str, Any] = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
+        place: Part = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
         if arrow == "↓":  # above the row of ghosts, away from the name of the zero line
             place = {"y": lowest, "yref": "y", "yshift": shift}
             if _freer_side(candidates(tuning)) == 1:
@@ -237,7 +251,7 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
         add_note(figure, f"{arrow} {text}", _GREY, **{**right, **place})
 
 
-def interval_of(row: TuningRow) -> tuple[float, float] | None:
+def interval_of(row: TuningRow) -> Span | None:
     """The simultaneous 95 % interval of what a λ saves; None where it is not known."""
     low, high = row["better_low"], row["better_high"]
     return None if low is None or high is None else (saved(low), saved(high))
@@ -281,7 +295,7 @@ def _beside(draw: int) -> float:
     return offset if draw % 2 else -offset
 
 
-def _scale(figure: Figure) -> tuple[float, float]:
+def _scale(figure: Figure) -> Span:
     """The ends of the axis without its rooms."""
     ticks = figure["layout"]["yaxis"]["tickvals"]
     return ticks[0], ticks[-1]
@@ -322,9 +336,7 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
         figure["data"].append(trace)
 
 
-def _intervals(
-    rows: Sequence[TuningRow], heights: Sequence[float], scale: tuple[float, float], color: str
-) -> dict[str, Any]:
+def _intervals(rows: Sequence[TuningRow], heights: Sequence[float], scale: Span, color: str) -> Part:
     """Simultaneous 95 % intervals of marks at these heights, as far as the scale goes; of length 0 where none is
     known.
     """
@@ -406,3 +418,199 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
         said = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
         groups.setdefault(mark_words(row), []).append(said)
     return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(each)}." for words, each in groups.items())
+
+
+_FEWEST_SHOWN = 0.15  # relative error up to which the axis reaches at least
+
+
+def layers_figure(tuning: Tuning) -> Figure:
+    """Errors on unseen text, relative to each layer's best λ."""
+    rows = candidates(tuning)
+    names = [lam_text(lam_of(row)) for row in rows]
+    known, layers = tuning["screened"]
+    of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
+    title, aria = _layers_finding(tuning, rows), _layers_aria(tuning, rows)
+    figure = _figure({**lam_axis(names), "anchor": "y"}, _errors_axis(rows), title, of_how_many, aria)
+    _add_layers_title(figure)
+    for first, last in tuning["suggested"]:
+        start, end = (next(at for at, row in enumerate(rows) if lam_of(row) == lam) for lam in (first, last))
+        figure["layout"]["shapes"].append(band_shape(start - 0.45, end + 0.45))
+    _add_layers(figure, rows, names)
+    name_axis(figure, names, tuning["best"])
+    return figure
+
+
+def mean_excess(rows: Sequence[TuningRow]) -> list[float]:
+    """For each λ the relative error of layers above the best one's, 0 and more; NaN where no layer is known."""
+    least = min((row["layer_error"] for row in rows if row["layer_error"] is not None), default=0.0)
+    means = []
+    for row in rows:
+        excess = row.get("layer_excess", [])
+        if excess:
+            means.append(math.expm1(sum(excess) / len(excess)))
+        else:
+            means.append(math.nan if row["layer_error"] is None else math.expm1(row["layer_error"] - least))
+    return means
+
+
+def _layers_finding(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
+    means = mean_excess(rows)
+    known = [at for at, value in enumerate(means) if math.isfinite(value)]
+    if not known:
+        return "Errors of layers are not known yet"
+    best = min(known, key=lambda at: means[at])
+    is_early = not tuning["suggested"] and tuning["screened"][0] < tuning["screened"][1]
+    lead = "So far the" if is_early else "The"
+    return f"{lead} errors of layers are smallest at λ = {lam_text(lam_of(rows[best]))}"
+
+
+def _add_layers_title(figure: Figure) -> None:
+    text, place = "<b>Error of layers on unseen text, above each layer’s best λ</b>", {**PAPER, "y": 1, "yshift": 5}
+    short = {"text": "<b>Error of layers, above each one’s best λ</b>"}
+    add_note(figure, text, "var(--ink)", narrow=short, **place, x=0)
+    add_note(figure, "one dot a layer, line: mean", narrow={"visible": False}, **place, x=1, xanchor="right")
+
+
+def _errors_axis(rows: Sequence[TuningRow]) -> Part:
+    """Return an axis over the band in which λ are left, and where the means are; layers beyond are cut."""
+    finite = sorted(value for value in mean_excess(rows) if math.isfinite(value))
+    high = max(_FEWEST_SHOWN, min(2 * finite[len(finite) // 2], finite[-1])) if finite else 0.5
+    return {**value_axis((0.0, 1.0), (-0.06 * high, 1.1 * high)), "tickformat": PERCENT}
+
+
+def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str]) -> None:
+    dots = [
+        (name, math.expm1(value))
+        for name, row in zip(names, rows, strict=True)
+        for value in row.get("layer_excess", [])
+    ]
+    means = mean_excess(rows)
+    shown = [(name, float(f"{value:.4g}")) for name, value in dots if value <= figure["layout"]["yaxis"]["range"][1]]
+    faint = {"symbol": "circle", "size": 4, "color": "var(--held-out-faint)"}
+    x, y = [name for name, _ in shown], [value for _, value in shown]
+    figure["data"].append(scatter("layers", "markers", x=x, y=y, yaxis="y", hoverinfo="skip", marker=faint))
+    texts = [
+        f"λ = {name}: error of layers {percent(value, 1)} above each one’s best" if math.isfinite(value) else ""
+        for name, value in zip(names, means, strict=True)
+    ]
+    figure["data"].append(
+        scatter(
+            "mean of layers",
+            "lines+markers",
+            x=list(names),
+            y=[float(f"{value:.5g}") if math.isfinite(value) else None for value in means],
+            yaxis="y",
+            text=texts,
+            hovertemplate=HOVER,
+            line={"color": HELD_OUT["color"], "width": 2},
+            marker={"symbol": "circle", "size": 6, "color": HELD_OUT["color"]},
+        )
+    )
+
+
+def _layers_aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
+    """The drawing in words: the mean of each λ."""
+    each = [
+        f"λ = {lam_text(lam_of(row))}: {percent(value, 1)}"
+        for row, value in zip(rows, mean_excess(rows), strict=True)
+        if math.isfinite(value)
+    ]
+    known, layers = tuning["screened"]
+    words = f"Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
+    return f"{words} {'; '.join(each) if each else 'none is known yet'}."
+
+
+class LogLine(TypedDict):
+    """A turning point in words."""
+
+    seconds: float  # on the run's own clock
+    text: str
+
+
+class LegendEntry(TypedDict):
+    """A mark of the figure and its meaning."""
+
+    mark: Mark
+    text: str
+
+
+class TuningView(TypedDict):
+    """The state of a tuning run, drawn and in words."""
+
+    tuning: Tuning
+    figure: Figure  # the race of λ
+    layers: Figure  # errors of layers
+    table: DataTable
+    legend: list[LegendEntry]
+    log: list[LogLine]
+    sentence: list[Piece]
+    small_print: list[str]
+
+
+def tuning_view(tuning: Tuning, recipe: Mapping[str, Any]) -> TuningView:
+    """``recipe``: of the tuning run, under its public names."""
+    return {
+        "tuning": tuning,
+        "figure": race_figure(tuning),
+        "layers": layers_figure(tuning),
+        "table": tuning_table(tuning),
+        "legend": tuning_legend(tuning),
+        "log": tuning_log(tuning),
+        "sentence": tuning_sentence(tuning),
+        "small_print": tuning_small_print(tuning, recipe),
+    }
+
+
+def tuning_log(tuning: Tuning) -> list[LogLine]:
+    """In their order; none of former versions, whose documents have no turning points."""
+    lams = [lam_of(row) for row in candidates(tuning)]
+    turns = tuning.get("turns", [])
+    lines = [LogLine(seconds=turn["seconds"], text=_turn_words(turn, tuning, lams)) for turn in turns]
+    return [line for line in lines if line["text"]]
+
+
+def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
+    """The marks that there are, the best first; at those that are out also why."""
+    rows = candidates(tuning)
+    every: list[tuple[Mark, str]] = [
+        ("best", STANDINGS["best"]),
+        ("as_good", STANDINGS["as_good"]),
+        (
+            "worse",
+            "; ".join(
+                f"{lam_text(lam_of(row))} clearly worse after draw {row['draws']}"
+                for row in rows
+                if row["standing"] == "worse"
+            ),
+        ),
+        ("measured", MEASURED),
+        ("not_reached", STANDINGS["not_reached"] if tuning["end"] else "not reached yet"),
+        ("ruled_out", "ruled out by errors of layers, perplexity not measured"),
+    ]
+    there = {mark_of(row) for row in rows}
+    return [LegendEntry(mark=mark, text=text) for mark, text in every if mark in there]
+
+
+def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
+    """One turning point; ``lams``: all λ, of which neighbours are named as spans."""
+
+    out, left = (  # “0 to 0.02 and 2”: neighbours on the axis as a span
+        spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, some))])
+        for some in (turn["out"], turn["left"])
+    )
+    leading = "" if turn["leading"] is None else lam_text(turn["leading"])
+    match turn["what"]:
+        case "screening":
+            return f"Screening: errors of layers at {len(lams)} λ"
+        case "screened":
+            return f"{out or 'No λ'} ruled out by errors of layers"
+        case "draw" if turn["draws"] < 2:
+            return f"Draw 1: {leading} ahead, nothing sure yet" if leading else "Draw 1 measured"
+        case "draw":
+            lead = "leads alone" if len(turn["left"]) < 2 else f"leads, {left} can’t be separated"
+            return f"Draw {turn['draws']}: {leading} {lead}{f'; {out} clearly worse' if out else ''}"
+        case "tasks":
+            names = " and ".join(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
+            return f"Asking {names} of {left}" if left else f"Asking {names}"
+        case "end":
+            return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
