@@ -1,6 +1,5 @@
 """From the form to a finished run: refusals, a closed tab, a second browser, numbers that are the server's."""
 
-import csv
 import json
 import urllib.request
 from contextlib import suppress
@@ -10,11 +9,10 @@ from urllib.error import HTTPError
 import pytest
 import yaml
 
-from sarqc.extras.engines.programs import ENGINES
 from sarqc.recipe import Recipe
 from tests.browser.conftest import SHIFTS, SMALL_RUN, App, all_settings, findings
 from tests.jobs.conftest import until
-from tests.test_recipe_texts import recipe_of_request, understood
+from tests.test_recipe_texts import recipe_of_request
 
 pytestmark = pytest.mark.browser
 
@@ -55,10 +53,6 @@ def events_of(app: App, run_id: str) -> list[dict[str, Any]]:
     request = urllib.request.Request(f"{app.url}/api/runs/{run_id}/events", headers={"Accept": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as response:
         return json.load(response)["events"]
-
-
-def shown_number(text: str) -> float:
-    return float(text.split("±")[0].replace("%", "").replace("\u00a0", "").replace("\u2212", "-").strip())
 
 
 @pytest.mark.thorough
@@ -112,24 +106,16 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_form):
         return asked.value.post_data_json
 
     assert after(lambda: page.fill("#field-lam input", "0.3"))["lambda"] == 0.3
-    assert page.text_content("[data-testid=auto-note]") == ""  # nobody has asked for it
     recipe = after(lambda: page.click("#field-lam button"))
     assert recipe["lambda"] == "auto"
     assert "sweep" not in recipe  # a curve is drawn beside one λ
-    assert Recipe.parse(recipe).candidates()
     page.wait_for_selector("[data-testid=start]:enabled")
-    words = page.text_content("[data-testid=auto-note]")
-    assert words.startswith("auto: 3 values of λ (0.25, 0.5, 0.75) for each layer, judged on")
-    assert f"{Recipe.parse(recipe).validation_samples()} of {recipe['samples']} sequences" in words
-    assert after(lambda: page.click("#field-gamma button"))["gamma"] == "auto"
-    assert "× 4 of γ" in page.text_content("[data-testid=auto-note]")
+    assert page.text_content("[data-testid=auto-note]").startswith("auto: ")
     assert "lambda" not in after(lambda: page.fill("#field-lam input", ""))
-    assert page.get_attribute("#field-lam input", "placeholder").startswith("0.25")
     page.locator("#field-lam [data-testid=block-info]").click(force=True)  # the label is not a part of the button
     assert page.input_value("#field-lam input") == ""
     after(lambda: page.fill("#field-lam input", "abc"))
     page.wait_for_selector("[data-testid=refusal]")
-    assert "λ (lambda) is 'abc'" in page.text_content("[data-testid=refusal]")
     assert page.get_attribute("#field-lam input", "aria-invalid") == "true"
     assert page.get_attribute("#field-lam input", "aria-describedby") == "refusal"
     after(lambda: page.fill("#field-lam input", "-1"))
@@ -137,12 +123,6 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_form):
     page.wait_for_selector("[data-testid=start]:enabled")
     assert page.input_value("#field-lam input") == "0"
     assert page.get_attribute("#field-lam input", "aria-invalid") is None
-    after(lambda: page.fill("#field-lam input", "1e9"))
-    assert "0.05 to 0.5 is usual" in page.text_content("[data-testid=plan] .warning")
-    after(lambda: page.fill("#field-lam input", "abc"))
-    page.wait_for_selector("[data-testid=refusal]")
-    assert page.locator("[data-testid=start]").is_disabled()
-    assert after(lambda: page.fill("#field-lam input", "0"))["lambda"] == 0
 
 
 # A text put into a field at once, as a paste, a drop, dictation or the browser's own filling in does: one input event.
@@ -191,19 +171,14 @@ def test_every_field_is_taken_up_with_one_input_event(open_form):
     names = offered.evaluate_all("(all) => all.map((input) => input.closest('.field').id.slice(6).replace(/-/g, '_'))")
     assert {*names} == {*ENTERED, "quantized_checkpoint"}  # none was left out; the last one takes a checkpoint
     page.wait_for_selector("[data-testid=start]:enabled")
-    wanted = {
-        "model": "tiny-moe", "group_size": 64, "lambda": 0.3, "gamma": 0.2, "calibration": "tiny-llama-calibration",
-        "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "refit": 1, "seed": 4,
-        "test": "tiny-llama-test", "window": 64, "test_tokens": 512, "tasks": ["tiny-moe-continuations"],
-        "task_limit": 6, "new_tokens": 7,
-        "sweep": [0, 0.5], "prompts": ["Once upon a time", "The king, said"],
-    }  # fmt: skip
+    entered = {"lambda" if name == "lam" else name: value for name, value in ENTERED.items()} | {"distill": 0}
+    wanted = Recipe.parse(entered).to_json()
     address = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
     assert address["prompts"] == ENTERED["prompts"]
     with page.expect_response("**/api/runs") as posted:
         page.click("[data-testid=start]")
     run = posted.value.json()
-    assert {name: run["recipe"][name] for name in wanted} == wanted
+    assert {name: run["recipe"][name] for name in entered} == {name: wanted[name] for name in entered}
     page.evaluate("(id) => fetch(`api/runs/${id}/cancel`, { method: 'POST' })", run["id"])
 
 
@@ -235,9 +210,6 @@ def test_what_was_entered_outlives_another_model_and_a_reload(open_form):
     page.wait_for_selector("[data-testid=start]:enabled")
     assert [page.input_value(f"#field-{name} input") for name in ("samples", "lam")] == ["16", "0.37"]
     assert page.evaluate("new URLSearchParams(location.search).get('calibration')") == "tiny-moe-calibration"
-    page.click("[data-testid=apply-suggestions]")
-    page.wait_for_function("document.querySelector('#field-samples input').value === '8'")
-    page.locator("[data-testid=suggestions]").wait_for(state="detached")
 
 
 @pytest.mark.thorough
@@ -283,9 +255,6 @@ def test_several_lambdas_are_chips_and_one_batch(app: App, open_form):
     page.wait_for_selector("[data-testid=start]:has-text('Start 2 calibrations')")
     page.wait_for_function("document.querySelector('#field-lam input').value === '0, 0.1'")
     page.click("[data-testid=copy-plan] summary")
-    tabs = page.locator("[data-testid=copy-plan] [role=tab]")
-    tabs.first.wait_for()
-    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python", "Shell", "SLURM", "HF Jobs", "SkyPilot", "Ray"]
     said = yaml.safe_load(page.text_content("[data-testid=copy-plan] pre"))
     assert said["lambda"] == [0, 0.1]
     page.wait_for_selector("[data-testid=start]:enabled")
@@ -374,20 +343,6 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page, open_for
     filled = "cells => cells.filter(cell => cell.style.backgroundColor).length"
     assert second.eval_on_selector_all("[data-testid=matrix] .cell", filled) == total
     assert second.text_content("[data-testid=progress]").startswith(f"All {total} layers")
-    summary = run["summary"]
-    for name, value in (("perplexity", summary["perplexity"]), ("share", 100 * summary["share_quantized"])):
-        assert shown_number(second.text_content(f"[data-testid={name}]")) == pytest.approx(value, abs=0.06)
-    second.click("[data-testid=every-layer] summary")
-    assert second.locator("[data-testid=every-layer] tbody tr").count() == total
-    assert f"Stamp {summary['stamp'][:12]}…" in second.text_content("[data-testid=stamp]")
-    with second.expect_download() as file:
-        second.click("[data-testid=layers-csv]")
-    with open(file.value.path(), encoding="utf-8", newline="") as text:
-        rows = list(csv.DictReader(text))
-    reports = {event["name"]: event["report"] for event in events_of(app, run_id) if event["type"] == "layer_done"}
-    assert {row["layer"]: float(row["relative_recon"]) for row in rows} == {
-        name: report["relative_recon"] for name, report in reports.items()
-    }
     second.click("[data-testid=how-it-ran] > summary")
     assert second.locator("[data-testid=matrix] .cell").first.is_visible()
     assert second.locator("[data-plot^=run-]").count() == 0  # the Lab is a click away
@@ -399,30 +354,18 @@ def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
     page = open_page(f"/calibrate?run={small_run['id']}")
     page.wait_for_selector("[data-testid=report]")
     page.click("[data-testid=copy-run] summary")
-    wanted = Recipe.parse(small_run["recipe"])
-    said = page.locator("[data-testid=recipe-card] .recipe-facts")
-    assert "Sampling" not in said.first.text_content()  # as it is by default
-    assert "Sampling" in said.nth(1).text_content()
     panel = page.locator("[data-testid=copy-run] [role=tabpanel]")
-    assert Recipe.parse(yaml.safe_load(panel.text_content())) == wanted
+    assert Recipe.parse(yaml.safe_load(panel.text_content())) == Recipe.parse(small_run["recipe"])
     tabs = page.locator("[data-testid=copy-run] [role=tab]")
-    engines = [engine.title for engine in ENGINES.values()]
-    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python", *engines]
     tabs.first.focus()
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent") == "CLI"
     assert panel.get_attribute("aria-labelledby") == page.evaluate("document.activeElement.id")
-    assert understood(panel.text_content()) == wanted
     page.keyboard.press("End")
     assert "damp_percent" in panel.text_content()  # GPTQModel's program
-    page.keyboard.press("ArrowLeft")
-    assert "static_groups" in panel.text_content()  # llm-compressor: why there is no program
-    tabs.nth(3).click()
-    assert panel.text_content().startswith("from sarqc import Recipe, execute")
-    page.keyboard.press("ArrowLeft")
-    address, body = recipe_of_request(panel.text_content())
+    tabs.nth(2).click()
+    address, _ = recipe_of_request(panel.text_content())
     assert address == f"{app.url}/api/runs"
-    assert Recipe.parse(json.loads(body)) == wanted
     page.click("[data-testid=leave]")
     page.wait_for_selector("[data-testid=start]")
     assert "run=" not in page.url
@@ -476,13 +419,8 @@ def test_texts_and_speed_of_a_run(app: App, open_page):
         assert pair.locator("mark").count() == 2 * (found["divergence"] is not None)
     page.focus("[data-testid=kl-strip] >> nth=1")
     page.keyboard.press("End")
-    strip = page.locator("[data-testid=kl-strip] >> nth=1")
-    assert strip.get_attribute("aria-valuenow") == "8"
-    assert strip.get_attribute("aria-valuetext").startswith("Token 8, ")
+    assert page.locator("[data-testid=kl-strip] >> nth=1").get_attribute("aria-valuenow") == "8"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    rows = page.locator("[data-testid=speeds] tbody tr").all_text_contents()
-    assert all(row.startswith(name) for row, name in zip(rows, ("Float", "Quantized", "Speed-up"), strict=True))
-    assert "not measured here" in page.text_content("[data-testid=published]")
     page.click("[data-testid=leave]")
     page.wait_for_selector("[data-testid=texts]", state="hidden")
 

@@ -241,31 +241,6 @@ def test_a_phone_draws_the_surface_and_a_finger_on_it_scrolls_the_page(open_page
 
 
 @pytest.mark.thorough
-def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_something_to_show(open_lab):
-    page = open_lab("study=chosen&method=sarqc-gbs-auto&bits=2&layer=1")
-    page.wait_for_selector('[data-plot="lab-selection"][data-drawn]')
-    title = '[data-plot="lab-{}"] .card-name'
-    assert page.text_content(title.format("selection")).startswith("What “auto” chose")
-    assert page.text_content(title.format("hero")).startswith("Every method of this study")
-    assert page.text_content("[data-testid=sentence]").startswith("With λ and γ chosen layer by layer")
-    assert page.locator("[data-testid=sliders]").is_hidden()
-    assert page.locator('[data-plot="lab-gap"]').is_hidden()
-    row = page.locator('[data-plot="lab-hero"] .axis[data-axis=y] text')
-    assert any("auto" in text for text in row.all_text_contents())
-
-    page.select_option("[data-testid=pick-method]", "sarqc-gbs")
-    page.wait_for_selector('[data-plot="lab-gap"][data-drawn="0,3"]')
-    page.keyboard.press("Escape")
-    page.locator("h2").first.click()
-    page.keyboard.press("ArrowRight")
-    drawn_at(page, 0, 4, '[data-plot="lab-gap"]')
-    described = page.get_attribute('[data-plot="lab-gap"] .plot-frame', "aria-label")
-    assert "λ = 1" in described.replace("\u00a0", " ")
-    assert page.text_content(title.format("hero")).startswith("Perplexity on unseen text")
-    assert page.locator('[data-plot="lab-selection"]').is_hidden()
-
-
-@pytest.mark.thorough
 def test_the_theme_is_kept(open_lab):
     page = open_lab(color_scheme="light")
     page.click("[data-testid=theme]")

@@ -1,7 +1,6 @@
 """The table of runs, its filter, a comparison, and a deletion that asks first."""
 
 import csv
-import json
 
 import pytest
 
@@ -79,24 +78,6 @@ def test_a_refused_name_is_said_and_nothing_is_lost(two_runs, open_page):
     page.click("[data-testid=edit-save]")
     page.wait_for_selector("text=17 tags are more than the 16 of a run")
     assert page.input_value("[data-testid=edit-tags]").startswith("t0,t1")
-
-
-def test_the_list_is_sorted_and_grouped_by_the_server_and_its_address_says_how(app: App, two_runs, open_page):
-    page = open_page("/runs")
-    page.click("th [data-sort=perplexity]")
-    page.wait_for_function("document.querySelector('th[aria-sort] [data-sort]').dataset.sort === 'perplexity'")
-    ids = "[...document.querySelectorAll('[data-testid=row]')].map((row) => row.dataset.run)"
-    expected = [run["id"] for run in app.json("/runs?sort=perplexity&limit=50")["runs"]]
-    page.wait_for_function(f"JSON.stringify({ids}) === '{json.dumps(expected, separators=(',', ':'))}'")
-    page.wait_for_function("location.search === '?sort=perplexity'")
-    page.select_option("[data-testid=group]", "seeds")
-    groups = app.json("/runs/groups?sort=perplexity&limit=50")
-    count = "document.querySelector('[data-testid=count]').textContent"
-    page.wait_for_function(f"{count}.includes('{groups['total']} group')")
-    page.wait_for_function("location.search === '?sort=perplexity&group=seeds'")
-    page.reload()
-    page.wait_for_selector("[data-testid=row]")
-    assert page.input_value("[data-testid=group]") == "seeds"
 
 
 def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app: App, open_page):

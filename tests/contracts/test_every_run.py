@@ -1,6 +1,7 @@
-"""What every kind of run must do, whatever it computes; a further kind joins by a row of KINDS.
+"""What every kind of run must do, whatever it computes; a further kind joins by a row of ``KINDS``.
 
 Asked for again it is read from what is stored, and stopped anywhere it ends the same: to the bit, by all that it tells.
+Its exported model measures what the run measured, and its stamp verifies.
 """
 
 from collections.abc import Iterator
@@ -14,71 +15,62 @@ import pytest
 
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
+from sarqc.engine.survey import Survey, conduct
+from sarqc.engine.verify import VerificationRequest, verify
 from sarqc.errors import Refused
 from sarqc.events import BlockDistilled, Event, Finished, LayerDone, ScalesDistilled
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from tests.golden.run_events import KINDS as GOLDEN_KINDS
-from tests.golden.run_events import documents, events_of
+from tests.engine.running import perplexity
+from tests.golden.run_events import KINDS, documents, make_rounded, survey_of
 
-KINDS: dict[str, dict[str, Any]] = {
-    **{kind: {} for kind in GOLDEN_KINDS},
-    "shifted": {"method": "sarqc-gptaq"},
-    "foldable": {"method": "sarqc-gs", "mode": "foldable", "gamma": None},
-    "learned clipping": {"method": "sarqc-omniquant", "gamma": None, "epochs": 1},
-    "another λ from a block on": {"from_block": 2, "then_lambda": 0.1},
-    "repair": {"quantized_checkpoint": "rounded", "bits": None, "group_size": None, "gamma": None, "method": "rqc-gbs"},
-}
 # What computes, and has no part in a run that was made before.
 WORK = (
     "sarqc.calibration.float_statistics.BlockWalk", "sarqc.engine.trials.solve_points",
     "sarqc.engine.trials.perplexity_steps", "sarqc.engine.distill.distilled", "sarqc.engine.distill.float_model",
-    "sarqc.engine.distill.tuned_linear", "sarqc.engine.distill_blocks._tuned",
+    "sarqc.engine.distill.tuned_linear", "sarqc.engine.distill_blocks._tuned", "sarqc.engine.survey.solve_curve",
 )  # fmt: skip
 TOLD = (LayerDone, ScalesDistilled, BlockDistilled)
+WINDOW, TOKENS = 32, 640  # of the test text of all kinds
 
 
 @dataclass(frozen=True)
 class Run:
-    """A recipe, where its results are stored, and the events of its first run."""
+    """A recipe or a survey, where its results are stored, and what its first run told."""
 
-    document: dict[str, Any]
+    asked: Recipe | Survey
     settings: Settings
-    events: list[Event]
+    told: list[Event | str]
 
 
 @pytest.fixture(scope="module")
 def recipes(
     random_llama: Path, text_file: Path, settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, Any]]:
-    known = documents(random_llama, text_file)
-    folder = tmp_path_factory.mktemp("made") / "rounded"
-    plain = {name: value for name, value in known["rotated"].items() if name != "rotate"}
-    rounded = {name: value for name, value in plain.items() if name not in ("lambda", "gamma")} | {"method": "rtn"}
-    state = settings.model_copy(update={"state_dir": folder.parent / "state"})
-    events_of(rounded | {"grid": "full_range"}, state, checkpoint_dir=folder, checkpoint_format="packed")
-    further = {
-        kind: {name: value for name, value in {**plain, **changes}.items() if value is not None}
-        for kind, changes in KINDS.items()
-        if kind not in known
-    }
-    further["repair"]["quantized_checkpoint"] = str(folder)
-    return known | further
+    folder = tmp_path_factory.mktemp("made")
+    state = settings.model_copy(update={"state_dir": folder / "state"})
+    return documents(random_llama, text_file, make_rounded(random_llama, text_file, state, folder / "rounded"))
 
 
-def made(document: dict[str, Any], settings: Settings) -> list[Event]:
-    return events_of(document, settings, study_dir=settings.studies_dir(), study_id="one")
+def steps(asked: Recipe | Survey, settings: Settings) -> Iterator[Event | str]:
+    """Run it, or go on with it; what it tells, one after the other."""
+    study = settings.studies_dir() / "one"
+    if isinstance(asked, Survey):
+        return conduct(asked, settings, study)
+    return execute(asked, settings, study_dir=study.parent, study_id=study.name)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=[*KINDS, "survey"])
 def whole(
-    request: pytest.FixtureRequest, recipes: dict[str, dict[str, Any]], settings: Settings,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, recipes: dict[str, dict[str, Any]], random_llama: Path, text_file: Path,
+    settings: Settings, tmp_path_factory: pytest.TempPathFactory,
 ) -> Run:  # fmt: skip
     """A run of each kind that nobody has stopped."""
-    document, own = recipes[request.param], settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("state")})
-    return Run(document, own, made(document, own))
+    document = recipes.get(request.param)
+    asked = survey_of(random_llama, text_file) if document is None else Recipe.parse(document)
+    own = settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("state")})
+    return Run(asked, own, list(steps(asked, own)))
 
 
 def without_clock(value: Any) -> Any:
@@ -87,33 +79,36 @@ def without_clock(value: Any) -> Any:
     return [without_clock(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def arrays_of(settings: Settings) -> Iterator[tuple[str, np.ndarray]]:
-    if (settings.studies_dir() / "one").exists():
-        study = Study.open(settings.studies_dir() / "one")
-        for line in study.lines:
-            yield from ((f"{line.name}/{name}", study.array(line, name)) for name in {*line.arrays} - {"seconds"})
+def arrays_of(settings: Settings) -> dict[str, np.ndarray]:
+    if not (settings.studies_dir() / "one").exists():
+        return {}
+    study = Study.open(settings.studies_dir() / "one")
+    return {
+        f"{line.name}/{name}": study.array(line, name) for line in study.lines for name in {*line.arrays} - {"seconds"}
+    }
 
 
-def assert_same(events: list[Event], settings: Settings, expected: Run, arrays: dict[str, np.ndarray]) -> None:
-    assert isinstance(events[-1], Finished)
-    first = expected.events[-1]
-    assert isinstance(first, Finished)
-    assert without_clock(events[-1].summary) == without_clock(first.summary)
-    told = (
-        [without_clock(one.to_json()) for one in each if isinstance(one, TOLD)] for each in (events, expected.events)
-    )
-    assert next(told) == next(told)
-    found = dict(arrays_of(settings))
-    assert found.keys() == arrays.keys()
+def summary_of(told: list[Event | str]) -> dict[str, Any] | None:
+    """Return the summary of a run, without its clock; a survey has a study alone."""
+    return without_clock(told[-1].summary) if isinstance(told[-1], Finished) else None
+
+
+def assert_same(told: list[Event | str], settings: Settings, first: Run, arrays: dict[str, np.ndarray]) -> None:
+    assert isinstance(first.told[-1], Finished) or isinstance(first.asked, Survey)
+    assert summary_of(told) == summary_of(first.told)
+    results = [[without_clock(one.to_json()) for one in each if isinstance(one, TOLD)] for each in (told, first.told)]
+    assert results[0] == results[1]
+    now = arrays_of(settings)
+    assert now.keys() == arrays.keys()
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+        np.testing.assert_array_equal(now[name], array, err_msg=name)
 
 
 def test_the_same_again_is_read_from_what_is_stored(whole: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays = dict(arrays_of(whole.settings))
+    arrays = arrays_of(whole.settings)
     for name in WORK:
         monkeypatch.setattr(name, None)
-    again = made(whole.document, whole.settings)
+    again = list(steps(whole.asked, whole.settings))
     assert all(event.from_cache for event in again if isinstance(event, LayerDone))
     assert_same(again, whole.settings, whole, arrays)
 
@@ -121,40 +116,66 @@ def test_the_same_again_is_read_from_what_is_stored(whole: Run, monkeypatch: pyt
 @pytest.mark.thorough
 def test_stopped_anywhere_it_ends_the_same(whole: Run, fresh_settings: Settings) -> None:
     for share in (0.2, 0.5, 0.8):
-        running = execute(Recipe.parse(whole.document), fresh_settings)
-        for _ in islice(running, int(share * len(whole.events))):
+        running = steps(whole.asked, fresh_settings)
+        for _ in islice(running, int(share * len(whole.told))):
             pass
         running.close()
-    assert_same(made(whole.document, fresh_settings), fresh_settings, whole, dict(arrays_of(whole.settings)))
+    assert_same([*steps(whole.asked, fresh_settings)], fresh_settings, whole, arrays_of(whole.settings))
+
+
+def test_what_is_exported_measures_the_same_and_its_stamp_verifies(whole: Run, tmp_path: Path) -> None:
+    """By transformers; what compares models keeps none. Files of others are in test_imported_checkpoint."""
+    asked, folder = whole.asked, tmp_path / "model"
+    if isinstance(asked, Survey) or asked.layer or asked.quantized_checkpoint:
+        return
+    for form in ("plain",) * (asked.kind != "run") + ("statistics",) * (asked.kind != "tune"):
+        with pytest.raises(Refused):
+            next(execute(asked, whole.settings, checkpoint_dir=folder, checkpoint_format=form))
+    if asked.kind != "run":
+        assert plan(asked, whole.settings).formats == ()
+        return
+    events = list(execute(asked, whole.settings, checkpoint_dir=folder))
+    summary = summary_of(events)
+    written = summary["written"]
+    assert (written["other_tensors"], written["parts_at"]) == ([], None)
+    assert summary | {"written": None} == summary_of(whole.told)
+    measured = perplexity(folder, Path(asked.test), window=WINDOW, tokens=TOKENS)
+    assert summary["perplexity"] == pytest.approx(measured, rel=1e-4)
+    unchecked = {"solved again"} if asked.distill else set()
+    named = {"model": asked.model, "calibration": asked.calibration}  # of which a stamp beside a model has no folders
+    for place, names in ((folder, named), (whole.settings.studies_dir() / "one", {})):
+        checks = verify(place, whole.settings, VerificationRequest(linears=None, **names))
+        assert {check.what for check in checks if check.outcome != "equal"} == unchecked
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_comes_before_any_work_and_says_what_can_be_done(
+    recipes: dict[str, dict[str, Any]], fresh_settings: Settings, kind: str
+) -> None:
+    document = recipes[kind] | {"window": 200}
+    with pytest.raises(Refused) as caught:
+        next(execute(Recipe.parse(document), fresh_settings))
+    assert caught.value.field == "window"
+    assert not fresh_settings.resolved_state_dir().exists()
+    for fix in caught.value.fixes:
+        plan(Recipe.parse(document | fix.values), fresh_settings)
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "weights", "words"),
+    ("kind", "change", "weights"),
     [
-        ("distilled", {}, "streamed", "needs it with its gradients in memory"),
-        ("distilled", {"model": "tiny-moe", "group_size": 32}, "auto", "mixtures of experts"),
-        ("rotated", {}, "streamed", "a rotation needs the whole model in memory"),
+        ("distilled", {}, "streamed"),
+        ("distilled", {"model": "tiny-moe", "group_size": 32}, "auto"),
+        ("rotated", {}, "streamed"),
     ],
 )
-def test_what_can_not_be_done_is_refused_with_what_can(
-    recipes: dict[str, dict[str, Any]], fresh_settings: Settings, kind: str, change: dict[str, Any], weights: Any,
-    words: str,
-) -> None:  # fmt: skip
-    document, host = recipes[kind] | change, fresh_settings.model_copy(update={"weights": weights})
-    with pytest.raises(Refused, match=words) as caught:
-        plan(Recipe.parse(document), host)
-    plan(Recipe.parse(document | caught.value.fixes[0].values), host)
-    assert not fresh_settings.resolved_state_dir().exists()
-
-
-@pytest.mark.parametrize("kind", ["tuning", "ladder"])
-def test_what_compares_models_keeps_none(
-    recipes: dict[str, dict[str, Any]], settings: Settings, tmp_path: Path, kind: str
+def test_what_a_refusal_proposes_works(
+    recipes: dict[str, dict[str, Any]], fresh_settings: Settings, kind: str, change: dict[str, Any], weights: Any
 ) -> None:
-    recipe = Recipe.parse(recipes[kind])
-    with pytest.raises(Refused, match="keeps none"):
-        next(execute(recipe, settings, checkpoint_dir=tmp_path / "model"))
-    assert plan(recipe, settings).formats == ()
-    if kind == "ladder":
-        with pytest.raises(Refused, match="only tuning keeps statistics"):
-            next(execute(recipe, settings, checkpoint_dir=tmp_path / "file", checkpoint_format="statistics"))
+    document, host = recipes[kind] | change, fresh_settings.model_copy(update={"weights": weights})
+    with pytest.raises(Refused) as caught:
+        plan(Recipe.parse(document), host)
+    for fix in caught.value.fixes:
+        plan(Recipe.parse(document | fix.values), host)
+    assert caught.value.fixes
+    assert not fresh_settings.resolved_state_dir().exists()

@@ -30,10 +30,12 @@ def reports_of(events: list[Event]) -> dict[str, Any]:
     return {event.name: event.report for event in of_type(events, LayerDone)}
 
 
-def perplexity(folder: Path, text: Path, dtype: torch.dtype = torch.float64) -> float:
-    """Of what transformers loads, on 15 windows of the second half of a text that calibration has too."""
+def perplexity(
+    folder: Path, text: Path, dtype: torch.dtype = torch.float64, window: int = 64, tokens: int = 15 * 64
+) -> float:
+    """Of what transformers loads, on whole windows of the second half of a text that calibration has too."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     ids = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
-    windows = torch.tensor(ids[len(ids) // 2 :][: 15 * 64]).reshape(15, 1, 64)
+    windows = torch.tensor(ids[len(ids) // 2 :][:tokens]).reshape(-1, 1, window)
     with torch.no_grad():
-        return float(np.exp(np.mean([float(model(window, labels=window).loss) for window in windows])))
+        return float(np.exp(np.mean([float(model(part, labels=part).loss) for part in windows])))

@@ -68,14 +68,12 @@ def checks_of(folder: Path, document: dict[str, Any], settings: Settings) -> dic
 
 
 @pytest.mark.thorough
-def test_the_exported_model_has_the_divergence_and_the_perplexity_that_were_measured(
+def test_the_exported_model_has_the_divergence_that_was_measured(
     document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
     run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
     events = run(document, fresh_settings, checkpoint_dir=tmp_path / "after", study_dir=tmp_path, study_id="one")
     summary, epochs = summary_of(events), epochs_of(events)
-    assert summary["written"]["other_tensors"] == []
-    assert summary["written"]["parts_at"] is None
     prepared = prepare(Recipe.parse(document), fresh_settings)
     held_out, calibration = prepared.sequences.held_out, prepared.sequences.calibration
     before, after = tmp_path / "before", tmp_path / "after"
@@ -85,10 +83,6 @@ def test_the_exported_model_has_the_divergence_and_the_perplexity_that_were_meas
     assert kept.held_out_kl == pytest.approx(kl_by_numpy(random_llama, after, held_out), rel=1e-4)
     assert kept.held_out_kl == min(epoch.held_out_kl for epoch in epochs if epoch.held_out_kl is not None)
     assert kept.epoch > 0
-    windows = prepared.test.ids[: len(prepared.test.ids) // 64 * 64].reshape(-1, 64)
-    logs = log_probabilities(tmp_path / "after", windows)[:, :-1]
-    losses = -np.take_along_axis(logs, windows[:, 1:, None], axis=-1)
-    assert summary["perplexity"] == pytest.approx(float(np.exp(losses.mean())), rel=1e-4)
     study = Study.open(tmp_path / "one")
     assert study.lines[0].fitting == {"distill": EPOCHS}
     assert study.lines[0].title == "Round to nearest, scales distilled"

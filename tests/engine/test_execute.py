@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.calibration.corpora import in_common
@@ -29,7 +27,7 @@ from sarqc.models import folding
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from tests.engine.running import of_type, perplexity, reports_of, run
+from tests.engine.running import of_type, reports_of, run
 from tests.quantization.test_early_stopping import EARLY
 
 
@@ -43,7 +41,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
 
 
 @pytest.mark.thorough
-def test_a_run_says_all_it_does(document: dict, text_file: Path, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     to = {"study_dir": tmp_path / "studies", "study_id": "one", "checkpoint_dir": tmp_path / "model"}
     events = run(document, fresh_settings, **to)
     started, finished = of_type(events, Started)[0], events[-1]
@@ -76,9 +74,6 @@ def test_a_run_says_all_it_does(document: dict, text_file: Path, fresh_settings:
         assert arrays["held_out"][0, index, 0, 2] == np.float32(report["relative_held_out"])
         assert arrays["surface"][index].max() == 255
     assert [saved.what for saved in of_type(events, Saved)] == ["study", "checkpoint"]
-
-    # The checkpoint has the evaluated weights: an independent perplexity of it is the reported one.
-    assert perplexity(tmp_path / "model", text_file) == pytest.approx(summary["perplexity"], rel=1e-4)
 
 
 @pytest.mark.thorough
@@ -359,9 +354,6 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
         np.testing.assert_allclose(arrays["candidate_validation"][0, index], table, rtol=1e-6)
         assert arrays["selected_lambda"][0, index] == np.float32(report["chosen"]["lam"])
         assert arrays["selected_gamma"][0, index] == np.float32(report["chosen"]["gamma"])
-    again = run(document, fresh_settings)
-    assert again[-1].summary == summary
-    assert all(event.from_cache for event in of_type(again, LayerDone))
 
 
 @pytest.mark.thorough
@@ -437,31 +429,6 @@ def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) ->
     assert minutes(**warm, refine=10) > minutes(**warm)
     few = rounded | {"steps": 20, "held_out_samples": 40}  # each step is checked, on ten times as many sequences
     assert minutes(**few, **EARLY) > minutes(**few)
-
-
-@pytest.mark.thorough
-def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
-    document: dict, random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
-    changes = {"method": "sarqc-gs", "mode": "foldable", "gamma": None, "sweep": []}
-    events = run(document | changes, fresh_settings, checkpoint_dir=tmp_path / "model")
-    assert perplexity(tmp_path / "model", text_file) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
-    before, after = (load_file(folder / "model.safetensors") for folder in (random_llama, tmp_path / "model"))
-    norm = "model.layers.0.post_attention_layernorm.weight"
-    assert not torch.equal(before[norm], after[norm])
-
-
-@pytest.mark.thorough
-def test_the_affine_grid_is_kept_between_attempts_and_exported_as_plain_weights(
-    document: dict, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
-    document |= {"grid": "affine", "range": "search", "order": "activation", "refine": 1, "sweep": []}
-    assert plan(Recipe.parse(document), fresh_settings).bits_per_weight == 3 + (16 + 16) / 16
-    events = run(document, fresh_settings)
-    exporting = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
-    assert of_type(exporting, Started)[0].finished_layers == 21
-    assert {**exporting[-1].summary, "written": None} == events[-1].summary
-    assert perplexity(tmp_path / "model", text_file) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
 
 
 def test_a_fallback_is_an_event_and_a_flag(

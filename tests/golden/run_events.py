@@ -1,4 +1,4 @@
-"""Events of a run of each kind, reduced to what repeats: their types, and numbers that no clock decides."""
+"""A recipe of each kind of run, and its events reduced to what repeats: types, and numbers that no clock decides."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -38,16 +38,48 @@ KINDS: dict[str, dict[str, Any]] = {
     "distilled by block": {"grid": "affine", "distill": 2, "distill_by": "block"},
     "tuning": {"kind": "tune", "lambda": None, "gamma": None, "sweep": [0.01, 0.1, 1], "draws": 3},
     "ladder": {"kind": "ladder", "method": None, "lambda": None, "gamma": None, "draws": 2},
+    "repair": {
+        "quantized_checkpoint": "rounded",
+        "bits": None,
+        "group_size": None,
+        "gamma": None,
+        "method": "rqc-gbs",
+        "lambda": 0.05,
+        "task_limit": 8,
+        "new_tokens": 4,
+    },
+    "as found": {
+        "quantized_checkpoint": "rounded",
+        "bits": None,
+        "group_size": None,
+        "method": "as-found",
+        "lambda": None,
+        "gamma": None,
+    },
+    "fitted": {"grid": "affine", "range": "search", "order": "activation", "refine": 1, "refit": 1},
+    "shifted": {"method": "sarqc-gptaq"},
+    "foldable": {"method": "sarqc-gs", "mode": "foldable", "gamma": None},
+    "learned clipping": {"method": "sarqc-omniquant", "gamma": None, "epochs": 1},
+    "another λ from a block on": {"from_block": 2, "then_lambda": 0.1},
 }
 
 
-def documents(model: Path, text: Path) -> dict[str, dict[str, Any]]:
-    """Return the recipes of ``KINDS``."""
+def documents(model: Path, text: Path, opened: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Return the recipes of ``KINDS``; ``opened`` is a checkpoint that ``make_rounded`` wrote."""
     texts = {"model": str(model), "calibration": str(text), "test": str(text)}
-    return {
-        kind: {name: value for name, value in {**_RUN, **texts, **changes}.items() if value is not None}
-        for kind, changes in KINDS.items()
-    }
+    whole = {kind: {**_RUN, **texts, **changes} for kind, changes in KINDS.items()}
+    for document in whole.values():
+        if "quantized_checkpoint" in document:
+            document["quantized_checkpoint"] = str(opened)
+    return {kind: {name: value for name, value in row.items() if value is not None} for kind, row in whole.items()}
+
+
+def make_rounded(model: Path, text: Path, settings: Settings, folder: Path) -> Path:
+    """Write the model rounded to nearest in compressed-tensors' format."""
+    document = documents(model, text)["run of one layer"] | {"method": "rtn", "grid": "full_range"}
+    left = {name: value for name, value in document.items() if name not in ("layer", "sweep", "lambda", "gamma")}
+    events_of(left, settings, checkpoint_dir=folder, checkpoint_format="packed")
+    return folder
 
 
 def survey_of(model: Path, text: Path) -> Survey:

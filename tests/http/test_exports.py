@@ -91,22 +91,6 @@ def test_an_export_that_changed_on_disk_is_named_and_made_again(
     assert (folder / "model.safetensors").read_bytes() == b"packed" * 1000
 
 
-@pytest.mark.thorough
-def test_exports_that_are_refused(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    supervisor = client.app.state.supervisor
-    run_id = finished(client, submit(client)["id"])["id"]
-    path = f"/api/runs/{run_id}/export"
-    assert "zero points" in assert_error(client.post(f"{path}?format=packed"), 422, "refused")["what"]
-    assert_error(client.post(f"{path}?format=zip"), 422, "refused")
-    assert_error(client.post("/api/runs/unknown/export"), 404, "not_found")
-    monkeypatch.setattr(supervisor, "settings", settings.model_copy(update={"export_gib": 1e-9}))
-    assert "SARQC_EXPORT_GIB" in assert_error(client.post(path), 507, "refused")["remedy"]
-    monkeypatch.setattr(supervisor, "settings", settings)
-    monkeypatch.setattr(supervisor, "_start_due", lambda: None)
-    waiting = submit(client)["id"]
-    assert_error(client.post(f"/api/runs/{waiting}/export"), 409, "conflict")
-
-
 def test_a_batch_is_all_or_nothing(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = client.app.state.supervisor
     monkeypatch.setattr(supervisor, "_start_due", lambda: None)

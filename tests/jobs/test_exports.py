@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.errors import Conflict, NotFound, QueueFull, Refused
+from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.events import Finished
 from sarqc.jobs import exports
 from sarqc.jobs.listing import Question
@@ -210,16 +210,6 @@ def test_the_disk_has_an_end(supervise: Supervise, store: Store, settings: Setti
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(2**29))
     with pytest.raises(exports.NoRoom, match=r"about 0\.75 GiB, and 0\.5 GiB of the disk are free"):
         exports.check_room(store, settings, 3 * 2**28)
-
-
-def test_batches_are_queued_whole_or_not_at_all(store: Store) -> None:
-    store.create(recipe(), "ann")
-    with pytest.raises(QueueFull, match="3 runs and the 1 that wait are more than the 3"):
-        store.create_all([recipe(n) for n in (1, 2, 3)], "ann", batch="b", at_most=3)
-    assert store.counts()["queued"] == 1
-    runs = store.create_all([recipe(n) for n in (1, 2)], "ann", batch="b", at_most=3)
-    assert [(run.recipe["seed"], run.batch) for run in runs] == [(1, "b"), (2, "b")]
-    assert [run.id for run in store.listed(Question(), 2)] == [run.id for run in reversed(runs)]
 
 
 def test_the_archive_is_what_tar_reads(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.errors import Conflict, QueueFull
+from sarqc.errors import Conflict
 from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
@@ -195,13 +195,6 @@ def test_a_run_that_takes_the_app_down_does_not_do_so_for_ever(
     supervise("quick")
     assert store.get(run_id).state is State.INTERRUPTED
     assert "attempt 1" in store.get(run_id).error["what"]
-
-
-def test_full_queue(store: Store, settings: Settings) -> None:
-    supervisor = Supervisor(store, settings.model_copy(update={"max_queued": 1}))
-    supervisor.submit(recipe(), "ann")
-    with pytest.raises(QueueFull):
-        supervisor.submit(recipe(), "ann")
 
 
 @pytest.mark.thorough
