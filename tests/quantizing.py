@@ -28,6 +28,20 @@ def zeros_of(layer: QuantizedLayer) -> Tensor:
     return layer.zero_points if layer.biases is None else layer.biases
 
 
+def spelt_out(layer: QuantizedLayer, dtype: torch.dtype) -> Tensor:
+    """Return ((codes - zero_points) · scales + biases)/channel_scale in working precision, then stored as a dtype."""
+    work = torch.promote_types(dtype, torch.float32)
+    size = layer.codes.shape[1] // layer.scales.shape[1]
+
+    def spread(part: Tensor) -> Tensor:
+        return part.to(work).repeat_interleave(size, dim=1)
+
+    levels = (layer.codes.to(work) - spread(layer.zero_points)) * spread(layer.scales)
+    if layer.biases is not None:
+        levels = levels + spread(layer.biases)
+    return (levels if layer.channel_scale is None else levels / layer.channel_scale.to(work)).to(dtype)
+
+
 def same_tensors(one: QuantizedLayer, other: QuantizedLayer) -> None:
     """Two layers agree in every bit."""
     for name in ("codes", "scales", "zero_points", "dequantized"):

@@ -303,26 +303,6 @@ class TestLabView:
         assert one["text"].startswith("from the float model")
 
 
-class TestCompareView:
-    def test_differences_come_first_and_only_differences(self, study, tmp_path):
-        other = write_study(tmp_path / "other", draws=2, gs=False)
-        view = compare_view([study, other])
-        assert [one["field"] for one in view["differences"]] == ["draws"]
-        assert [len(one["values"]) for one in view["numbers"]] == [2] * len(view["numbers"])
-        json.dumps(view, allow_nan=False)
-
-    def test_curves_are_overlaid_on_one_axis(self, study):
-        figure = compare_view([study, study])["figure"]
-        made = at(figure, 0, 0)
-        perplexities = [trace for trace in made["data"] if trace["yaxis"] == "y" and trace["mode"] == "lines+markers"]
-        assert [trace["name"] for trace in perplexities] == ["A", "B"]
-        assert perplexities[0]["y"] == perplexities[1]["y"]
-
-    def test_one_study_is_refused(self, study):
-        with pytest.raises(Refused):
-            compare_view([study])
-
-
 class TestGolden:
     """Files written here and read by tests/js: both languages index and write numbers alike."""
 

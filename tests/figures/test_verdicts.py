@@ -10,7 +10,6 @@ import pytest
 from benchmarks.quality.table import difference
 from sarqc.engine.baseline import difference_words
 from sarqc.figures.ladder import ladder_words
-from sarqc.figures.ranking import methods
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, line_facts
@@ -74,37 +73,6 @@ def test_the_sentence_and_what_stands_under_it(study: Study) -> None:
                     points += 1
     # Most points are judged in the sentence or below it, or the pattern has lost the words.
     assert checked > (points / 2 if has_baseline(study) else 0)
-
-
-def test_the_band_and_what_is_said_of_the_best_agree(study: Study) -> None:
-    """Where the best λ is said to be better than the baseline, that is not as good as the best; and the other way."""
-    for line, facts in lines_of(study):
-        at = facts.baseline_position
-        if at is None or len(line.lams) < 2:
-            continue
-        for quality in (facts.perplexity, facts.accuracy):
-            if quality is None or not quality.band.any():
-                continue
-            text = plain(sentence(facts, 0, at, "perplexity" if quality is facts.perplexity else "accuracy"))
-            best_is_better = re.search(r"est on this curve, .* is [\d.]+( points)? better, ", text)
-            assert (best_is_better is None) == quality.band[0, at], text
-
-
-def test_every_method_at_its_best_says_of_how_many_it_was_chosen(study: Study) -> None:
-    checked = 0
-    for bits in {line.bits for line in study.lines}:
-        line = next(one for one in study.lines if one.bits == bits)
-        figure = methods(line_facts(study, method=line.name, bits=bits, layer=None))
-        if figure is None:
-            continue
-        texts = next(trace["text"] for trace in figure["data"] if trace["name"] == "difference")
-        checked += sum(judged(text.partition(": ")[2]) for text in texts)
-        several = {one.label for one in study.lines if one.bits == bits and len(one.lams) * len(one.gammas) > 2}
-        for text in texts:
-            label, _, said = text.partition(": ")
-            if label in several and " than " in said:
-                assert "chosen of" in said, text
-    assert checked or not has_baseline(study)
 
 
 def test_the_ladder(study: Study) -> None:

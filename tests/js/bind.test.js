@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { figureAt, lookUp, openArray, setPath, withColours } from "../../assets/js/charts/bind.js";
+import { figureAt, openArray, setPath, withColours } from "../../assets/js/charts/bind.js";
 
 const golden = JSON.parse(readFileSync(new URL("../golden/bind.json", import.meta.url), "utf8"));
 
@@ -10,29 +10,6 @@ test("the figure at a point is the one that Python makes", () => {
   for (const { gamma, lambda, ...made } of golden.made) {
     assert.deepEqual(figureAt(golden.figure, { gamma, lambda }), made);
   }
-});
-
-test("the figure itself is not changed", () => {
-  const before = JSON.stringify(golden.figure);
-  figureAt(golden.figure, { gamma: 1, lambda: 2 });
-  assert.equal(JSON.stringify(golden.figure), before);
-});
-
-test("a binding is indexed by the axes it names", () => {
-  assert.equal(lookUp({ over: ["lambda"], values: [7, 8, 9] }, { gamma: 1, lambda: 2 }), 9);
-  assert.equal(
-    lookUp(
-      {
-        over: ["gamma", "lambda"],
-        values: [
-          [1, 2],
-          [3, 4],
-        ],
-      },
-      { gamma: 1, lambda: 0 },
-    ),
-    3,
-  );
 });
 
 test("a path may go through arrays and make what is missing", () => {

@@ -15,7 +15,7 @@ import { state as latticeState, start } from "../../assets/js/learn/lattice.js";
 import { contour, readTokens } from "../../assets/js/learn/pair.js";
 import { normals } from "../../assets/js/learn/random.js";
 import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
-import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/learn/solver.js";
+import { statisticsOf } from "../../assets/js/learn/solver.js";
 import { errorsOf, LAMS, SIZES, toyLayer } from "../../assets/js/learn/tokens.js";
 import { meaningOf } from "../../assets/js/lecture/remote_keys.js";
 
@@ -49,11 +49,6 @@ test("keyboards and remotes say on, back, full screen and black, unless what has
     assert.equal(said("ArrowRight", "", more), null);
 });
 
-test("half goes to the even number, as in Python", () => {
-  const rounded = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.4, -2.6].map((value) => roundEven(value) + 0);
-  assert.deepEqual(rounded, [0, 2, 2, 0, -2, -2, 2, -3]);
-});
-
 test("every point of an ellipse has the error that it stands for", () => {
   const { gram } = statisticsOf(readTokens(start.tokens));
   const centre = [0.3, -0.7];
@@ -61,19 +56,6 @@ test("every point of an ellipse has the error that it stands for", () => {
     const [u, v] = [x - centre[0], y - centre[1]];
     const error = readTokens(start.tokens).reduce((total, token) => total + (u * token[0] + v * token[1]) ** 2, 0);
     assert.ok(Math.abs(error - 0.42) < 1e-9);
-  }
-});
-
-test("as λ grows the winner drifts less and errs more, and the tour starts with three jumps", () => {
-  const grid = { bits: 3, groupSize: null, kind: "asymmetric" };
-  const route = winners(
-    everyPair([start.x, start.y], statisticsOf(readTokens(start.tokens)).gram, { scale: 1, zeroPoint: 4 }, grid),
-  );
-  assert.equal(route.length, 4);
-  for (let i = 1; i < route.length; i += 1) {
-    assert.ok(route[i].from > route[i - 1].from);
-    assert.ok(route[i].candidate.sar < route[i - 1].candidate.sar);
-    assert.ok(route[i].candidate.recon > route[i - 1].candidate.recon);
   }
 });
 

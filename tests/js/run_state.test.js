@@ -29,11 +29,6 @@ test("layers fill up, and the rest is estimated from the pace", () => {
   assert.equal(State.pace(after(started, done(2, 0, 0.001, true))), null); // what comes from disk has none
 });
 
-test("a stream that begins again changes nothing", () => {
-  const once = after(started, done(2, 0));
-  assert.deepEqual([started, done(2, 0)].reduce(State.reduce, once), once);
-});
-
 test("how long a run is kept is one phrase", () => {
   const until = "2033-05-18T12:00:00Z";
   assert.equal(keptWords(undefined), "");
@@ -183,16 +178,6 @@ test("each ending is known", () => {
   assert.equal(ended("failed", { kind: "error", what: "no", where: "", remedy: "" }).failure.what, "no");
   assert.equal(ended("cancelled").ended, "cancelled");
   assert.equal(ended("sang").log.length, 1); // what is not known is passed over
-});
-
-test("the matrix has a row per block and a column per module", () => {
-  const { rows, columns, cells } = State.matrix(layers);
-  assert.deepEqual(rows, [0, 1]);
-  assert.deepEqual(columns, ["q_proj", "down_proj"]);
-  assert.deepEqual(cells, [
-    [[0], [1]],
-    [[2], [3]],
-  ]);
 });
 
 test("colours follow the logarithm of the error", () => {

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fit, LAB_VIEW, parse, readLink, serialise } from "../../assets/js/base/address.js";
-import { nearest } from "../../assets/js/base/address_bar.js";
 import { CONTROLS, PANELS } from "../../assets/js/base/contract.js";
 import { numbersFrom } from "./given.js";
 
@@ -133,10 +132,4 @@ test("what a study does not have is taken out and told", () => {
   assert.deepEqual(kept({ method: "gptq", bits: 2 }), [{ bits: 2 }, 1]);
   assert.deepEqual(kept({ method: "gptq", bits: 4 }), [{ method: "gptq" }, 1]);
   assert.deepEqual(kept({ method: "awq", layer: 4, draw: 7 }), [{ layer: "all", draw: "all" }, 3]);
-});
-
-test("the nearest value is found, or none where nothing is wanted", () => {
-  assert.equal(nearest([0, 0.01, 0.1], 0.08), 2);
-  assert.equal(nearest([null], undefined), null);
-  assert.equal(nearest([], 1), null);
 });

@@ -23,7 +23,7 @@ CASES += [("tiny-moe", name, damage) for name, damage in MOE.items()]
 every_damage = pytest.mark.parametrize(
     ("model", "damage"), [pytest.param(model, damage, id=name) for model, name, damage in CASES]
 )
-SOME = CASES[::11]
+SOME = CASES[::9]
 
 
 def recipe_of(folder: Path, text: Path) -> dict[str, object]:

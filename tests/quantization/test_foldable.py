@@ -131,23 +131,15 @@ def test_result_is_exactly_what_its_codes_say(kind: str, dtype: torch.dtype) -> 
         foldable(include_identity=False), ties=TIES, row_scales=row_scales,
     )  # fmt: skip
     for name, layer in layers.items():
-        levels = torch.empty(layer.codes.shape, dtype=work)
-        original = torch.empty(layer.codes.shape, dtype=work)
-        for row, column in np.ndindex(*levels.shape):
-            code, zero = layer.codes[row, column].to(work), layer.zero_points[row, column // 16].to(work)
-            levels[row, column] = (code - zero) * layer.scales[row, column // 16].to(work)
-            value = levels[row, column]
-            if name in row_scales:
-                value = value * row_scales[name][row].to(work)
-            original[row, column] = value / layer.channel_scale[column].to(work)
+        spread = [part.to(work).repeat_interleave(16, dim=1) for part in (layer.zero_points, layer.scales)]
+        levels = (layer.codes.to(work) - spread[0]) * spread[1]
+        taken = torch.ones(len(levels), dtype=work) if layer.row_scale is None else layer.row_scale.to(work)
         for part in (layer.dequantized, layer.stored(), layer.scales, layer.channel_scale):
             assert part.dtype == dtype
-        assert torch.equal(layer.dequantized, original.to(dtype))
         assert torch.equal(layer.stored(), levels.to(dtype))
-        if name in row_scales:
-            assert torch.equal(layer.row_scale, row_scales[name])  # exactly these numbers
-        else:
-            assert layer.row_scale is None
+        assert torch.equal(layer.dequantized, (levels * taken[:, None] / layer.channel_scale.to(work)).to(dtype))
+        assert name not in row_scales or torch.equal(layer.row_scale, row_scales[name])  # exactly these numbers
+        assert (layer.row_scale is None) == (name not in row_scales)
         delta = layer.dequantized.double() - WEIGHTS[name].to(dtype).double()
         assert layer.report.drift == pytest.approx(float(delta.square().sum()), rel=1e-3)
 

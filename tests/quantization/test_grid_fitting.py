@@ -62,6 +62,12 @@ def assert_same(layer: QuantizedLayer, codes: Any, margin: oracles.Array, least:
     assert np.array_equal(layer.codes.numpy()[free], codes[free])
 
 
+def descended(target: oracles.Array, g: oracles.Array, start: QuantizedLayer, bits: int, kind: Kind, **how: Any) -> Any:
+    """Codes of a layer after passes by definition, and the margins of its rows."""
+    codes, scales, zeros = (part.numpy() for part in (start.codes.long(), start.scales, zeros_of(start)))
+    return oracles_fitting.coordinate_descent(target, g, codes, scales, zeros, bits, kind, **how)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("gamma", [None, 0.5])
 @pytest.mark.parametrize("order", ["natural", "activation"])
@@ -161,10 +167,7 @@ def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest() -> None:
 def test_refinement_tries_as_if_every_level_were_tried(bits: int, kind: Kind, order: Any) -> None:
     point = ColumnSolver(lam=0.1, gamma=0.3, saliency="saliency", order=order)
     plain, refined = solved(point, bits, kind), solved(point.with_(refine=2), bits, kind)
-    codes, margin = oracles_fitting.coordinate_descent(
-        W, objective_of(point), plain.codes.numpy().astype(np.int64), plain.scales.numpy(), zeros_of(plain).numpy(),
-        bits, kind, passes=2, order=order,
-    )  # fmt: skip
+    codes, margin = descended(W, objective_of(point), plain, bits, kind, passes=2, order=order)
     assert not np.array_equal(codes, plain.codes.numpy())
     assert_same(refined, codes, margin)
     assert torch.equal(refined.scales, plain.scales)
@@ -180,10 +183,9 @@ def test_a_pass_goes_on_over_blocks_of_columns(passes: int) -> None:
         quantize_layer(torch.from_numpy(w), statistics, Grid(bits, 32, "asymmetric"), method("gptq", refine=count))
         for count in (0, passes)
     )
-    codes, margin = oracles_fitting.coordinate_descent(
-        w, oracles.regularised_gram(gram, None, 0.01), plain.codes.numpy().astype(np.int64), plain.scales.numpy(),
-        zeros_of(plain).numpy(), bits, "asymmetric", passes=passes, order="natural",
-    )  # fmt: skip
+    codes, margin = descended(
+        w, oracles.regularised_gram(gram, None, 0.01), plain, bits, "asymmetric", passes=passes, order="natural"
+    )
     assert (codes != plain.codes.numpy())[:, 64:].any()
     assert_same(refined, codes, margin)
 
@@ -204,10 +206,7 @@ def test_twenty_dead_channels_without_damping(source: Any, order: Any, kind: Kin
     assert_same(plain, expected.codes, expected.margin, least=ROWS - 2)
     free = expected.margin > FREE
     assert np.allclose(plain.scales.numpy()[free], expected.scales[free], rtol=1e-8, atol=0)
-    codes, margin = oracles_fitting.coordinate_descent(
-        W, g, plain.codes.numpy().astype(np.int64), plain.scales.numpy(), zeros_of(plain).numpy(), 2, kind, passes=2,
-        order=order,
-    )  # fmt: skip
+    codes, margin = descended(W, g, plain, 2, kind, passes=2, order=order)
     assert_same(refined, codes, margin)
     assert plain.report.diagonal_floor == refined.report.diagonal_floor == 0
 
@@ -220,10 +219,7 @@ def test_with_a_shift_codes_are_refined_towards_the_shifted_weight(name: str, or
     cross = oracles.cross_by_token(X_FLOAT, X)
     g = objective_of(point)
     target = oracles.shifted_target(W, g, cross, point.shift_strength)
-    codes, margin = oracles_fitting.coordinate_descent(
-        target, g, plain.codes.numpy().astype(np.int64), plain.scales.numpy(), zeros_of(plain).numpy(), 2,
-        "asymmetric", passes=1, order=order,
-    )  # fmt: skip
+    codes, margin = descended(target, g, plain, 2, "asymmetric", passes=1, order=order)
     assert_same(refined, codes, margin)
 
 
@@ -258,10 +254,9 @@ def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
         if margin > FREE:
             assert clipped.scales[row, group].item() == pytest.approx(expected, rel=1e-8)
             assert zeros_of(clipped)[row, group] == pytest.approx(zero, rel=1e-8)
-    codes, margins = oracles_fitting.coordinate_descent(
-        scaled, objective / np.outer(scale.numpy(), scale.numpy()), clipped.codes.numpy().astype(np.int64),
-        clipped.scales.numpy(), zeros_of(clipped).numpy(), 3, "asymmetric", passes=2,
-    )  # fmt: skip
+    codes, margins = descended(
+        scaled, objective / np.outer(scale.numpy(), scale.numpy()), clipped, 3, "asymmetric", passes=2
+    )
     assert_same(refined, codes, margins)
 
 

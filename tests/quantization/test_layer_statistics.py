@@ -42,42 +42,6 @@ def test_half_inputs_are_summed_in_single_precision(dtype: torch.dtype) -> None:
     assert np.allclose(statistics.abs_sum.double().numpy(), np.abs(exact).sum(axis=0), rtol=1e-5)
 
 
-def test_additive_over_batches() -> None:
-    x = torch.from_numpy(oracles.correlated_inputs(5, 60, 10))
-    whole = LayerStatistics.from_inputs(x)
-    parts = [LayerStatistics.from_inputs(part) for part in x.split([1, 17, 42])]
-    kept = [(part.gram.clone(), part.abs_sum.clone(), part.n_tokens) for part in parts]
-    total = parts[0] + parts[1] + parts[2]
-    assert total.n_tokens == 60
-    assert torch.allclose(total.gram, whole.gram, rtol=1e-12, atol=1e-12)
-    assert torch.allclose(total.abs_mean, whole.abs_mean, rtol=1e-12)
-    for part, (gram, abs_sum, n_tokens) in zip(parts, kept, strict=True):
-        assert torch.equal(part.gram, gram)
-        assert torch.equal(part.abs_sum, abs_sum)
-        assert part.n_tokens == n_tokens
-
-
-def test_the_largest_norm_of_a_token() -> None:
-    x = torch.from_numpy(oracles.correlated_inputs(5, 60, 10))
-    largest = max(math.sqrt(sum(value**2 for value in token)) for token in x.tolist())
-    parts = [LayerStatistics.from_inputs(part) for part in x.split([1, 17, 42])]
-    total = parts[0] + parts[1] + parts[2] + LayerStatistics.from_inputs(x[:0])
-    assert float(total.max_norm) == pytest.approx(largest, rel=1e-12)
-    without = LayerStatistics(total.gram, total.abs_sum, total.n_tokens)
-    assert (total + without).max_norm is None  # of some tokens nobody knows it
-    assert float(total.to("cpu", torch.float32).max_norm) == pytest.approx(largest, rel=1e-6)
-
-
-def test_no_tokens_is_the_neutral_element() -> None:
-    x = torch.from_numpy(oracles.correlated_inputs(6, 9, 5))
-    empty = LayerStatistics.from_inputs(x[:0])
-    assert empty.n_tokens == 0
-    assert torch.equal(empty.abs_mean, torch.zeros(5, dtype=torch.float64))
-    total = LayerStatistics.from_inputs(x) + empty
-    assert torch.equal(total.gram, LayerStatistics.from_inputs(x).gram)
-    assert total.n_tokens == 9
-
-
 def test_different_widths_do_not_add() -> None:
     narrow, wide = (LayerStatistics.from_inputs(torch.ones(3, width)) for width in (4, 8))
     with pytest.raises(Refused):
@@ -146,17 +110,24 @@ def test_cross_terms_that_do_not_fit_are_refused() -> None:
         LayerStatistics(crossed.gram, crossed.abs_sum, 3, broken)
 
 
-def test_running_sums_are_the_sums_of_their_batches() -> None:
-    x = torch.from_numpy(oracles.correlated_inputs(11, 60, 10))
-    y = torch.from_numpy(oracles.correlated_inputs(12, 60, 10))
-    sums, added = RunningSums(), LayerStatistics.from_inputs(x[:0], y[:0])
+def test_sums_of_batches_are_those_of_the_whole() -> None:
+    x, y = (torch.from_numpy(oracles.correlated_inputs(seed, 60, 10)) for seed in (11, 12))
+    whole, sums = LayerStatistics.from_inputs(x, y), RunningSums()
+    added = LayerStatistics.from_inputs(x[:0], y[:0])  # the neutral element
+    assert torch.equal(added.abs_mean, torch.zeros(10, dtype=torch.float64))
     for one, other in zip(x.split([0, 1, 17, 42]), y.split([0, 1, 17, 42]), strict=True):
         sums.add(one, other)
         added = added + LayerStatistics.from_inputs(one, other)
     total = sums.total()
-    assert total.n_tokens == 60
+    assert total.n_tokens == added.n_tokens == 60
     for name in ("gram", "abs_sum", "cross", "max_norm"):
         assert torch.equal(getattr(total, name), getattr(added, name)), name
+        torch.testing.assert_close(getattr(total, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+    largest = max(math.sqrt(sum(value**2 for value in token)) for token in x.tolist())
+    assert float(total.max_norm) == pytest.approx(largest, rel=1e-12)
+    without = LayerStatistics(whole.gram, whole.abs_sum, whole.n_tokens)
+    assert (LayerStatistics.from_inputs(x) + without).max_norm is None  # of some tokens nobody knows it
+    assert float(total.to("cpu", torch.float32).max_norm) == pytest.approx(largest, rel=1e-6)
 
 
 def test_running_sums_have_float_inputs_always_or_never() -> None:

@@ -16,7 +16,7 @@ from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import quantize
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob
 from tests import oracles, oracles_clipping
-from tests.quantizing import quantize_block, same_tensors
+from tests.quantizing import quantize_block, same_tensors, spelt_out
 
 KINDS = ["symmetric", "full_range", "asymmetric", "affine"]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -85,18 +85,6 @@ class Block:
         )  # fmt: skip
 
 
-def spelt_out(layer: QuantizedLayer, dtype: torch.dtype) -> Tensor:
-    """(codes - zero_points) · scales, or codes · scales + biases, in working precision, then stored."""
-    work = work_of(dtype)
-    size = layer.codes.shape[1] // layer.scales.shape[1]
-    scales = layer.scales.to(work).repeat_interleave(size, dim=1)
-    zeros = layer.zero_points.to(work).repeat_interleave(size, dim=1)
-    levels = (layer.codes.to(work) - zeros) * scales
-    if layer.biases is not None:
-        levels = layer.codes.to(work) * scales + layer.biases.to(work).repeat_interleave(size, dim=1)
-    return levels.to(dtype)
-
-
 def uneven_linear(grid: Grid, dtype: torch.dtype, saliency: str = "saliency") -> ClippedLinear:
     """A linear with a group of zeros, one of each sign, and one whose two ends are equally large."""
     weight = torch.from_numpy(oracles.uneven_weight(31, 10, 48))
@@ -120,32 +108,23 @@ def some_logits(linear: ClippedLinear, seed: int) -> Tensor:
 # Rounding
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bits", [2, 3, 4])
-def test_the_block_runs_on_exactly_what_is_stored(bits: int, kind: str, dtype: torch.dtype) -> None:
+def test_the_block_runs_on_exactly_what_is_stored(kind: str, dtype: torch.dtype) -> None:
     """Steps and measurements alike, in the dtype of the inputs: bit for bit what codes, scales and zero points say."""
-    for group_size in (16, None):
-        block, seen = Block(dtype), []
+    block, seen = Block(dtype), []
 
-        def forward(weights: dict[str, Tensor], x: Tensor, block: Block = block, seen: list = seen) -> Tensor:
-            seen.append({name: weight.detach().clone() for name, weight in weights.items()})
-            return block(weights, x)
+    def forward(weights: dict[str, Tensor], x: Tensor) -> Tensor:
+        seen.append({name: weight.detach().clone() for name, weight in weights.items()})
+        return block(weights, x)
 
-        grid, once = Grid(bits, group_size, kind), LearnedClipping(lam=0.05, epochs=1)
-        batch = {"inputs": block.inputs[:1], "targets": block.targets[:1]}
-        epochs, layers = block.quantize(grid, once, forward=forward, **batch)
-        assert len(seen) == 6  # a measurement, four sequences, a measurement
-        best = seen[-1] if epochs[1].objective < epochs[0].objective else seen[0]
-        for name, layer in layers.items():
-            assert layer.dequantized.dtype == layer.scales.dtype == dtype
-            assert torch.equal(layer.dequantized, spelt_out(layer, dtype))
-            assert best[name].dtype == work_of(dtype)
-            assert torch.equal(best[name], layer.dequantized.to(work_of(dtype)))
-            assert torch.equal(seen[1][name], seen[0][name])  # the first step is taken where the first look was
-            assert int(layer.codes.min()) >= grid.lowest
-            assert int(layer.codes.max()) <= grid.highest
+    batch = {"inputs": block.inputs[:1], "targets": block.targets[:1]}
+    epochs, layers = block.quantize(Grid(2, 16, kind), LearnedClipping(lam=0.05, epochs=1), forward=forward, **batch)
+    assert len(seen) == 6  # a measurement, four sequences, a measurement
+    best = seen[-1] if epochs[1].objective < epochs[0].objective else seen[0]
+    for name, layer in layers.items():
+        assert torch.equal(best[name], spelt_out(layer, dtype).to(work_of(dtype)))
+        assert torch.equal(seen[1][name], seen[0][name])  # the first step is taken where the first look was
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -214,22 +193,6 @@ def test_gradient_where_a_scale_or_a_zero_point_is_clamped(dtype: torch.dtype, b
 # Learning
 
 
-def test_first_look_by_hand() -> None:
-    """Epoch 0 is plain arithmetic: mean squared error, Σ ‖ΔW diag(s)‖², and either sum of the two."""
-    block, grid = Block(), Grid(2, 16, "asymmetric")
-    wanted = block.reference(grid, LearnedClipping(lam=0.3), epochs=0)
-    for normalise, objective in (("initial", 1.3), ("none", wanted.recon[0] + 0.3 * wanted.sar[0])):
-        epochs, _ = block.quantize(grid, LearnedClipping(lam=0.3, normalise=normalise, epochs=1))
-        assert (epochs[0].epoch, epochs[0].epochs) == (0, 1)
-        assert epochs[0].recon == pytest.approx(wanted.recon[0], rel=1e-12)
-        assert epochs[0].sar == pytest.approx(wanted.sar[0], rel=1e-12)
-        assert epochs[0].objective == pytest.approx(objective, rel=1e-12)
-    unweighted = block.reference(grid, LearnedClipping(saliency="identity"), epochs=0)
-    epochs, _ = block.quantize(grid, LearnedClipping(saliency="identity", epochs=1))
-    assert epochs[0].sar == pytest.approx(unweighted.sar[0], rel=1e-12)
-    assert abs(unweighted.sar[0] / wanted.sar[0] - 1) > 0.1
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
@@ -254,7 +217,6 @@ def test_every_epoch_is_plain_omniquant_and_the_result_no_worse(bits: int, kind:
         assert sum(layer.report.sar_loss for layer in layers.values()) == pytest.approx(best.sar, rel=1e-12)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("normalise", ["initial", "none"])
 @pytest.mark.parametrize("saliency", ["saliency", "identity"])
 def test_the_other_forms_are_the_references_too(saliency: str, normalise: str) -> None:
@@ -263,6 +225,8 @@ def test_the_other_forms_are_the_references_too(saliency: str, normalise: str) -
     plain = block.reference(grid, choice, epochs=5)
     epochs, layers = block.quantize(grid, choice)
     assert [epoch.objective for epoch in epochs] == pytest.approx(plain.objective, rel=1e-7)
+    assert [epoch.recon for epoch in epochs] == pytest.approx(plain.recon, rel=1e-7)
+    assert [epoch.sar for epoch in epochs] == pytest.approx(plain.sar, rel=1e-7)
     assert sum(layer.report.sar_loss for layer in layers.values()) == pytest.approx(min(plain.sar), rel=1e-7)
 
 

@@ -15,6 +15,7 @@ from sarqc.errors import Refused
 from sarqc.quantization.methods import ColumnSolver, Method, ScaleSearch
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 from tests import oracles
+from tests.quantizing import spelt_out
 
 KINDS = ("symmetric", "full_range", "asymmetric")
 LAYER_METHODS: tuple[Method, ...] = (
@@ -90,14 +91,6 @@ def numbers(report: LayerReport) -> list[float]:
     return [value for value in values if isinstance(value, float)]
 
 
-def exact_weights(layer: QuantizedLayer, columns: int) -> torch.Tensor:
-    """(codes - zero)·scale/channel_scale, spelt out again."""
-    groups = layer.scales.shape[1]
-    index = torch.arange(columns) // (columns // groups)
-    value = (layer.codes.double() - layer.zero_points.double()[:, index]) * layer.scales.double()[:, index]
-    return value if layer.channel_scale is None else value / layer.channel_scale.double()
-
-
 def assert_sound(layer: QuantizedLayer, case: Case) -> None:
     rows, columns = case.weight.shape
     groups = columns // (case.grid.group_size or columns)
@@ -108,7 +101,7 @@ def assert_sound(layer: QuantizedLayer, case: Case) -> None:
     assert int(layer.codes.max()) <= case.grid.highest
     assert (layer.scales > 0).all()
     assert torch.isfinite(layer.scales).all()
-    assert torch.equal(layer.dequantized, exact_weights(layer, columns))
+    assert torch.equal(layer.dequantized, spelt_out(layer, torch.float64))
     report = layer.report
     for value in numbers(report):
         assert math.isfinite(value)

@@ -50,8 +50,9 @@ def test_a_singular_point_does_not_touch_its_neighbours(name: str, gammas: tuple
     for i, gamma in enumerate(gammas):
         for j in others:
             single = quantize_layer(W, statistics, grid, at(method(name), LAMS[j], gamma), held_out=HELD_OUT)
-            assert float(sweep.recon_loss[i, j]) == pytest.approx(single.report.recon_loss, rel=1e-9)
-            assert float(sweep.held_out_loss[i, j]) == pytest.approx(single.report.held_out_loss, rel=1e-9)
+            for field in FIELDS:
+                value = float(torch.as_tensor(getattr(sweep, field))[i, j])
+                assert value == pytest.approx(getattr(single.report, field), rel=1e-9), field
             assert torch.equal(sweep.dequantized(i, j).codes, single.codes)
         single = quantize_layer(W, statistics, grid, at(method(name), 0.0, gamma))
         assert float(floors[i, zero]) == single.report.diagonal_floor

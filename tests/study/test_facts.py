@@ -71,41 +71,19 @@ class TestPairedDifference:
     def test_verdict_is_students_t_at_five_percent(self, draws, share, verdict):
         noise = np.linspace(-1, 1, draws)[:, None]
         error = statistics.stdev(noise[:, 0].tolist()) / math.sqrt(draws)
-        shift = share * quantile_of_t(draws - 1) * error
+        shift = share * stats.t.ppf(0.975, draws - 1) * error
         assert paired_difference(noise + shift, np.zeros((draws, 1))).verdict((0,)) == verdict
-
-
-def quantile_of_t(freedom: int) -> float:
-    """t(0.975) from its density, integrated by Simpson's rule and inverted by bisection."""
-    factor = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
-
-    def beyond(t: float) -> float:
-        x = np.linspace(0, t, 2001)
-        density = factor * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
-        weights = np.array([1, *[4, 2] * 999, 4, 1])
-        return 0.5 - float(density @ weights) * t / 2000 / 3
-
-    low, high = 0.0, 20.0
-    for _ in range(50):
-        low, high = ((low + high) / 2, high) if beyond((low + high) / 2) > 0.025 else (low, (low + high) / 2)
-    return low
-
-
-@pytest.mark.parametrize("freedom", [*range(1, 36), 59, 119, 170])
-def test_clear_from_is_the_quantile_of_t(freedom):
-    assert clear_from(freedom) == pytest.approx(quantile_of_t(freedom), abs=1.5e-4)
-    assert clear_from(freedom + 0.9) == clear_from(freedom)
 
 
 def test_nothing_is_clear_without_freedom():
     assert np.isnan(clear_from(np.array([0.0, 0.5, np.nan]))).all()
 
 
-@pytest.mark.parametrize("among", [2, 11, 66])
-@pytest.mark.parametrize("freedom", [1, 4, 30])
-def test_intervals_for_several_comparisons_at_once_are_wider(freedom, among):
+@pytest.mark.parametrize("among", [1, 2, 11, 66])
+@pytest.mark.parametrize("freedom", [*range(1, 36), 170])
+def test_a_mean_is_clear_from_the_quantile_of_student_on(freedom, among):
     assert clear_from(freedom, among) == pytest.approx(stats.t.isf(0.025 / among, freedom))
-    assert clear_from(freedom, among) > clear_from(freedom)
+    assert clear_from(freedom + 0.9, among) == clear_from(freedom, among)
 
 
 def test_a_difference_that_rounds_to_zero_has_no_sign():
@@ -182,14 +160,6 @@ class TestRatio:
         assert [float(other_way.low), float(other_way.high)] == pytest.approx([-ends[1], -ends[0]])
         assert other_way.verdict(()) == -found.verdict(())
         assert float(other_way.at(()).doubt) == pytest.approx((ends[1] - ends[0]) / 2)
-
-    def test_draws_of_several_sizes_are_told_apart_and_no_end_is_below_zero(self):
-        """Of the runaway GPTQ of a small model: a draw of 100 and one of 400, each three times what saliency has."""
-        theirs, share = np.array([100.0, 400.0, 205.0]), np.array([0.33, 0.36, 0.3])
-        found = paired_ratio(theirs * share, theirs)
-        assert found.verdict(()) == -1
-        assert -gmean(theirs) < float(found.low) < float(found.high) < 0
-        assert paired_difference(theirs * share, theirs).verdict(()) == 0
 
     def test_two_draws_far_apart_have_no_upper_end(self):
         found = paired_ratio(np.array([30.0, 90.0]), np.array([30.0, 40.0]))
@@ -395,12 +365,6 @@ class TestSentence:
         assert all(one["verdict"] for one in judged)
         assert {one["text"] for one in pieces if one["role"] == "drift" and not one["verdict"]} >= {"drift"}
 
-    def test_at_the_baseline_it_says_so(self, study):
-        text = text_at(study, "rqc-gbs", 0, 1)
-        assert "is GPTQ 1 %: perplexity 90.4" in text
-        assert "float model has 60.0" in text
-        assert "λ = 0.3" in text
-
     def test_says_plainly_when_regularisation_does_not_help(self, tmp_path):
         curve = np.array([90.0, 86.0, 87.0, 88.0, 89.0])
         study = write_study(tmp_path / "toy", curve=curve, gs=False)
@@ -418,21 +382,6 @@ class TestSentence:
         assert "on the only draw measured" in text
         assert "A single calibration draw can’t tell" in text
         assert "±" not in text
-
-    def test_every_point_has_a_whole_sentence(self, study):
-        for line in study.lines:
-            for layer in (None, 0):
-                facts = line_facts(study, method=line.method, bits=2, layer=layer)
-                for g in range(len(line.gammas)):
-                    for m in range(len(line.lams)):
-                        text = plain(sentence(facts, g, m))
-                        assert text.endswith(".")
-                        assert "nan" not in text.lower()
-                        assert "  " not in text
-                        assert "!" not in text
-
-    def test_gamma_is_named_where_there_are_several(self, study):
-        assert text_at(study, "sarqc-gbs", 1, 2).startswith("At λ = 0.1, γ = 0.5 the 2-bit model")
 
 
 def test_numbers_are_written_like_people_write_them():
