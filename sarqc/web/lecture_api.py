@@ -29,7 +29,6 @@ from sarqc.web.lectures import (
     PhoneState,
     new_code,
 )
-from sarqc.web.limits import is_phone_stream
 from sarqc.web.responses import ApiRoute, own_address, refuse_other_sites
 from sarqc.web.streams import STREAM_HEADERS, states
 
@@ -47,7 +46,8 @@ def crowd_of(lectures: Lectures) -> Crowd:
         code = path.removeprefix("/api").removeprefix("/join/").partition("/")[0] if path.startswith(JOIN) else ""
         return (code, REQUESTS) if code in lectures else None
 
-    return Crowd(JOIN, group, is_phone_stream)
+    # A hall is one address, and a lecture counts its phones.
+    return Crowd(JOIN, group, lambda path: path.startswith("/api/join/") and path.endswith("/events"))
 
 
 class _SmallRoute(ApiRoute):
