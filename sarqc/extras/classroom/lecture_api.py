@@ -46,12 +46,8 @@ def crowd_of(lectures: Lectures) -> Crowd:
         code = path.removeprefix("/api").removeprefix("/join/").partition("/")[0] if path.startswith(JOIN) else ""
         return (code, REQUESTS) if code in lectures else None
 
-    return Crowd(JOIN, group, _is_stream)
-
-
-def _is_stream(path: str) -> bool:
-    """Return whether a path is that of a phone's events: a hall is one address, and a lecture counts its phones."""
-    return path.startswith("/api/join/") and path.endswith("/events")
+    # A hall is one address, and a lecture counts its phones.
+    return Crowd(JOIN, group, lambda path: path.startswith("/api/join/") and path.endswith("/events"))
 
 
 class _SmallRoute(ApiRoute):
