@@ -14,7 +14,7 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -35,14 +35,13 @@ from sarqc.web.api import ON_THIS_HOST, Resolver, api_router
 from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
-from sarqc.web.limits import RequestLimits, connection_class
 from sarqc.web.link_preview import Introductions
 from sarqc.web.middleware import SecurityHeaders, SubPath
 from sarqc.web.probes import Probes, health_probes
 from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.responses import OneShape, unexpected
-from sarqc.web.sign_in import sign_in_router
+from sarqc.web.sign_in import SignIn, sign_in_router
 from sarqc.web.static import assets_router
 from sarqc.web.visitor import Cookies
 
@@ -68,7 +67,7 @@ def create_app(
     when the state folder is in use or can't be written, and when the settings ask for a device that is not there.
     """
     settings = settings or Settings()
-    check_profile(settings)
+    check_settings(settings)
     if not is_private(settings):  # the operator's token of the Hub is not for strangers
         os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
     store = Store(settings.database())
@@ -108,22 +107,20 @@ def create_app(
         return not_found(scope, introductions.own(scope), every, settings)
 
     identity = Identity(settings, cookies, access.links, Sessions(store))
+    sign_in = SignIn(settings, identity, introductions)
     host = extras.Host(
-        settings, supervisor, access, identity, introductions, with_pages, probes=health_probes(supervisor)
+        settings, supervisor, access, identity, introductions, sign_in, with_pages, probes=health_probes(supervisor)
     )
     app.state.host = host
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
-    app.add_middleware(RequestLimits, settings=settings)
     for extra in extras.installed():
         if extra.install is not None:
             extra.install(app, host)
-    app.add_middleware(
-        Gate, settings=settings, identity=identity, cookies=cookies, checks=host.checks, crowds=host.crowds
-    )
+    app.add_middleware(Gate, settings=settings, identity=identity, checks=host.checks, crowds=host.crowds)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     app.add_middleware(Probes, probes=host.probes)
     app.include_router(api_router(supervisor, settings, access, host.programs, resolve=resolve))
-    app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
+    app.include_router(sign_in_router(settings, identity, introductions, sign_in))
     if with_pages:
         _add_pages(app, host, every)
     else:
@@ -135,6 +132,16 @@ def create_app(
     if settings.root():
         app.add_middleware(SubPath, root=settings.root())
     return app
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ``Refused`` for settings with which the app must not start, or that need what is not installed."""
+    check_profile(settings)
+    if settings.access not in ("private", "token") or settings.strangers != "none":
+        extras.required("host", "SARQC_ACCESS, SARQC_STRANGERS")
+    for extra in extras.installed():
+        if extra.check is not None:
+            extra.check(settings)
 
 
 def _pages() -> tuple[Page, ...]:
@@ -217,11 +224,14 @@ def main() -> None:
 
 def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
     """Runs the server in this thread until it is asked to end. ``open_files``: how many the process may have."""
+    of_extras: dict[str, Any] = {}
+    for extra in extras.installed():
+        if extra.server is not None:
+            of_extras |= extra.server(app.state.host, open_files)
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=connection_class(settings, open_files),
         loop="asyncio",  # whatever else is installed: this is what the limits of connections are tested with
         ws="none",
         backlog=BACKLOG,
@@ -229,6 +239,7 @@ def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
         access_log=False,
         proxy_headers=False,  # the gate believes them where the operator says so
         log_config=None,  # its lines go the way of all others, with their time
+        **of_extras,
     )
     # All that is imported stays: a collection of garbage looks at what requests leave, and holds none up for long.
     gc.collect()

@@ -9,12 +9,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from sarqc import extras
 from sarqc.documents import SIGNS
 from sarqc.events import EVENT_TYPES
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, public_name
 from sarqc.settings import Settings
-from sarqc.web import api as http
 
 PAGE = Path(__file__).parent / "reference.md"
 
@@ -59,7 +59,8 @@ def page() -> str:
     ]
     settings = [
         [f"`SARQC_{name.upper()}`", "" if info.default is None else str(_relative(info.default)), info.description]
-        for name, info in Settings.model_fields.items()
+        for kind in (Settings, *(extra.settings for extra in extras.known().values() if extra.settings))
+        for name, info in kind.model_fields.items()
     ]
     events = [
         [
@@ -94,17 +95,10 @@ def page() -> str:
                 "## REST",
                 "Routes under `/api`; `GET /api/openapi.json` has their parameters. Errors are "
                 '`{"error": {"kind", "what", "where", "remedy"}}`.',
-                routes(),
             ]
         )
         + "\n"
     )
-
-
-def routes() -> str:
-    """The table of the interface's own description."""
-    lines = [line.replace("``", "`") for line in (http.__doc__ or "").splitlines() if line.startswith("|")]
-    return "\n".join(lines)
 
 
 def _tries(auto: Candidates | None) -> str:

@@ -747,7 +747,8 @@ def doctor() -> None:
     from sarqc.models.catalogue import embedded_models
 
     settings = read_settings()
-    told = {f"SARQC_{name.upper()}": value for name, value in settings.model_dump().items()}
+    kinds = [settings, *(settings.of(extra.settings) for extra in extras.installed() if extra.settings)]
+    told = {f"SARQC_{name.upper()}": value for kind in kinds for name, value in kind.model_dump().items()}
     told["embedded models"] = ", ".join(embedded_models(settings)) or "none"
     width = max(map(len, told)) + 2
     for name, value in told.items():

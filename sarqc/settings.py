@@ -1,11 +1,11 @@
-"""The only reader of the environment. Each field is ``SARQC_<NAME>`` in upper case."""
+"""Settings from the environment, which nothing else reads. Each field is ``SARQC_<NAME>`` in upper case."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from sarqc.errors import Refused
@@ -14,11 +14,18 @@ _PACKAGE = Path(__file__).resolve().parent
 # Where app.py, pages/ and assets/ stand: inside an installed package, beside it in a checkout.
 SITE = _PACKAGE / "site" if (_PACKAGE / "site").is_dir() else _PACKAGE.parent
 
+FROM_THE_ENVIRONMENT = SettingsConfigDict(env_prefix="SARQC_", frozen=True, extra="ignore", validate_by_name=True)
+SettingsOfSomeKind = TypeVar("SettingsOfSomeKind", bound=BaseSettings)
+
 
 class Settings(BaseSettings):
-    """What the host decides, as opposed to what a recipe decides. Nothing is created on disk by reading it."""
+    """Decisions of the host, as opposed to those of a recipe. Nothing is created on disk by reading them.
 
-    model_config = SettingsConfigDict(env_prefix="SARQC_", frozen=True, extra="ignore", validate_by_name=True)
+    Extras have settings of their own: see ``of``.
+    """
+
+    # Values that code gives for settings of extras are kept for these.
+    model_config = SettingsConfigDict(**{**FROM_THE_ENVIRONMENT, "extra": "allow"})
 
     host: str = Field("127.0.0.1", description="Address that the web server listens on.")
     access: Literal["private", "open", "token", "users", "proxy", "huggingface"] = Field(
@@ -38,32 +45,10 @@ class Settings(BaseSettings):
     access_token: SecretStr | None = Field(
         None, description="With SARQC_ACCESS=token: the secret that makes a runner; 16 characters or more."
     )
-    users_file: Path | None = Field(
-        None, description="With SARQC_ACCESS=users: the file that python -m sarqc user writes."
-    )
-    proxy_header: str = Field("", description="With SARQC_ACCESS=proxy: the header with the name of the person.")
     proxy_addresses: str = Field(
         "",
         description="Addresses of the reverse proxy, separated by commas: from there alone the header and "
         "X-Forwarded-For are believed.",
-    )
-    operators: str = Field(
-        "", description="With SARQC_ACCESS=proxy or huggingface: names that may see and end everything."
-    )
-    oauth_client_id: str = Field(
-        "",
-        validation_alias=AliasChoices("SARQC_OAUTH_CLIENT_ID", "OAUTH_CLIENT_ID"),
-        description="With SARQC_ACCESS=huggingface: the app's id there. A Space sets OAUTH_CLIENT_ID by itself.",
-    )
-    oauth_client_secret: SecretStr | None = Field(
-        None,
-        validation_alias=AliasChoices("SARQC_OAUTH_CLIENT_SECRET", "OAUTH_CLIENT_SECRET"),
-        description="The secret that goes with it.",
-    )
-    openid_provider_url: str = Field(
-        "https://huggingface.co",
-        validation_alias=AliasChoices("SARQC_OPENID_PROVIDER_URL", "OPENID_PROVIDER_URL"),
-        description="Where people sign in with SARQC_ACCESS=huggingface.",
     )
     port: int = Field(7860, ge=0, le=65535, description="Port of the web server.")
     root_path: str = Field(
@@ -130,15 +115,6 @@ class Settings(BaseSettings):
         None, gt=0, description="Memory that a run may take on the device, in GiB; empty: what is free."
     )
     hub_timeout: float = Field(8.0, gt=0, description="Seconds to wait for the Hub before saying that it is away.")
-    max_connections: int = Field(2000, ge=16, description="Connections at once, as far as the host has files for them.")
-    max_connections_per_address: int = Field(
-        256,
-        ge=8,
-        description="Connections, without streams to phones, and requests at once of an address, such as a proxy.",
-    )
-    max_streams_per_address: int = Field(
-        200, ge=4, description="Streams of events that an address may have open; a page has one or two."
-    )
     text_mib: float = Field(64.0, gt=0, description="Largest text file that a recipe may name, in MiB.")
     download_gib: float = Field(200.0, gt=0, description="Largest model that is downloaded from the Hub, in GiB.")
     max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
@@ -150,9 +126,6 @@ class Settings(BaseSettings):
     )
     text_uploads_each: int = Field(16, ge=0, description="Texts that one person may keep here.")
     study_uploads_each: int = Field(8, ge=0, description="Studies that one person may keep here.")
-    requests_per_minute: int = Field(
-        1200, ge=1, description="Requests from one address, where SARQC_ACCESS is not private."
-    )
     check_device: bool = Field(
         True, description="Before its first run a GPU is compared with the CPU, and runs are refused where it differs."
     )
@@ -212,17 +185,14 @@ class Settings(BaseSettings):
     access_log: bool | None = Field(
         None, description="Log each request, without its parameters; empty: where SARQC_ACCESS is not private."
     )
-    metrics: Literal["off", "local", "token"] = Field(
-        "off",
-        description="Who may read /metrics, for Prometheus: nobody; programs on this machine; who sends "
-        "SARQC_METRICS_TOKEN as a bearer.",
-    )
-    metrics_token: SecretStr | None = Field(
-        None, description="With SARQC_METRICS=token: the secret, 16 characters or more."
-    )
     run_hours: float | None = Field(
         None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."
     )
+
+    def of(self, kind: type[SettingsOfSomeKind]) -> SettingsOfSomeKind:
+        """Return the settings of an extra, from the environment or as code gave them with these. Raise ``Refused``."""
+        given = {name: value for name, value in (self.model_extra or {}).items() if name in kind.model_fields}
+        return _read(kind, **given)
 
     def resolved_state_dir(self) -> Path:
         """``state_dir`` with ``~`` expanded, as an absolute path."""
@@ -314,13 +284,17 @@ def _below(root: Path | str, name: str) -> Path | str:
 
 
 def read_settings() -> Settings:
-    """The settings of the environment. Raises ``Refused`` naming the first wrong variable and what it means."""
+    """Return the settings of the environment. Raise ``Refused`` naming the first wrong variable and its meaning."""
+    return _read(Settings)
+
+
+def _read(kind: type[SettingsOfSomeKind], **given: Any) -> SettingsOfSomeKind:
     try:
-        return Settings()
+        return kind(**given)
     except ValidationError as error:
         first = error.errors()[0]
     name = "_".join(str(part) for part in first["loc"])
     message = first["msg"][0].lower() + first["msg"][1:]
-    field = Settings.model_fields.get(name)
+    field = kind.model_fields.get(name)
     remedy = (field.description or "") if field is not None else ""
     raise Refused(f"the setting is {first['input']!r}: {message}", f"SARQC_{name.upper()}", remedy)

@@ -15,6 +15,7 @@ from typing import get_args
 
 import typer
 
+from sarqc import extras
 from sarqc.__main__ import app as commands
 from sarqc.events import EVENT_TYPES
 from sarqc.recipe import Recipe, public_name
@@ -37,6 +38,12 @@ def code_names(text: str) -> Iterator[tuple[int, str]]:
             fenced = not fenced
         elif not fenced and not line.startswith("    "):
             yield from ((number, name) for name in re.findall(r"`([^`]+)`", line))
+
+
+def setting_names() -> set[str]:
+    """The settings of the core and of all extras, without their prefix."""
+    kinds = (Settings, *(extra.settings for extra in extras.known().values() if extra.settings))
+    return {name for kind in kinds for name in kind.model_fields}
 
 
 class CodeNames:
@@ -126,7 +133,7 @@ class CodeNames:
     def explains(self, name: str) -> bool:
         """Whether a name in the docs is one of the code."""
         if name.startswith("SARQC_"):
-            return name.partition("=")[0].removeprefix("SARQC_").lower() in Settings.model_fields
+            return name.partition("=")[0].removeprefix("SARQC_").lower() in setting_names()
         if name.startswith(("make ", "python ", ".venv/bin/python ", "sarqc ", "--")):
             return self.is_command(name)
         if re.match(r"(GET|POST|PATCH|DELETE) /", name):

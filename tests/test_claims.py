@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sarqc.files import claims as module
 from sarqc.files.claims import Claims
-from sarqc.files.folder import Folder
+from sarqc.files.places import Folder
 
 WANTED = {name: f"{name}0" * 16 for name in "abcdefgh"}
 

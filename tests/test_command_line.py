@@ -33,10 +33,10 @@ from sarqc.events import (
     Started,
     Warned,
 )
+from sarqc.extras.host.users import read_users, user_of
 from sarqc.recipe import Recipe
 from sarqc.study.document import Study
 from sarqc.terminal import ProgressBar, print_summary, words
-from sarqc.web.users import read_users, user_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app import check_settings
 from sarqc.settings import Settings
-from sarqc.web.profile import check_profile
+from tests.code_names import setting_names
 from tests.images import ROOT, Instruction, environment, instructions
 
 IMAGE, SPACE = ROOT / "Dockerfile", ROOT / "deploy" / "space" / "Dockerfile"
@@ -75,7 +76,7 @@ def test_the_state_and_models_of_the_hub_belong_to_the_user_and_outlive_the_cont
 
 def test_settings_are_those_that_there_are(steps: list[Instruction]) -> None:
     for name in environment(steps):
-        assert not name.startswith("SARQC_") or name.removeprefix("SARQC_").lower() in Settings.model_fields
+        assert not name.startswith("SARQC_") or name.removeprefix("SARQC_").lower() in setting_names()
 
 
 def test_a_space_needs_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,7 @@ def test_a_space_needs_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for name, value in {"OAUTH_CLIENT_ID": "id", "OAUTH_CLIENT_SECRET": "of-the-space"}.items():
         monkeypatch.setenv(name, value)  # which a Space with hf_oauth sets
     monkeypatch.setenv("SARQC_HOSTS", "ann-sarqc.hf.space")  # as the command sets it
-    check_profile(Settings())
+    check_settings(Settings())
     assert {"app.py", "sarqc", "pages", "assets", "requirements-cpu.txt", "requirements.txt"} <= {
         path.name for path in (tmp_path / "space").iterdir()
     }
@@ -109,7 +110,7 @@ def test_the_composition_is_pinned_and_its_parts_speak_of_each_other() -> None:
             assert (DEPLOY / source).exists() if source.startswith("./") else source in host["volumes"]
     app, proxy = services["sarqc"]["environment"], services["proxy"]
     for name in app:
-        assert name.removeprefix("SARQC_").lower() in Settings.model_fields
+        assert name.removeprefix("SARQC_").lower() in setting_names()
     assert app["SARQC_PROXY_ADDRESSES"] == proxy["networks"]["inside"]["ipv4_address"]
     assert "ports" not in services["sarqc"]  # people come by way of the proxy alone
     for name in ("Caddyfile", "Caddyfile.oauth"):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sarqc.web.gate import Crowd
     from sarqc.web.identity import Identity
     from sarqc.web.link_preview import Introductions
+    from sarqc.web.sign_in import SignIn
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Host:
     access: Access
     identity: Identity
     introductions: Introductions
+    sign_in: SignIn
     with_pages: bool
     # Answered before the gate, without a visitor: apps by their path, for GET and HEAD.
     probes: dict[str, ASGIApp]
@@ -72,6 +74,8 @@ class Extra:
     name: str
     requires: tuple[str, ...] = ()  # modules that must be importable
     settings: type[BaseSettings] | None = None  # with the prefix SARQC_, as those of the core
+    # Raises ``Refused`` for settings with which the app must not start, before it has begun anything.
+    check: Callable[[Settings], None] | None = None
     commands: Callable[[typer.Typer], None] | None = None
     # Routes and middleware. It is called before the core's, so that its middleware is within the gate and its routes
     # come first.

@@ -14,8 +14,7 @@ from typing import Any
 import xxhash
 
 from sarqc.files.claims import Claims
-from sarqc.files.file_store import StoredFile
-from sarqc.files.places import place_at
+from sarqc.files.places import StoredFile, place_at
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may 
 
 
 def chain_key(*parts: Any) -> str:
-    """32 hex digits of a SHA-256 over the parts: bytes as they are, everything else as canonical JSON."""
+    """Return 32 hex digits of a SHA-256 over the parts: bytes as they are, everything else as canonical JSON."""
     digest = hashlib.sha256()
     for part in parts:
         payload = bytes(part) if isinstance(part, bytes | memoryview) else json.dumps(part, sort_keys=True).encode()
@@ -49,15 +48,15 @@ class ArtefactStore:
         self.damaged: list[str] = []
 
     def has(self, key: str, suffix: str) -> bool:
-        """Whether there is an undamaged file; reading it is the only way to know."""
+        """Return whether there is an undamaged file; reading it is the only way to know."""
         return self.read(key, suffix) is not None
 
     def touch(self, key: str, suffix: str) -> bool:
-        """Whether there is a file, of which nothing is read; it counts as used."""
+        """Return whether there is a file, of which nothing is read; it counts as used."""
         return self._place.touch(_name(key, suffix))
 
     def read(self, key: str, suffix: str) -> bytes | None:
-        """The payload, or None where there is none or it is damaged (then it is removed)."""
+        """Return the payload, or None where there is none or it is damaged (then it is removed)."""
         name = _name(key, suffix)
         content = self._place.read(name)
         if content is None:
@@ -71,19 +70,19 @@ class ArtefactStore:
         return bytes(payload)
 
     def write(self, key: str, suffix: str, payload: bytes) -> None:
-        """Stores a payload under a key; atomic, and harmless when two processes write the same."""
+        """Store a payload under a key; atomic, and harmless when two processes write the same."""
         self._place.write(_name(key, suffix), payload, xxhash.xxh3_128_digest(payload))
 
     def remove_partial(self, older_than: float = PARTIAL_SECONDS) -> int:
-        """Removes what was being written when its process was killed; returns the number of files."""
+        """Remove what was being written when its process was killed; return the number of files."""
         return self._place.remove_partial(older_than)
 
     def oldest(self) -> list[StoredFile]:
-        """All files, those unused for longest first."""
+        """Return all files, those unused for longest first."""
         return sorted(self._place.entries(), key=lambda entry: entry.changed)
 
     def trim(self, quota_bytes: int) -> int:
-        """Removes the files unused for longest until the rest fits in the quota; returns the bytes removed."""
+        """Remove the files unused for longest until the rest fits in the quota; return the bytes removed."""
         entries = self.oldest()
         excess = sum(entry.size for entry in entries) - quota_bytes
         removed = 0

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from sarqc.errors import Unreachable
-from sarqc.files.file_store import FileStore
+from sarqc.files.places import FileStore
 
 RENEWED_SECONDS = 5.0  # between two signs of life of a holder
 STALE_SECONDS = 60.0  # after which a claim is nobody's
@@ -31,7 +31,7 @@ class Claims:
 
     @contextmanager
     def share(self, wanted: Mapping[Name, str]) -> Iterator[list[Name]]:
-        """Names of a fair share of what nobody else has claimed, by their keys; claimed until the context ends."""
+        """Give the names of a fair share of what nobody else has claimed, by their keys, until the context ends."""
         if self.crew == 1:
             yield [*wanted]
             return
@@ -49,7 +49,7 @@ class Claims:
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Waits until nobody else is within for this key."""
+        """Wait until nobody else is within for this key."""
         while True:
             with self.share({key: key}) as mine:
                 if mine:
@@ -58,7 +58,7 @@ class Claims:
             self.wait()
 
     def wait(self) -> None:
-        """For a while, before it is asked again what somebody else makes."""
+        """Wait for a while, before it is asked again what somebody else makes."""
         time.sleep(self._place.pause_seconds)
 
     def _is_free(self, claim: str) -> bool:
@@ -66,14 +66,14 @@ class Claims:
         return changed is None or time.time() - changed > STALE_SECONDS
 
     def _made(self, claim: str) -> bool:
-        """Whether this process has made the claim: of several that try, one does. A stale one goes first."""
+        """Return whether this process has made the claim: of several that try, one does. A stale one goes first."""
         if self._place.changed(claim) is not None and self._is_free(claim):
             self._place.remove(claim)
         return self._place.make(claim)
 
     @contextmanager
     def _kept_alive(self, held: Mapping[Name, str]) -> Iterator[None]:
-        """Renews claims now and then within, and removes them in the end."""
+        """Renew claims now and then within, and remove them in the end."""
         done = threading.Event()
 
         def renew() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sarqc.errors import Refused, SarqcError, Unreachable
-from sarqc.files.file_store import MARK, StoredFile
+from sarqc.files.places import MARK, StoredFile
 
 WHERE = "SARQC_STORAGE"
 MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and what is written below takes some hundred
@@ -139,7 +139,7 @@ class ObjectStorage:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Whatever the library raises within becomes an error for people."""
+        """Turn whatever the library raises within into an error for people."""
         try:
             yield
         except SarqcError:
@@ -157,7 +157,7 @@ class ObjectStorage:
 
 
 def _problem(address: str) -> str | None:
-    """What is wrong with the names in an address, whose parts every server has to understand as we do."""
+    """Return what is wrong with the names in an address, whose parts every server has to understand as we do."""
     parts = address.partition("://")[2].split("/")
     if not all(parts):
         return "a part of it is empty"
@@ -172,7 +172,7 @@ def _problem(address: str) -> str | None:
 
 
 def _changed(info: Mapping[str, Any]) -> float:
-    """When an object was written, in seconds since 1970."""
+    """Return when an object was written, in seconds since 1970."""
     written = next(info[name] for name in _CHANGED if info.get(name))
     if isinstance(written, str):
         written = datetime.fromisoformat(written)
@@ -180,7 +180,7 @@ def _changed(info: Mapping[str, Any]) -> float:
 
 
 def _status(error: OSError) -> int | None:
-    """The status of HTTP that an error of S3 goes back to."""
+    """Return the status of HTTP that an error of S3 goes back to."""
     response = getattr(error.__cause__, "response", {})
     status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status

@@ -1,19 +1,158 @@
-"""The place for files at an address: a folder, or object storage."""
+"""Places for files that several processes, perhaps of several hosts, read and write: a folder, or object storage."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
-from sarqc.files.file_store import FileStore
-from sarqc.files.folder import Folder
-from sarqc.files.object_storage import ObjectStorage
+from sarqc.files.modes import for_the_owner
+
+MARK = ".sarqc-storage"  # the file by which a place is known again
+
+
+class StoredFile(NamedTuple):
+    """A file of a place. ``changed``: seconds since 1970."""
+
+    name: str
+    size: int
+    changed: float
+
+
+class FileStore(Protocol):
+    """Files by name, such as ``ab/abcd.layer``. Each appears whole or not at all, and one that is there is replaced.
+
+    Errors are those of the system, of object storage ``Unreachable``.
+    """
+
+    pause_seconds: float  # between two questions about what somebody else makes
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None where there is none. A folder remembers that it was used now."""
+
+    def write(self, name: str, *parts: bytes) -> None:
+        """Write a file of these parts, one after the other."""
+
+    def make(self, name: str, content: bytes = b"") -> bool:
+        """Make a file that only one of several makes that try at once; return whether it was this one."""
+
+    def touch(self, name: str) -> bool:
+        """Return whether there is a file, of which nothing is read. A folder remembers that it was used now."""
+
+    def renew(self, name: str) -> None:
+        """Make the time of an empty file now."""
+
+    def changed(self, name: str) -> float | None:
+        """Return when a file was last changed, in seconds since 1970; None where there is none."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; harmless where there is none."""
+
+    def entries(self) -> Iterator[StoredFile]:
+        """Yield all files of the place."""
+
+    def remove_partial(self, older_than: float) -> int:
+        """Remove files whose process was killed while it wrote them, that many seconds ago; return the number."""
+
+    def mark(self) -> str:
+        """Return the content of the mark of the place, which is made where there is none. Raise ``Refused`` where files
+        can't be written and read here."""
+
+
+class Folder:
+    """Files below a folder, readable for their owner alone."""
+
+    pause_seconds = 0.2
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, name: str) -> bytes | None:
+        path = self._root / name
+        try:
+            content = path.read_bytes()
+            os.utime(path)
+        except FileNotFoundError:
+            return None
+        return content
+
+    def write(self, name: str, *parts: bytes) -> None:
+        """Nothing waits for the disk, which takes longer than a GPU for a layer. After a loss of power a file may lack
+        its end."""
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
+        partial = path.with_name(f".partial-{secrets.token_hex(8)}")
+        try:
+            with open(partial, "xb", opener=for_the_owner) as file:
+                for part in parts:
+                    file.write(part)
+            os.replace(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+    def make(self, name: str, content: bytes = b"") -> bool:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(path, "xb", opener=for_the_owner) as file:
+                file.write(content)
+        except FileExistsError:
+            return False
+        return True
+
+    def touch(self, name: str) -> bool:
+        try:
+            os.utime(self._root / name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def renew(self, name: str) -> None:
+        self.touch(name)
+
+    def changed(self, name: str) -> float | None:
+        try:
+            return (self._root / name).stat().st_mtime
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+    def entries(self) -> Iterator[StoredFile]:
+        for path in self._root.glob("*/*"):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                if path.is_file():
+                    stat = path.stat()
+                    yield StoredFile(path.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
+
+    def remove_partial(self, older_than: float) -> int:
+        removed = 0
+        for file in self._root.glob("*/.partial-*"):
+            with suppress(FileNotFoundError):  # finished meanwhile
+                if time.time() - file.stat().st_mtime > older_than:
+                    file.unlink()
+                    removed += 1
+        return removed
+
+    def mark(self) -> str:
+        self.make(MARK, secrets.token_hex(16).encode())
+        return (self._root / MARK).read_text(encoding="utf-8")
 
 
 def place_at(root: Path | str) -> FileStore:
-    """The place at a folder or at an address of object storage, such as s3://bucket/prefix.
+    """Return the place at a folder or at an address of object storage, such as s3://bucket/prefix.
 
     Raises ``Refused`` for an address that can't be one, and where the library for it is missing.
     """
     if isinstance(root, str) and "://" in root:
+        from sarqc.files.object_storage import ObjectStorage
+
         return ObjectStorage(root)
     return Folder(Path(root))

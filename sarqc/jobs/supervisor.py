@@ -39,8 +39,7 @@ from sarqc.events import (
     Yielded,
 )
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.files.file_store import MARK
-from sarqc.files.places import place_at
+from sarqc.files.places import MARK, place_at
 from sarqc.files.room import FULL_BYTES, MORE_BYTES, ROOM_SECONDS, WAITS, free_bytes
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from sarqc.errors import Refused
-from sarqc.files.folder import Folder
 from sarqc.files.limited import Exhausted, answer_of
 from sarqc.files.names import shortened
 from sarqc.files.once import once
+from sarqc.files.places import Folder
 from sarqc.models.decoder import Decoder
 from sarqc.settings import Settings
 

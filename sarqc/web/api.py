@@ -43,8 +43,8 @@ from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
 from sarqc.web.exchanges import METHODS as EVERY_METHOD
-from sarqc.web.limits import Planning
 from sarqc.web.listing_api import LARGEST, Document, listing_router
+from sarqc.web.planning import Planning
 from sarqc.web.profile import is_private
 from sarqc.web.queue_place import queue_place
 from sarqc.web.responses import ApiRoute, json_body, own_address, refuse_other_sites

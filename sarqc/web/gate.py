@@ -24,7 +24,7 @@ from sarqc.web.identity import Identity
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
 from sarqc.web.static import PICTURE
-from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
+from sarqc.web.visitor import COOKIE, GUEST, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
@@ -55,11 +55,10 @@ class Gate:
         app: ASGIApp,
         settings: Settings,
         identity: Identity,
-        cookies: Cookies,
         checks: Sequence[Callable[[str, str, str], None]] = (),
         crowds: Sequence[Crowd] = (),
     ) -> None:
-        self._settings, self._identity, self._cookies = settings, identity, cookies
+        self._settings, self._identity, self._cookies = settings, identity, identity.cookies
         self._checks, self._crowds = checks, crowds
         self._private = is_private(settings)
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",") if part.strip()}

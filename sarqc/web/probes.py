@@ -95,5 +95,5 @@ def health_probes(supervisor: Supervisor) -> dict[str, ASGIApp]:
     return {HEALTH: _answer(200, {"status": OK}), READINESS: ready}
 
 
-def _answer(status: int, document: dict[str, object]) -> JSONResponse:
+def _answer(status: int, document: Mapping[str, object]) -> JSONResponse:
     return JSONResponse(document, status, headers={"Cache-Control": "no-store"})

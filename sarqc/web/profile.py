@@ -11,7 +11,6 @@ from pydantic import SecretStr
 
 from sarqc.errors import Refused
 from sarqc.settings import Settings
-from sarqc.web.users import read_users
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHORTEST_TOKEN = 16  # characters
@@ -23,13 +22,7 @@ def is_private(settings: Settings) -> bool:
 
 
 def check_profile(settings: Settings) -> None:
-    """Returns when the settings say who may come in. Raises ``Refused`` with the setting that is missing."""
-    if settings.metrics == "token" and len(_secret(settings.metrics_token)) < SHORTEST_TOKEN:
-        raise Refused(
-            "the token of the metrics is missing or too short",
-            "SARQC_METRICS_TOKEN",
-            f"Set it to {SHORTEST_TOKEN} random characters or more.",
-        )
+    """Raise ``Refused`` with the setting that is missing where they do not say who may come in."""
     if is_private(settings):
         if not is_loopback(settings.host):
             raise Refused(
@@ -37,41 +30,26 @@ def check_profile(settings: Settings) -> None:
                 "SARQC_ACCESS",
                 "Set it to open, token, users, proxy or huggingface, or SARQC_HOST to 127.0.0.1.",
             )
-        return
-    if not settings.hosts.strip():
+    elif not settings.hosts.strip():
         raise Refused(
             "the host names are not set, so a page of another site could act in a user's name",
             "SARQC_HOSTS",
             "Set it to the names under which people reach the app, separated by commas; * means any.",
         )
-    missing = {
-        "open": (settings.strangers == "none", "SARQC_STRANGERS", "viewer or runner"),
-        "token": (
-            len(_secret(settings.access_token)) < SHORTEST_TOKEN,
-            "SARQC_ACCESS_TOKEN",
-            f"{SHORTEST_TOKEN} random characters or more",
-        ),
-        "users": (
-            settings.users_file is None or not settings.users_file.is_file(),
-            "SARQC_USERS_FILE",
-            "the file that python -m sarqc user writes",
-        ),
-        "proxy": (
-            not (settings.proxy_header and settings.proxy_addresses),
-            "SARQC_PROXY_HEADER, SARQC_PROXY_ADDRESSES",
-            "the header with the name of a person, and the addresses that may send it",
-        ),
-        "huggingface": (
-            not (settings.oauth_client_id and settings.oauth_client_secret),
-            "SARQC_OAUTH_CLIENT_ID",
-            "the app's id at Hugging Face, and SARQC_OAUTH_CLIENT_SECRET to its secret",
-        ),
-    }
-    lacking, setting, remedy = missing.get(settings.access, (False, "", ""))
-    if lacking:
-        raise Refused(f"access is {settings.access}, and this setting is missing", setting, f"Set it to {remedy}.")
-    if settings.access == "users" and settings.users_file is not None:
-        read_users(settings.users_file)  # a wrong line is said now
+    elif settings.access == "open" and settings.strangers == "none":
+        raise missing_setting(settings, "SARQC_STRANGERS", "viewer or runner")
+    elif settings.access == "token" and is_short(settings.access_token):
+        raise missing_setting(settings, "SARQC_ACCESS_TOKEN", f"{SHORTEST_TOKEN} random characters or more")
+
+
+def is_short(token: SecretStr | None) -> bool:
+    """Return whether a token is missing or can be guessed."""
+    return token is None or len(token.get_secret_value()) < SHORTEST_TOKEN
+
+
+def missing_setting(settings: Settings, name: str, remedy: str) -> Refused:
+    """Return the error of a setting without which the chosen way of access can't be."""
+    return Refused(f"access is {settings.access}, and this setting is missing", name, f"Set it to {remedy}.")
 
 
 def host_is_ours(header: str, settings: Settings) -> bool:
@@ -104,7 +82,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _secret(value: SecretStr | None) -> str:
-    return value.get_secret_value() if value else ""

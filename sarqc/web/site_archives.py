@@ -25,7 +25,7 @@ from sarqc.files.room import check_room
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.web.limits import Planning
+from sarqc.web.planning import Planning
 from sarqc.web.publish import SitePlan
 
 WRITTEN_AT_ONCE, WAITING = 1, 4  # sites

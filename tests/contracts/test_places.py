@@ -10,10 +10,8 @@ from sarqc.extras.cluster.transit import Transit
 from sarqc.files import claims as claims_module
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.claims import Claims
-from sarqc.files.file_store import FileStore
-from sarqc.files.folder import Folder
 from sarqc.files.object_storage import ObjectStorage
-from sarqc.files.places import place_at
+from sarqc.files.places import FileStore, Folder, place_at
 
 KEYS = {name: chain_key(name) for name in "abcde"}
 

@@ -10,11 +10,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
+from app import create_app
+from sarqc import extras
 from sarqc.calibration.uploaded_texts import text_name, text_path
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
@@ -241,7 +244,7 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
         path = text_path(recipe.calibration, one)
         path.parent.mkdir(parents=True)
         path.write_bytes(text)
-    supervisor = Supervisor(store, settings)
+    supervisor = Supervisor(store, settings, workers=RayWorkers)
     supervisor.start()
     try:
         assert [device["id"] for device in supervisor.devices()] == [f"ray:cpu:{index}" for index in range(NODES)]
@@ -277,7 +280,7 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
 @on_ray
 def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: Cluster, object_storage: str) -> None:
     settings = settings.model_copy(update={"storage": object_storage})
-    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:exporting")
+    supervisor = Supervisor(store, settings, workers=partial(RayWorkers, execute="tests.jobs.fake_runs:exporting"))
     supervisor.start()
     try:
         run_id = supervisor.submit(recipe(), "ann").id
@@ -359,10 +362,10 @@ def test_a_cluster_lets_nobody_in_without_its_token(
 
 
 def test_without_ray_the_setting_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(Refused) as caught:
-        RayWorkers(settings.model_copy(update={"ray_address": "auto"}), print)
-    assert caught.value.what == "Ray is not installed here"
+        create_app(settings.model_copy(update={"ray_address": "auto"}), with_pages=False)
+    assert caught.value.where == "SARQC_RAY_ADDRESS"
     assert "sarqc[cluster]" in caught.value.remedy
 
 
@@ -379,7 +382,7 @@ def test_a_tuning_run_on_four_workers_ends_at_the_same_study(
 ) -> None:
     settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     alone = settings_in(tmp_path / "alone", assets_dir=SITE / "assets")
-    supervisor = Supervisor(store, settings)
+    supervisor = Supervisor(store, settings, workers=RayWorkers)
     supervisor.start()
     most, stopped = 0, set[int]()
 

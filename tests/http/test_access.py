@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.errors import NotFound, Refused
+from sarqc.extras.host.users import write_user
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
@@ -28,8 +29,7 @@ from sarqc.web.access import Access
 from sarqc.web.admission import admit
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
-from sarqc.web.limits import WAITING, WAITING_EACH
-from sarqc.web.users import write_user
+from sarqc.web.planning import WAITING, WAITING_EACH
 from sarqc.web.visitor import Cookies, Visitor
 from tests.http.conftest import HTML, TOKEN, finished, opened, submit, write_study
 from tests.http.fake_app import resolve
@@ -401,7 +401,7 @@ def test_forwarded_names_are_believed_from_the_proxy_alone(door: Door) -> None:
     app = door().app
     settings, access = app.state.supervisor.settings, app.state.access
     cookies = Cookies(settings)
-    gate = Gate(behind, settings, Identity(settings, cookies, access.links, Sessions(access.store)), cookies)
+    gate = Gate(behind, settings, Identity(settings, cookies, access.links, Sessions(access.store)))
     TestClient(gate, raise_server_exceptions=False).get("/", headers=forged)
     assert not [name for name in seen[0] if name.startswith(("x-forwarded", "forwarded"))]
 

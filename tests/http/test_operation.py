@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from app import create_app
 from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
-from sarqc.files.file_store import MARK
-from sarqc.files.places import place_at
+from sarqc.files.places import MARK, place_at
 from sarqc.jobs.run import State
 from sarqc.settings import Settings
 from tests.http.conftest import TOKEN, App, assert_error, finished, opened, run_of, submit

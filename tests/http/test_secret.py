@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from app import create_app
 from sarqc.errors import Refused, TooMany
 from sarqc.settings import Settings
-from sarqc.web.passwords import OF_AN_ADDRESS, LoginThrottle
+from sarqc.web.throttle import OF_AN_ADDRESS, LoginThrottle
 from sarqc.web.visitor import COOKIE, COOKIE_SECONDS, Cookies
 
 

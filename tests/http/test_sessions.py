@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from sarqc.__main__ import app as commands
+from sarqc.extras.host.users import write_user
 from sarqc.jobs import links
 from sarqc.settings import Settings
-from sarqc.web.users import write_user
 from sarqc.web.visitor import COOKIE, Cookies
 from tests.http.conftest import HTML, TOKEN, assert_error, finished, opened, submit
 from tests.jobs.conftest import settings_in

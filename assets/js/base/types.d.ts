@@ -843,7 +843,7 @@ export interface DamagedStudy {
   error: Record<string, string>;
 }
 
-/** What the lecturer's page is given once. */
+/** A lecture as its lecturer's page is told of it once. */
 export interface LectureBegun {
   code: string;
   secret: string;
@@ -851,7 +851,7 @@ export interface LectureBegun {
   qr: string[];
 }
 
-/** What the lecturer's page shows; a stop of null asks nothing. */
+/** The state of the lecturer's page; a stop of null asks nothing. */
 export interface LectureWish {
   stop: string | null;
   lams: number[];

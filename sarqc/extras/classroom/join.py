@@ -51,13 +51,13 @@ scripts["{entry}"].mount(document.querySelector("main"));
 
 
 def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
-    """The route ``/join/{code}``."""
+    """Return the route ``/join/{code}``."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
     assets = settings.assets_dir
 
     @router.api_route("/join/{code}", methods=["GET", "HEAD"])
     def join(request: Request, code: str) -> Response:
-        """The page of a phone; the code alone opens it."""
+        """Return the page of a phone; the code alone opens it."""
         nonce = nonce_of(request.scope)
         try:
             lectures.of(code)
@@ -85,7 +85,7 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
 
 
 def _stops(settings: Settings) -> str:
-    """Title and question of what can be asked, by name, as JSON."""
+    """Return title and question of the stops by name, as JSON."""
     stops = {
         step["name"]: {"title": step["title"], "ask": plain_words(step["ask"])} for step in tour(settings)["steps"]
     }
@@ -95,5 +95,5 @@ def _stops(settings: Settings) -> str:
 
 @lru_cache(maxsize=2)
 def _script(assets: Path, version: str) -> str:
-    """The script of the page as text of an element, which only “</” would end."""
+    """Return the script of the page as text of an element, which only “</” would end."""
     return bundled(assets, (ENTRY,)).replace("</script", "<\\/script")

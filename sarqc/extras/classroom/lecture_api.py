@@ -46,12 +46,8 @@ def crowd_of(lectures: Lectures) -> Crowd:
         code = path.removeprefix("/api").removeprefix("/join/").partition("/")[0] if path.startswith(JOIN) else ""
         return (code, REQUESTS) if code in lectures else None
 
-    return Crowd(JOIN, group, _is_stream)
-
-
-def _is_stream(path: str) -> bool:
-    """Return whether a path is that of a phone's events: a hall is one address, and a lecture counts its phones."""
-    return path.startswith("/api/join/") and path.endswith("/events")
+    # A hall is one address, and a lecture counts its phones.
+    return Crowd(JOIN, group, lambda path: path.startswith("/api/join/") and path.endswith("/events"))
 
 
 class _SmallRoute(ApiRoute):
@@ -59,7 +55,7 @@ class _SmallRoute(ApiRoute):
 
 
 def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRouter:
-    """All routes."""
+    """Return all routes."""
     router = APIRouter(
         prefix="/api", route_class=_SmallRoute, dependencies=[Depends(refuse_other_sites)], tags=["lectures"]
     )
@@ -72,7 +68,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
 
     @router.post("/lectures", status_code=201)
     async def begin(request: Request, who: Who, holder: Holder) -> dict[str, Any]:
-        """Begins a lecture. Its secret is told only here."""
+        """Begin a lecture. Its secret is told only here."""
         who.require_runner("POST /api/lectures")
         code = new_code()
         address = f"{own_address(request)}{root}/join/{code}"
@@ -86,19 +82,19 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
 
     @router.put("/lectures/{code}")
     async def tell(code: str, secret: Secret, wish: LectureWish) -> dict[str, Any]:
-        """Says what the lecturer's page shows."""
+        """Say what the lecturer's page shows."""
         lecture = lectures.of_lecturer(code, secret)
         lecture.tell(wish, time.monotonic())
         return {**lecture.as_hall()}
 
     @router.delete("/lectures/{code}", status_code=204)
     async def end(code: str, secret: Secret) -> None:
-        """Ends a lecture for all phones."""
+        """End a lecture for all phones."""
         lectures.end(lectures.of_lecturer(code, secret))
 
     @router.get("/lectures/{code}/events")
     async def hall(code: str, secret: Secret) -> Response:
-        """The lecture as it is and after each change: server-sent events."""
+        """Stream the lecture as it is and after each change: server-sent events."""
         lecture = lectures.of_lecturer(code, secret)
 
         def state() -> tuple[HallState, bool]:
@@ -108,12 +104,12 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
 
     @router.get("/join/{code}/events")
     async def join(code: str, phone: Phone) -> Response:
-        """What a phone shows: server-sent events."""
+        """Stream what a phone shows: server-sent events."""
         return EventSourceResponse(await _begun(_followed(lectures.of(code), phone, bell)), headers=STREAM_HEADERS)
 
     @router.post("/join/{code}/guess", status_code=204)
     async def guess(code: str, said: PhoneGuess) -> Response:
-        """Takes the guess of a phone."""
+        """Take the guess of a phone."""
         lectures.of(code).guess(said, time.monotonic())
         return Response(status_code=204, headers={"Connection": "close"})  # a hall full of phones that wait is no use
 
@@ -121,7 +117,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
 
 
 async def _followed(lecture: Lecture, phone: str, bell: Bell) -> AsyncIterator[bytes]:
-    """A lecture for one phone, as long as the phone has no later stream."""
+    """Yield a lecture for one phone, as long as the phone has no later stream."""
     with lecture.joined(phone) as number:
 
         def state() -> tuple[PhoneState, bool] | None:
@@ -132,7 +128,7 @@ async def _followed(lecture: Lecture, phone: str, bell: Bell) -> AsyncIterator[b
 
 
 async def _begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same stream, whose beginning has been awaited: an error there is still an answer of its own."""
+    """Return the same stream, whose beginning has been awaited: an error there is still an answer of its own."""
     first = await anext(parts)
 
     async def whole() -> AsyncIterator[bytes]:
@@ -144,7 +140,7 @@ async def _begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def qr_rows(text: str) -> list[str]:
-    """The modules of a text as a QR code, row by row: “1” is dark. There is no margin around them."""
+    """Return the modules of a text as a QR code, row by row: “1” is dark. There is no margin around them."""
     from segno import make_qr  # imported here: most apps never have a lecture
 
     return ["".join("1" if module else "0" for module in row) for row in make_qr(text, error="m").matrix]

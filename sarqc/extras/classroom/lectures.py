@@ -39,7 +39,7 @@ Position = Annotated[int, Field(ge=0, lt=VALUES, strict=True)]
 
 
 class LectureWish(BaseModel):
-    """What the lecturer's page shows; a stop of null asks nothing."""
+    """The state of the lecturer's page; a stop of null asks nothing."""
 
     model_config = ConfigDict(extra="forbid")
     stop: Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")] | None
@@ -80,7 +80,7 @@ class PhoneState(TypedDict):
 
 
 class LectureBegun(TypedDict):
-    """What the lecturer's page is given once."""
+    """A lecture as its lecturer's page is told of it once."""
 
     code: str
     secret: str
@@ -127,14 +127,14 @@ class Lecture:
         return f"lecture {self.code} {phone}"
 
     def check(self, secret: str) -> None:
-        """Raises ``Forbidden`` for anybody but the lecturer."""
+        """Raise ``Forbidden`` for anybody but the lecturer."""
         if not hmac.compare_digest(self._digest, sha256(secret.encode("utf-8", "replace")).digest()):
             raise Forbidden("only its lecturer may do this", "lecture", "Begin a lecture of your own.")
 
     # The lecturer.
 
     def tell(self, wish: LectureWish, now: float) -> None:
-        """Takes what the lecturer's page shows.
+        """Take what the lecturer's page shows.
 
         A stop that was there before keeps its guesses and never goes back to an earlier phase. Raises ``Refused`` for
         values or positions that make no sense, ``Conflict`` if the lecture is over.
@@ -165,7 +165,7 @@ class Lecture:
             asked.best, asked.band = wish.best, wish.band
 
     def end(self) -> None:
-        """Forgets everything, and tells those who listen."""
+        """Forget everything, and tell those who listen."""
         topics = [self.hall_topic, *map(self.phone_topic, self._listening)]
         self.is_over, self._stop = True, None
         self._asked.clear()
@@ -173,7 +173,7 @@ class Lecture:
         self._bell.ring(*topics)
 
     def as_hall(self) -> HallState:
-        """The state for the lecturer."""
+        """Return the state for the lecturer."""
         asked = self._now()
         return {
             "phase": self._phase(),
@@ -187,7 +187,7 @@ class Lecture:
 
     @contextmanager
     def joined(self, phone: str) -> Iterator[int]:
-        """A phone that listens; its former stream ends. Gives the number of the stream, see ``is_heard``.
+        """Add a phone that listens, whose former stream ends; give the number of the stream, see ``is_heard``.
 
         Raises ``Busy`` where a lecture may have no more phones, ``NotFound`` if it is over.
         """
@@ -203,11 +203,11 @@ class Lecture:
             self._bell.ring(self.hall_topic)
 
     def is_heard(self, phone: str, number: int) -> bool:
-        """Whether a stream is the phone's last one."""
+        """Return whether a stream is the phone's last one."""
         return self._listening.get(phone) == number
 
     def guess(self, said: PhoneGuess, now: float) -> None:
-        """Takes a guess in the place of the phone's former one.
+        """Take a guess in the place of the phone's former one.
 
         Raises ``Conflict`` for another stop and where guesses are closed, ``Refused`` for a position that is not there,
         ``TooMany`` for a phone that has guessed just now, and as ``joined``.
@@ -225,7 +225,7 @@ class Lecture:
         self._bell.ring(self.hall_topic)
 
     def as_phone(self) -> PhoneState:
-        """The state for a phone."""
+        """Return the state for a phone."""
         asked = self._now()
         is_revealed = asked.phase == "revealed"
         return {
@@ -238,7 +238,7 @@ class Lecture:
         }
 
     def _admit(self, phone: str) -> None:
-        """Lets a phone in that is new. One that has left and never guessed has given its place back."""
+        """Let a phone in that is new. One that has left and never guessed has given its place back."""
         if self.is_over:
             raise _no_lecture()
         known = {*self._listening, *self._last_guess}
@@ -246,7 +246,7 @@ class Lecture:
             raise Busy(f"{PHONES} phones have joined, as many as a lecture may have", "lecture", "Look at the screen.")
 
     def _now(self) -> _Asked:
-        """The question at the present stop; one without values where there is none."""
+        """Return the question at the present stop; one without values where there is none."""
         return _Asked(()) if self._stop is None else self._asked[self._stop]
 
     def _phase(self) -> Phase:
@@ -261,7 +261,7 @@ class Lectures:
         self._lectures: dict[str, Lecture] = {}
 
     def begin(self, code: str, holder: str, now: float) -> tuple[Lecture, str]:
-        """A new lecture with a code of ``new_code``, and its secret.
+        """Return a new lecture with a code of ``new_code``, and its secret.
 
         Raises ``Busy`` where this host, or this person, has as many as it may have.
         """
@@ -278,25 +278,26 @@ class Lectures:
         return code in self._lectures
 
     def of(self, code: str) -> Lecture:
-        """The lecture with a code. Raises ``NotFound``."""
+        """Return the lecture with a code. Raise ``NotFound``."""
         lecture = self._lectures.get(code)
         if lecture is None:
             raise _no_lecture()
         return lecture
 
     def of_lecturer(self, code: str, secret: str) -> Lecture:
-        """The same for its lecturer. Raises ``NotFound`` and ``Forbidden``."""
+        """Return the same for its lecturer. Raise ``NotFound`` and ``Forbidden``."""
         lecture = self.of(code)
         lecture.check(secret)
         return lecture
 
     def end(self, lecture: Lecture) -> None:
-        """Ends a lecture and forgets it."""
+        """End a lecture and forget it."""
         self._lectures.pop(lecture.code, None)
         lecture.end()
 
     def end_idle(self, now: float) -> float | None:
-        """Ends lectures that nobody leads any more; seconds until the next one may be idle, None where none is left."""
+        """End lectures that nobody leads any more; return the seconds until the next may be idle, None where none is
+        left."""
         for lecture in list(self._lectures.values()):
             if now - lecture.touched >= IDLE_SECONDS:
                 self.end(lecture)
@@ -307,7 +308,7 @@ class Lectures:
 
 
 def new_code() -> str:
-    """A code that nobody guesses."""
+    """Return a code that nobody guesses."""
     return "-".join("".join(secrets.choice(ALPHABET) for _ in range(CODE_LETTERS)) for _ in range(CODE_PARTS))
 
 

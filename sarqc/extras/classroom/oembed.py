@@ -61,8 +61,8 @@ def oembed_router(settings: Settings, introductions: Introductions) -> APIRouter
     async def oembed(
         request: Request, url: str, maxwidth: Pixels = None, maxheight: Pixels = None, format: str = "json"
     ) -> Response:
-        """The frame of an address of the Lab, for those who may see it. A card that the address does not name is the
-        main figure."""
+        """Return the frame of an address of the Lab, for those who may see it. A card that the address does not name
+        is the main figure."""
         if format != "json":
             return error_response(Refused(f"no format “{format}”", ROUTE, "Ask for json."), NOT_IMPLEMENTED)
         own = introductions.own(request.scope)

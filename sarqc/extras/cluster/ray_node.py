@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
-from sarqc.files.file_store import MARK
-from sarqc.files.places import place_at
+from sarqc.files.places import MARK, place_at
 from sarqc.jobs.process import Process
 
 WAIT_SECONDS = 0.5  # for the next line

@@ -93,7 +93,7 @@ def _check(wanted: EngineRequest) -> None:
 
 
 def _groups(wanted: EngineRequest) -> dict[str, Any]:
-    """The groups of modifiers by their names, which have to end with “_modifiers”."""
+    """Return the groups of modifiers by their names, which have to end with “_modifiers”."""
     several = len(wanted.penalties) > 1
     return {
         f"{f'penalty_{number}' if several else 'quant'}_modifiers": _modifier(wanted, penalty, names)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sarqc.extras import Extra
+from sarqc.extras.host.settings import HostSettings, check
 
 if TYPE_CHECKING:
     import typer
@@ -25,4 +26,19 @@ def _install(app: FastAPI, host: Host) -> None:
     install(app, host)
 
 
-EXTRA = Extra("host", requires=("authlib", "limits", "prometheus_client"), commands=_add_commands, install=_install)
+def _server(host: Host, open_files: int) -> dict[str, Any]:
+    from sarqc.extras.host.limits import connection_class
+
+    settings = host.settings
+    return {"http": connection_class(settings.of(HostSettings), open_files, host.crowds, settings.root())}
+
+
+EXTRA = Extra(
+    "host",
+    requires=("authlib", "limits", "prometheus_client"),
+    settings=HostSettings,
+    check=check,
+    commands=_add_commands,
+    install=_install,
+    server=_server,
+)

@@ -18,11 +18,11 @@ import shutil
 import sqlite3
 import tarfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any, cast
 
 import sarqc
 from sarqc.errors import Busy, Damaged, NoRoom, NotFound, Refused
@@ -57,7 +57,7 @@ STUDY, ARRAYS = "study.json", "study.safetensors"
 
 @dataclass
 class Manifest:
-    """What a backup consists of: ``files`` are names and SHA-256 hashes, the database's among them."""
+    """The list of a backup: ``files`` are names and SHA-256 hashes, the database's among them."""
 
     version: str = sarqc.__version__
     schema: int = len(MIGRATIONS)
@@ -69,10 +69,10 @@ class Manifest:
 
 
 def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> Manifest:
-    """Copies the state to ``target``: a new folder, or a file whose name ends with .tar; it appears whole or not at
+    """Copy the state to ``target``: a new folder, or a file whose name ends with .tar; it appears whole or not at
     all. Everything is read again and compared before that.
 
-    ``without``: parts to leave out, of ``MAY_BE_MISSING``. Raises ``Refused`` for a target that is there, ``NotFound``
+    ``without``: parts to leave out, of ``MAY_BE_MISSING``. Raise ``Refused`` for a target that is there, ``NotFound``
     without a database, ``NoRoom``, ``Busy`` where things are removed faster than they can be copied, ``Damaged``.
     """
     state, where = settings.resolved_state_dir(), str(target)
@@ -89,7 +89,8 @@ def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> 
         manifest = _gather(state, partial, [part for part in PARTS if part not in without])
         manifest.without = sorted(without)
         (partial / MANIFEST).write_text(json.dumps(vars(manifest), indent=1), encoding="utf-8")
-        _compare(_Folder(partial), manifest, where)
+        with _opened(partial) as read:
+            _compare(read, manifest, where)
         if target.suffix == ".tar":
             _pack(partial, target)
         else:
@@ -100,15 +101,15 @@ def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> 
 
 
 def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple[Manifest, Path | None]:
-    """Puts a backup into the state folder; every byte is compared before anything there is touched.
+    """Put a backup into the state folder; every byte is compared before anything there is touched.
 
-    With ``replace`` what is there is moved aside, into a folder of the state folder that is returned. Raises
+    With ``replace`` what is there is moved aside, into a folder of the state folder that is returned. Raise
     ``Refused`` for a running app, a state folder that is not empty, and a backup that a newer sarqc made; ``Damaged``.
     """
     state, where = settings.resolved_state_dir(), str(source)
-    with _opened(source) as backup, ExitStack() as stack:
+    with _opened(source) as read, ExitStack() as stack:
         stack.callback(os.close, take_lock(state / DATABASE))  # no app opens the state meanwhile
-        manifest = backup.manifest(where)
+        manifest = _manifest(read, where)
         # The log of the database that goes must not stand beside the one that comes.
         names = (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
         there = [name for name in names if (state / name).exists()]
@@ -120,7 +121,7 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
             )
         new = state / f".restoring-{secrets.token_hex(4)}"
         try:
-            _compare(backup, manifest, where, new)
+            _compare(read, manifest, where, new)
             _note_restore(new / DATABASE, source)
             aside = None
             if there:
@@ -142,7 +143,7 @@ _Copied = tuple[tuple[int, int], str]  # of a file: its time and size, and the h
 
 
 def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
-    """Copies database and files, until a copy of the files is one of all that the copied database names."""
+    """Copy database and files, until a copy of the files is one of all that the copied database names."""
     hashes: dict[str, _Copied] = {}
     torn: dict[str, str] = {}
     for _ in range(PASSES):
@@ -176,7 +177,7 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
 
 @dataclass(frozen=True)
 class _Moment:
-    """What a copy of the database knows of removals."""
+    """Removals that a copy of the database knows of."""
 
     runs: int
     removed: int  # number of the last removal
@@ -190,9 +191,9 @@ def _moment(connection: sqlite3.Connection) -> _Moment:
 
 
 def copy_database(database: Path, copy: Path) -> _Moment:
-    """One state of the database as one file, by SQLite's own means. Writers are not kept waiting.
+    """Write one state of the database as one file, by SQLite's own means. Writers are not kept waiting.
 
-    Raises ``Damaged``.
+    Raise ``Damaged``.
     """
     copy.unlink(missing_ok=True)
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as made:
@@ -207,7 +208,7 @@ def copy_database(database: Path, copy: Path) -> _Moment:
 
 
 def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:
-    """Names below the state folder, and files. What begins with a dot is being written, or removed."""
+    """Yield names below the state folder, and files. What begins with a dot is being written, or removed."""
     for part in parts:
         if (state / part).is_file():
             yield part, state / part
@@ -220,17 +221,17 @@ def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _copy(file: IO[bytes], target: Path, modified: int) -> str:
-    """Copy a file with its time (ns), for this user alone; return the hash of what was copied."""
+    """Copy a file with its time (ns), for this user alone; return the hash of the copy."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _written(target) as copy:
-        digest = _digest(file, copy)
+    with closing(file), _written(target) as copy:
+        shutil.copyfileobj(file, copy, CHUNK_BYTES)
     os.utime(target, ns=(modified, modified))
-    return digest
+    return _digest(target.open("rb"))
 
 
 @contextmanager
 def _written(path: Path) -> Iterator[IO[bytes]]:
-    """A new file for this user alone. A full disk is said in words."""
+    """Open a new file for this user alone. A full disk is said in words."""
     try:
         with open(path, "wb", opener=for_the_owner) as file:
             yield file
@@ -240,18 +241,13 @@ def _written(path: Path) -> Iterator[IO[bytes]]:
         raise NoRoom(f"the disk is full: {gib(free)} are free", str(path.parent), "Use another disk.") from error
 
 
-def _digest(file: IO[bytes], copy: IO[bytes] | None = None) -> str:
-    digest = hashlib.sha256()
+def _digest(file: IO[bytes]) -> str:
     with closing(file):
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-            if copy is not None:
-                copy.write(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
 def _torn(folder: Path, kept: dict[str, _Copied]) -> dict[str, str]:
-    """Both files, with their hashes, of the studies whose arrays are not those that the document speaks of."""
+    """Return both files, with their hashes, of the studies whose arrays are not those that the document speaks of."""
     torn: dict[str, str] = {}
     for name in kept:
         study = PurePosixPath(name)
@@ -270,76 +266,56 @@ def _torn(folder: Path, kept: dict[str, _Copied]) -> dict[str, str]:
 # Reading a backup.
 
 
-class _Folder:
-    """A backup as a folder."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def open(self, name: str) -> IO[bytes]:
-        return (self._root / name).open("rb")
-
-    def modified(self, name: str) -> int:
-        """Return the time of a file in nanoseconds since 1970."""
-        return (self._root / name).stat().st_mtime_ns
-
-    def manifest(self, where: str) -> Manifest:
-        """What the backup says it consists of. Raises ``Refused``."""
-        try:
-            with self.open(MANIFEST) as file:
-                manifest = Manifest(**json.load(file))
-            are_names = all(_is_name(name) for name in manifest.files)
-        except (OSError, KeyError, ValueError, TypeError) as error:
-            raise Refused(f"it is not a backup: {error}", where, "Give what python -m sarqc backup wrote.") from None
-        if not are_names or DATABASE not in manifest.files:
-            raise Refused("it is not a backup: its list of files is wrong", where, "Give another one.")
-        if manifest.schema > len(MIGRATIONS):
-            raise Refused(f"sarqc {manifest.version} made it, a newer version", where, "Update sarqc.")
-        return manifest
-
-
-class _Tar(_Folder):
-    """A backup as one tar file."""
-
-    def __init__(self, archive: tarfile.TarFile) -> None:
-        self._archive = archive
-
-    def open(self, name: str) -> IO[bytes]:
-        file = self._archive.extractfile(name)
-        if file is None:
-            raise KeyError(name)
-        return file
-
-    def modified(self, name: str) -> int:
-        return int(self._archive.getmember(name).mtime * 1e9)
+_Read = Callable[[str], tuple[IO[bytes], int]]  # from a name in a backup to the file and its time in ns since 1970
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[_Folder]:
+def _opened(source: Path) -> Iterator[_Read]:
+    """Open a backup, a folder or a tar file. The function raises ``KeyError`` or ``FileNotFoundError``."""
     if source.is_dir():
-        yield _Folder(source)
+        yield lambda name: ((source / name).open("rb"), (source / name).stat().st_mtime_ns)
         return
     try:
         archive = tarfile.open(source)  # noqa: SIM115  # what fails inside does not concern opening
     except (OSError, tarfile.TarError) as error:
         raise Refused(f"it can't be read: {error}", str(source), "Give what python -m sarqc backup wrote.") from None
+
+    def read(name: str) -> tuple[IO[bytes], int]:
+        if (file := archive.extractfile(name)) is None:
+            raise KeyError(name)
+        return file, int(archive.getmember(name).mtime * 1e9)
+
     with archive:
-        yield _Tar(archive)
+        yield read
+
+
+def _manifest(read: _Read, where: str) -> Manifest:
+    """Return the list that a backup has of itself. Raise ``Refused``."""
+    try:
+        with closing(read(MANIFEST)[0]) as file:
+            manifest = Manifest(**json.load(file))
+        are_names = all(_is_name(name) for name in manifest.files)
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise Refused(f"it is not a backup: {error}", where, "Give what python -m sarqc backup wrote.") from None
+    if not are_names or DATABASE not in manifest.files:
+        raise Refused("it is not a backup: its list of files is wrong", where, "Give another one.")
+    if manifest.schema > len(MIGRATIONS):
+        raise Refused(f"sarqc {manifest.version} made it, a newer version", where, "Update sarqc.")
+    return manifest
 
 
 def _is_name(name: str) -> bool:
-    """Whether a name stays within one of the parts."""
+    """Return whether a name stays within one of the parts."""
     path = PurePosixPath(name)
     return name == DATABASE or (path.parts[0] in PARTS and ".." not in path.parts and path.as_posix() == name)
 
 
-def _compare(backup: _Folder, manifest: Manifest, where: str, copy_to: Path | None = None) -> None:
-    """Reads every file and compares it with its hash; copies it on the way. Raises ``Damaged`` for the first that is
-    another."""
+def _compare(read: _Read, manifest: Manifest, where: str, copy_to: Path | None = None) -> None:
+    """Compare every file with its hash, and copy it on the way. Raise ``Damaged`` for the first that differs."""
     for name, digest in manifest.files.items():
         try:
-            file = backup.open(name)
-            found = _digest(file) if copy_to is None else _copy(file, copy_to / name, backup.modified(name))
+            file, modified = read(name)
+            found = _digest(file) if copy_to is None else _copy(file, copy_to / name, modified)
         except (FileNotFoundError, KeyError, tarfile.TarError):
             found = ""
         if found != digest:
@@ -348,22 +324,21 @@ def _compare(backup: _Folder, manifest: Manifest, where: str, copy_to: Path | No
 
 
 def _pack(folder: Path, target: Path) -> None:
-    """A backup as one tar file, which is read and compared too; its list comes first."""
+    """Write a backup as one tar file, which is read and compared too; its list comes first."""
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tar")
     try:
         with _written(partial) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             archive.add(folder / MANIFEST, MANIFEST)
             for name in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]:
                 archive.add(folder / name, name)
-        with tarfile.open(partial) as archive:
-            backup = _Tar(archive)
-            _compare(backup, backup.manifest(str(target)), str(target))
+        with _opened(partial) as read:
+            _compare(read, _manifest(read, str(target)), str(target))
         partial.rename(target)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def _note_restore(database: Path, source: Path) -> None:
-    """An entry of the audit log, in a database that has one."""
+    """Add an entry to the audit log, in a database that has one."""
     with closing(sqlite3.connect(database)) as connection, connection, suppress(sqlite3.OperationalError):
         AuditEntry(time.time(), HOST, "restore", "state", source.name, "", "").write(connection)

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from sarqc.errors import Refused
+from sarqc.extras.host.settings import HostSettings
+from sarqc.extras.host.users import role_named, write_user
 from sarqc.plain import gib, mib
 from sarqc.settings import read_settings
 from sarqc.terminal import AsJson, print_json
@@ -31,13 +33,12 @@ def user(
 ) -> None:
     """Add a user of the web app, or give one another password and role. The password is asked for."""
     from sarqc.jobs.sessions import end_sessions
-    from sarqc.web.users import role_named, write_user
 
     if sign_out:
         end_sessions(read_settings().database(), name)
         typer.echo(f"{name} is signed out everywhere.")
         return
-    path = file or read_settings().users_file
+    path = file or read_settings().of(HostSettings).users_file
     if path is None:
         raise Refused("no users file", "SARQC_USERS_FILE", "Set it, or give --file.")
     chosen = role_named(role)

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 import sarqc
 from sarqc.errors import NotFound, NotSignedIn, SarqcError
 from sarqc.events import Event, LayerDone
+from sarqc.extras.host.settings import HostSettings
 from sarqc.files.room import free_bytes
 from sarqc.jobs.exports import size_on_disk
 from sarqc.jobs.run import Run, State
@@ -151,14 +152,14 @@ class MetricsProbe:
     """Answers ``/metrics`` to anyone who may read it. A host that has it off answers as if there were no such path."""
 
     def __init__(self, metrics: Metrics, settings: Settings) -> None:
-        self._metrics, self._settings = metrics, settings
+        self._metrics, self._settings, self._own = metrics, settings, settings.of(HostSettings)
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         if not self._may_read(scope, headers):
             error: SarqcError = NotFound("no such route", f"GET {PATH}", "SARQC_METRICS says who may read them.")
-            if self._settings.metrics == "token":
+            if self._own.metrics == "token":
                 remedy = "Send SARQC_METRICS_TOKEN as a bearer."
                 error = NotSignedIn("the metrics need their token", f"GET {PATH}", remedy)
             await error_response(error)(scope, receive, send)
@@ -168,15 +169,15 @@ class MetricsProbe:
         await Response(body, media_type=media_type, headers={"Cache-Control": "no-store"})(scope, receive, send)
 
     def _may_read(self, scope: Scope, headers: Headers) -> bool:
-        settings = self._settings
-        if settings.metrics == "token" and settings.metrics_token is not None:
+        own = self._own
+        if own.metrics == "token" and own.metrics_token is not None:
             scheme, _, given = headers.get("authorization", "").partition(" ")
-            expected = settings.metrics_token.get_secret_value()
+            expected = own.metrics_token.get_secret_value()
             return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), expected.encode())
-        if settings.metrics == "local":
+        if own.metrics == "local":
             # A proxy on this machine speaks for the whole world, and a page of another name for its site.
             peer = (scope.get("client") or ("", 0))[0]
             is_forwarded = any(name.startswith(("x-forwarded-", "forwarded")) for name in headers)
             is_here = is_loopback(peer) and peer not in self._proxies and not is_forwarded
-            return is_here and host_is_ours(headers.get("host", ""), settings)
+            return is_here and host_is_ours(headers.get("host", ""), self._settings)
         return False

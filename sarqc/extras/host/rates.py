@@ -9,6 +9,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from sarqc.errors import TooMany
+from sarqc.extras.host.settings import HostSettings
 from sarqc.settings import Settings
 from sarqc.web.gate import Crowd
 from sarqc.web.profile import is_private
@@ -20,7 +21,7 @@ class RateLimits:
     def __init__(self, settings: Settings, crowds: Sequence[Crowd]) -> None:
         self._is_private, self._crowds = is_private(settings), crowds
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
-        self._each = RateLimitItemPerMinute(settings.requests_per_minute)
+        self._each = RateLimitItemPerMinute(settings.of(HostSettings).requests_per_minute)
 
     def check(self, method: str, path: str, address: str) -> None:
         """Raise ``TooMany`` for one request too many from an address; a private host has no limit."""

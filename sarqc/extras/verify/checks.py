@@ -62,7 +62,7 @@ class Check:
 
 @dataclass(frozen=True)
 class VerificationRequest:
-    """What is asked for beside the folder."""
+    """The parts of a request beside the folder."""
 
     linears: int | None = LINEARS  # that are solved again; None: all
     seed: int = 0  # which chooses them

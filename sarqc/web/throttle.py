@@ -1,68 +1,21 @@
-"""Passwords and tokens: judged a few at a time in threads of their own, and wrong ones counted by address and by name.
-
-A guess costs 16 MiB and some 50 ms. The count holds for the sign-in page and for the headers of programs alike.
-"""
+"""Wrong tokens and passwords, of the sign-in page and of programs alike, counted by address and by name."""
 
 from __future__ import annotations
 
-import asyncio
-import hmac
-import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sarqc.errors import Busy, TooMany
-from sarqc.web.users import User, user_of
+from sarqc.errors import TooMany
 
-AT_ONCE = 2
-WAITING = 32  # being judged or waiting; one more is told to come back
-RIGHT_KEPT = 64  # of programs, which send theirs with each request
 OF_AN_ADDRESS = 10  # a minute
 OF_A_NAME = 30  # from wherever they come: addresses are cheap
 MINUTE = 60.0
 NAMES_KNOWN = 1024
 LONGEST_NAME = 64  # characters of a name that tell it from others
-
-
-class Passwords:
-    """Judges names and passwords. Used by the event loop alone."""
-
-    def __init__(self, tries: LoginThrottle) -> None:
-        self._tries, self._under_way = tries, 0
-        # The same two threads each time: what a guess takes of the memory is used again by the next.
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
-        self._key = secrets.token_bytes(32)
-        self._right: dict[bytes, None] = {}  # the last used one last
-
-    async def user(self, users: Mapping[str, User], name: str, password: str, address: str, where: str) -> User | None:
-        """The user of a name and a password. Raises ``TooMany`` and, where too many are being judged, ``Busy``."""
-        mark, known = self._mark(users, name, password), users.get(name)
-        is_kept = known is not None and mark in self._right
-        if not is_kept and self._under_way >= WAITING:  # and it is not counted: nothing was found out
-            raise Busy(f"{WAITING} passwords are being checked or wait", where, "Try again in a moment.")
-        with self._tries.one(where, address, name) as judged:
-            user = known if is_kept else await self._judged(users, name, password)
-            judged.is_right = user is not None
-        if user is not None:
-            _remember(self._right, mark, RIGHT_KEPT)
-        return user
-
-    async def _judged(self, users: Mapping[str, User], name: str, password: str) -> User | None:
-        self._under_way += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, user_of, users, name, password)
-        finally:
-            self._under_way -= 1
-
-    def _mark(self, users: Mapping[str, User], name: str, password: str) -> bytes:
-        """What is kept of a password that was right: nothing without this process, and worth nothing with another."""
-        digest = users[name].digest if name in users else ""
-        return hmac.digest(self._key, "\0".join((name, digest, password)).encode(), "sha256")
 
 
 @dataclass
@@ -113,7 +66,7 @@ class LoginThrottle:
             else:
                 self._uncount(keys)
                 if name:
-                    _remember(self._known, (address, name), NAMES_KNOWN)
+                    remember(self._known, (address, name), NAMES_KNOWN)
 
     def _uncount(self, keys: Sequence[tuple[str, ...]]) -> None:
         for key in keys:
@@ -122,7 +75,7 @@ class LoginThrottle:
                 del self._count[key]
 
 
-def _remember(known: dict[Any, None], key: object, most: int) -> None:
+def remember(known: dict[Any, None], key: object, most: int) -> None:
     """Put a key last, and forget the first of too many."""
     known.pop(key, None)
     known[key] = None

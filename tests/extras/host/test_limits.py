@@ -20,9 +20,10 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 from app import create_app
+from sarqc.extras.host import limits
+from sarqc.extras.host.limits import RequestLimits
+from sarqc.extras.host.settings import HostSettings
 from sarqc.settings import Settings
-from sarqc.web import limits
-from sarqc.web.limits import RequestLimits
 from sarqc.web.process import OnceAMinute, raise_file_limit
 from sarqc.web.responses import OneShape
 from tests.event_loops import run_apart
@@ -81,7 +82,7 @@ def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
 @contextlib.contextmanager
 def served(**given: int) -> Iterator[int]:
     """The port of a server without routes."""
-    protocol = limits.connection_class(Settings(**given), 1024)
+    protocol = limits.connection_class(HostSettings(**given), 1024)
     server = uvicorn.Server(uvicorn.Config(FastAPI(), port=0, http=protocol, log_config=None, lifespan="off"))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -201,7 +202,7 @@ def test_a_plan_that_the_end_of_the_app_cuts_off_is_answered_in_words(
         assert "being ended" in assert_error(asked.result(), 503, "busy")["what"]
 
 
-def test_requests_at_once_have_a_limit(settings: Settings) -> None:
+def test_requests_at_once_have_a_limit() -> None:
     app = FastAPI()
     entered, leave = threading.Semaphore(0), threading.Event()
 
@@ -211,7 +212,7 @@ def test_requests_at_once_have_a_limit(settings: Settings) -> None:
         leave.wait(20)
         return "done"
 
-    app.add_middleware(RequestLimits, settings=settings.model_copy(update={"max_connections_per_address": 3}))
+    app.add_middleware(RequestLimits, settings=HostSettings().model_copy(update={"max_connections_per_address": 3}))
     with TestClient(app) as client, ThreadPoolExecutor(3) as others:
         asked = [others.submit(client.get, "/slow") for _ in range(3)]
         for _ in asked:

@@ -1,21 +1,24 @@
-"""Limits on requests, streams and bodies by address, on idle connections, and on slow work such as plans."""
+"""Limits on requests, streams and bodies by address, and on idle connections.
+
+uvicorn's own limits don't do the same: ``timeout_keep_alive`` begins after the first request, so that a connection
+which sends nothing, or half a request, stays for ever; ``limit_concurrency`` counts all connections, however idle, and
+knows no address.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import select
 from collections import Counter
-from collections.abc import Callable
-from contextlib import nullcontext
-from typing import TypeVar
+from collections.abc import Sequence
 
-from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sarqc.errors import Busy, TooMany
-from sarqc.settings import Settings
+from sarqc.errors import Busy
+from sarqc.extras.host.settings import HostSettings
+from sarqc.web.gate import Crowd
 from sarqc.web.middleware import HttpMiddleware
 from sarqc.web.responses import error_response, where
 
@@ -24,26 +27,21 @@ WHOLE_BODY_SECONDS = 900.0
 HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
 WAITED_SECONDS = 3.0  # for a request, after which a connection may be closed to make room: nobody is about to send one
 FILES_KEPT = 128  # descriptors for everything that is not a connection
-THREADS = 4
-AT_ONCE_EACH = THREADS // 2  # plans of one person, or of the strangers at one address, that are made at a time
-WAITING, WAITING_EACH = 32, 8  # plans under way or waiting, and those of a person; one more is told to come back
-
-Answer = TypeVar("Answer")
 
 
 class RequestLimits(HttpMiddleware):
     """Turns away what is too much at once, and ends what does not arrive."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: HostSettings, crowds: Sequence[Crowd] = ()) -> None:
         super().__init__(app)
-        self.settings = settings
+        self.settings, self._crowds = settings, crowds
         self._requests: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = scope["client"][0] if scope["client"] else ""
         path = scope["path"]
-        if is_phone_stream(path):
+        if is_stream_to_a_crowd(path, self._crowds):
             await self.app(scope, _in_time(receive), send)
             return
         is_stream = path.startswith("/api/") and path.endswith("/events")
@@ -90,13 +88,14 @@ class _Connection(H11Protocol):
     """A connection of uvicorn's that is closed when no request comes.
 
     Where there are too many, one that has waited for some seconds makes room for a new one. If there is none, requests
-    of the new one are refused in words, and nobody else loses one. Streams to phones are counted by their lectures, and
+    of the new one are refused in words, and nobody else loses one. Streams to crowds are not counted here, and
     requests under way by ``RequestLimits``.
     """
 
     at_most: int
     at_most_per_address: int
     at_root: str
+    crowds: Sequence[Crowd]
     _timer: asyncio.TimerHandle | None = None
     _waits_since = 0.0
 
@@ -137,7 +136,7 @@ class _Connection(H11Protocol):
         """The connections of this address and of all, how many may be served, and how many be open."""
         everybody = [other for other in self.connections if isinstance(other, _Connection)]
         neighbours = [
-            other for other in everybody if other._address() == self._address() and not other._streams_to_a_phone()
+            other for other in everybody if other._address() == self._address() and not other._streams_to_a_crowd()
         ]
         each = self.at_most_per_address
         return (neighbours, each, 2 * each), (everybody, self.at_most, self.at_most + FILES_KEPT // 4)
@@ -155,7 +154,7 @@ class _Connection(H11Protocol):
 
     async def _answer_with_room(self, scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = self.config.loaded_app
-        if not self._streams_to_a_phone() and any(len(group) > limit for group, limit, _ in self._groups()):
+        if not self._streams_to_a_crowd() and any(len(group) > limit for group, limit, _ in self._groups()):
             what = "there are as many connections, of this address or of all, as there may be"
             app = error_response(Busy(what, where(scope), "Try again in a moment."))
             app.headers["Connection"] = "close"
@@ -169,54 +168,28 @@ class _Connection(H11Protocol):
         unread.register(self.transport.get_extra_info("socket"), select.POLLIN)
         return not unread.poll(0)
 
-    def _streams_to_a_phone(self) -> bool:
-        return not self._is_idle() and is_phone_stream(self.cycle.scope["path"].removeprefix(self.at_root))
+    def _streams_to_a_crowd(self) -> bool:
+        return not self._is_idle() and is_stream_to_a_crowd(
+            self.cycle.scope["path"].removeprefix(self.at_root), self.crowds
+        )
 
     def _address(self) -> str | None:
         return self.client[0] if self.client else None
 
 
-def is_phone_stream(path: str) -> bool:
-    """Whether a path is that of the events of a phone: a hall is one address, and a lecture counts its phones."""
-    return path.startswith("/api/join/") and path.endswith("/events")
+def is_stream_to_a_crowd(path: str, crowds: Sequence[Crowd]) -> bool:
+    """Return whether a path is that of a stream which is not counted by address."""
+    return any(crowd.is_stream(path) for crowd in crowds)
 
 
-def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protocol]:
-    """The protocol of a server by its settings and by the files that its process may have open."""
+def connection_class(
+    settings: HostSettings, open_files: int, crowds: Sequence[Crowd] = (), root: str = ""
+) -> type[asyncio.Protocol]:
+    """Return the protocol of a server, by its settings and by the files that its process may have open."""
     limits = {
         "at_most": max(16, min(settings.max_connections, open_files - FILES_KEPT)),
         "at_most_per_address": settings.max_connections_per_address,
-        "at_root": settings.root(),
+        "at_root": root,
+        "crowds": crowds,
     }
     return type("Connection", (_Connection,), limits)
-
-
-class Planning:
-    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what`` of it is under way.
-
-    Who waits for work of their own takes no thread from others, whatever it is that they have asked for.
-    """
-
-    def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
-        self._threads, self._what, self._most = CapacityLimiter(threads), what, most
-        self._under_way: Counter[str] = Counter()
-        self._turns: dict[str, asyncio.Semaphore] = {}
-
-    async def run(self, work: Callable[[], Answer], holder: str | None = None) -> Answer:
-        """The answer of ``work``. Raises ``Busy`` where too much of it waits already, ``TooMany`` if that of its holder
-        does; without a holder it is everybody's."""
-        if self._under_way.total() >= self._most:
-            raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
-        if holder is not None and self._under_way[holder] >= WAITING_EACH:
-            raise TooMany(f"{WAITING_EACH} of your plans are being made or wait", "app", "Wait for one of them.")
-        key = holder or ""
-        turn = self._turns.setdefault(key, asyncio.Semaphore(AT_ONCE_EACH)) if holder is not None else nullcontext()
-        self._under_way[key] += 1
-        try:
-            async with turn:
-                return await to_thread.run_sync(work, limiter=self._threads)
-        finally:
-            self._under_way[key] -= 1
-            if not self._under_way[key]:
-                del self._under_way[key]
-                self._turns.pop(key, None)

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from sarqc.errors import TooMany
+from sarqc.extras.host import passwords
+from sarqc.extras.host.passwords import AT_ONCE, WAITING
+from sarqc.extras.host.users import User, write_user
 from sarqc.settings import Settings
-from sarqc.web import passwords
-from sarqc.web.passwords import AT_ONCE, OF_A_NAME, OF_AN_ADDRESS, WAITING, LoginThrottle
-from sarqc.web.users import User, write_user
+from sarqc.web.throttle import OF_A_NAME, OF_AN_ADDRESS, LoginThrottle
 from tests.http.conftest import App, opened
 from tests.jobs.conftest import settings_in, until
 
