@@ -48,7 +48,9 @@ class ModelSelection:
 def settle(
     bench: Workbench, recipe: Recipe, job: CalibrationJob
 ) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
-    """The job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for that."""
+    """Return the job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for
+    that.
+    """
     if recipe.auto_by() != "model":
         return job, None
     candidates = recipe.candidates()
@@ -78,7 +80,7 @@ def select_for_model(
     budget_bytes: int,
     spread: MultiDevice | None = None,
 ) -> Generator[CandidateDone | EpochDone | RoundingChecked, None, ModelSelection]:
-    """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
+    """Quantize the model with each candidate and measure it; return what was compared and chosen.
 
     The last ``validation_samples`` calibration sequences are kept for judging,
     in windows of their own length, the others are calibrated on. The model is float before and after. Perplexities are

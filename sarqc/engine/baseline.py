@@ -27,7 +27,7 @@ _TITLE = METHODS[BASELINE].title
 
 
 def baseline_job(job: CalibrationJob, recipe: Recipe) -> CalibrationJob:
-    """The same calibration with the baseline's method, and without curves."""
+    """Return the same calibration with the baseline's method, and without curves."""
     return CalibrationJob(job.grids, recipe.baseline_method(), job.inputs_from, job.sequences)
 
 
@@ -39,7 +39,7 @@ def baseline_key(model: ModelDescription, job: CalibrationJob, recipe: Recipe) -
 def compare(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates | None, run: Measurements
 ) -> Generator[Event, None, tuple[Baseline | None, bool]]:
-    """The baseline beside what was measured of the ``run``; None where the recipe does not ask for it.
+    """Return the baseline beside what was measured of the ``run``; None where the recipe does not ask for it.
 
     Also returns whether the model was changed: it is float then. Where the
     baseline was measured before, on the same texts, nothing is done.
@@ -79,7 +79,7 @@ def _unmeasured(reason: str) -> Baseline:
 
 
 def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
-    """Windows are paired: what both methods find easy or hard in a window is not a difference."""
+    """Compare by windows: what both methods find easy or hard in one is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
     return {
         "method": BASELINE,
@@ -94,8 +94,8 @@ def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Basel
 
 
 def difference_words(difference: Difference) -> str:
-    """The difference of two ln perplexities, run − baseline, as a share of the baseline's perplexity, with its 95 %
-    interval. One without an error is of a single window.
+    """Return the difference of two ln perplexities, run − baseline, as a share of the baseline's perplexity, with its
+    95 % interval. One without an error is of a single window.
     """
     mean, beside = float(difference.mean), f"than {_TITLE} at the same grid"
     share, low, high = (100 * math.expm1(float(end)) for end in (mean, difference.low, difference.high))

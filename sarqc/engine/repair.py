@@ -35,7 +35,7 @@ class BeforeRepair:
 
 
 def unrepaired_job(job: CalibrationJob) -> CalibrationJob:
-    """The same calibration with the codes as they were found."""
+    """Return the same calibration with the codes as they were found."""
     return replace(
         job, method=ExistingCodes(), candidates=(), validation_samples=0, channel_fraction=1.0, curves=Curves()
     )
@@ -49,7 +49,7 @@ def unrepaired_key(model: ModelDescription, job: CalibrationJob) -> str:
 def measure_found(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates
 ) -> Generator[Event, None, BeforeRepair]:
-    """The checkpoint as it was found beside the float model, which is float before and after."""
+    """Measure the checkpoint as it was found beside the float model, which is float before and after."""
     job = unrepaired_job(job)
     keys = layer_keys(bench.model, job)
     key = quantized_model_key(bench.model, keys)
@@ -65,7 +65,7 @@ def measure_found(
 
 
 def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:
-    """What came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
+    """Return what came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in reports.values()]
     layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
     counts = {"layers": layers, "kept": kept, "worse": worse, "layers_words": _of_layers(layers, kept, worse)}
@@ -93,7 +93,7 @@ def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[st
 
 
 def gain_words(before: float, after: float, difference: Difference) -> str:
-    """What happened to KL, in words: by how much it fell, that there is no gain, or that it rose."""
+    """Return what happened to KL, in words: by how much it fell, that there is no gain, or that it rose."""
     span = f"from {before:.4g} to {after:.4g} nats a token"
     if not math.isfinite(difference.error):
         return f"KL went {span} on a single window, which says nothing about chance."
@@ -108,7 +108,7 @@ def gain_words(before: float, after: float, difference: Difference) -> str:
 
 
 def _with_interval(difference: Difference) -> str:
-    """“0.0123 (0.0101 to 0.0145)”: a change with its 95 % interval."""
+    """Return “0.0123 (0.0101 to 0.0145)”: a change with its 95 % interval."""
     mean, doubt = float(difference.mean), float(difference.doubt)
     decimals = min(12, max(2, error_decimals(doubt))) if doubt > 0 else 4
     return span_text(mean, float(difference.low), float(difference.high), decimals)

@@ -161,7 +161,7 @@ def _compared(
 
 
 def _range(weight: Tensor, grid: Grid) -> float:
-    """Mean of max|w| / rms over the groups that are not zeros."""
+    """Return the mean of max|w| / rms over the groups that are not zeros."""
     groups = split_groups(weight.double(), grid.group_size_for(weight.shape[1])).flatten(0, 1)  # (O·G, K)
     size = groups.square().mean(dim=-1).sqrt()
     return float((groups.abs().amax(dim=-1) / size)[size > 0].mean())
