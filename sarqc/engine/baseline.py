@@ -12,11 +12,11 @@ from sarqc.calibration.job import CalibrationJob
 from sarqc.documents import Baseline
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
-from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, divergences, kept_beside
+from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, divergences, kept_beside, measure_another
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
-from sarqc.events import Compared, Event, Stage
+from sarqc.events import Compared, Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE, Recipe
@@ -51,24 +51,15 @@ def compare(
         unmeasured = _unmeasured(reason or STATES_GONE)
         yield Compared(unmeasured)
         return unmeasured, False
-    job = baseline_job(job, prepared.recipe)
-    keys = layer_keys(bench.model, job)
-    key = quantized_model_key(bench.model, keys)
-    changed = kept_beside(bench, prepared, key) is None
+    changed = kept_beside(bench, prepared, baseline_key(bench.model, job, prepared.recipe)) is None
+    job, stage = baseline_job(job, prepared.recipe), f"comparing with {_TITLE}"
     if changed:
-        yield Stage(f"comparing with {_TITLE}", "quantizing")
         bench.loaded.reset()
     try:
-        if changed:
-            for _ in bench.calibrated(job, keys):
-                pass  # its layers are not the run's
-            yield Stage(f"comparing with {_TITLE}", "perplexity")
-        perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
+        perplexity, divergence = yield from measure_another(bench, prepared, job, states, stage, "quantizing")
         said = _unmeasured(STATES_GONE) if divergence is None else _compared(perplexity, run.divergence, divergence)
     except SarqcError as error:  # the run itself has its results
         said = _unmeasured(f"it failed, {error.what}")
-    if changed:
-        bench.loaded.reset()
     yield Compared(said)
     return said, changed
 

@@ -29,7 +29,9 @@ from sarqc.engine.keys import (
     compared_text_key,
     divergence_key,
     float_text_key,
+    layer_keys,
     perplexity_key,
+    quantized_model_key,
     survey_point_key,
 )
 from sarqc.engine.plan import Prepared
@@ -197,6 +199,28 @@ def beside_float(
     payload = _as_kept(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
+
+
+def measure_another(
+    bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates, stage: str, doing: str
+) -> Generator[Event, None, tuple[float, Divergence | None]]:
+    """Return the perplexity and the divergence of the model that another job than the run's makes of the float one.
+
+    The model is float before and after. ``stage`` and ``doing`` name what is done where nothing is kept of that model.
+    """
+    keys = layer_keys(bench.model, job)
+    key = quantized_model_key(bench.model, keys)
+    if (known := kept_beside(bench, prepared, key)) is not None:
+        return known[0], known[2]
+    yield Stage(stage, doing)
+    try:
+        for _ in bench.calibrated(job, keys):
+            pass  # its layers are not the run's
+        yield Stage(stage, "perplexity")
+        perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
+    finally:
+        bench.loaded.reset()
+    return perplexity, divergence
 
 
 def kept_beside(

@@ -14,10 +14,10 @@ from sarqc.documents import Repair
 from sarqc.engine.costs import MEASURING_FOUND
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
-from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, kept_beside
+from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, measure_another
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.divergence import Divergence
-from sarqc.events import Event, Stage
+from sarqc.events import Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import ExistingCodes
 from sarqc.quantization.quantized_layer import LayerReport
@@ -50,18 +50,8 @@ def measure_found(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates
 ) -> Generator[Event, None, BeforeRepair]:
     """Measure the checkpoint as it was found beside the float model, which is float before and after."""
-    job = unrepaired_job(job)
-    keys = layer_keys(bench.model, job)
-    key = quantized_model_key(bench.model, keys)
-    if (known := kept_beside(bench, prepared, key)) is not None:
-        return BeforeRepair(known[0], known[2])
-    yield Stage(MEASURING_FOUND, "its layers")
-    for _ in bench.calibrated(job, keys):
-        pass  # its layers are not the run's
-    yield Stage(MEASURING_FOUND, "perplexity")
-    perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
-    bench.loaded.reset()
-    return BeforeRepair(perplexity, divergence)
+    measuring = measure_another(bench, prepared, unrepaired_job(job), states, MEASURING_FOUND, "its layers")
+    return BeforeRepair(*(yield from measuring))
 
 
 def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:

@@ -66,7 +66,7 @@ class Screening:
         return [gamma for gamma in range(len(self.gammas)) if len(self.known(gamma))]
 
     def of_gammas(self) -> list[float]:
-        """Return the mean logarithm at the best λ of each γ that was compared, over the layers that all of them have."""
+        """Return the mean logarithm at the best λ of each γ that was compared, over the layers that all have."""
         rows = self.errors[:, self.compared()]
         rows = np.log(np.maximum(rows[np.isfinite(rows).all(axis=(1, 2))], np.finfo(float).tiny))
         return [float(mean) for mean in rows.mean(axis=0).min(axis=1)] if len(rows) else []
