@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
-from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pipeline import calibrate
 from sarqc.documents import PerplexityProtocol, Selection
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.keys import ModelDescription, layer_keys, selection_key
+from sarqc.engine.keys import layer_keys, selection_key
 from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import CandidateDone, EpochDone, Event, RoundingChecked, Stage
-from sarqc.files.artefacts import ArtefactStore
-from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import Method
 from sarqc.recipe import Recipe
 
@@ -48,41 +45,26 @@ class ModelSelection:
 def settle(
     bench: Workbench, recipe: Recipe, job: CalibrationJob
 ) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
-    """The job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for that."""
+    """Return the job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for
+    that.
+    """
     if recipe.auto_by() != "model":
         return job, None
     candidates = recipe.candidates()
     samples = recipe.validation_samples()
     yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
-    selection = yield from select_for_model(
-        bench.loaded,
-        bench.model,
-        job,
-        candidates,
-        samples,
-        bench.store,
-        budget_bytes=sweep_bytes(bench.settings),
-        spread=bench.spread,
-    )
+    selection = yield from select_for_model(bench, job, candidates, samples)
     return replace(job, method=candidates[selection.best]), selection
 
 
 def select_for_model(
-    loaded: LoadedModel,
-    model: ModelDescription,
-    job: CalibrationJob,
-    candidates: Sequence[Method],
-    validation_samples: int,
-    store: ArtefactStore,
-    *,
-    budget_bytes: int,
-    spread: MultiDevice | None = None,
+    bench: Workbench, job: CalibrationJob, candidates: Sequence[Method], validation_samples: int
 ) -> Generator[CandidateDone | EpochDone | RoundingChecked, None, ModelSelection]:
-    """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
+    """Quantize the model with each candidate and measure it; return what was compared and chosen.
 
     The last ``validation_samples`` calibration sequences are kept for judging,
     in windows of their own length, the others are calibrated on. The model is float before and after. Perplexities are
-    kept in ``store``: a selection that was stopped goes on at the candidate where it was.
+    kept: a selection that was stopped goes on at the candidate where it was.
     """
     sequences = job.sequences.calibration
     train, validation = sequences[:-validation_samples], sequences[-validation_samples:]
@@ -91,15 +73,15 @@ def select_for_model(
     judged = replace(job, sequences=Sequences(train, held_out, protocol), curves=Curves())
     window = validation.shape[1]
     lams = tuple(0.0 if candidate.lam is None else candidate.lam for candidate in candidates)
-    values: list[float] = []
-    state = loaded.weights()
-    keys = layer_keys(model, judged)
+    values, budget = list[float](), sweep_bytes(bench.settings)
+    loaded, store = bench.loaded, bench.store
+    state, keys = loaded.weights(), layer_keys(bench.model, judged)
     for index, candidate in enumerate(candidates):
         trial = replace(judged, method=candidate)
-        key = selection_key(model, keys, trial, validation)
+        key = selection_key(bench.model, keys, trial, validation)
         payload = store.read(key, ".json")
         if payload is None:
-            for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes, spread=spread):
+            for step in calibrate(loaded, trial, None, keys, budget_bytes=budget, spread=bench.spread):
                 if isinstance(step, EpochDone | RoundingChecked):
                     yield step
             text, begin = str(protocol["corpus"]), job.sequences.begin

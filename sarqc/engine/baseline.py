@@ -12,11 +12,11 @@ from sarqc.calibration.job import CalibrationJob
 from sarqc.documents import Baseline
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
-from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, divergences, kept_beside
+from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, divergences, kept_beside, measure_another
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
-from sarqc.events import Compared, Event, Stage
+from sarqc.events import Compared, Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE, Recipe
@@ -27,7 +27,7 @@ _TITLE = METHODS[BASELINE].title
 
 
 def baseline_job(job: CalibrationJob, recipe: Recipe) -> CalibrationJob:
-    """The same calibration with the baseline's method, and without curves."""
+    """Return the same calibration with the baseline's method, and without curves."""
     return CalibrationJob(job.grids, recipe.baseline_method(), job.inputs_from, job.sequences)
 
 
@@ -39,7 +39,7 @@ def baseline_key(model: ModelDescription, job: CalibrationJob, recipe: Recipe) -
 def compare(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates | None, run: Measurements
 ) -> Generator[Event, None, tuple[Baseline | None, bool]]:
-    """The baseline beside what was measured of the ``run``; None where the recipe does not ask for it.
+    """Return the baseline beside what was measured of the ``run``; None where the recipe does not ask for it.
 
     Also returns whether the model was changed: it is float then. Where the
     baseline was measured before, on the same texts, nothing is done.
@@ -51,24 +51,15 @@ def compare(
         unmeasured = _unmeasured(reason or STATES_GONE)
         yield Compared(unmeasured)
         return unmeasured, False
-    job = baseline_job(job, prepared.recipe)
-    keys = layer_keys(bench.model, job)
-    key = quantized_model_key(bench.model, keys)
-    changed = kept_beside(bench, prepared, key) is None
+    changed = kept_beside(bench, prepared, baseline_key(bench.model, job, prepared.recipe)) is None
+    job, stage = baseline_job(job, prepared.recipe), f"comparing with {_TITLE}"
     if changed:
-        yield Stage(f"comparing with {_TITLE}", "quantizing")
         bench.loaded.reset()
     try:
-        if changed:
-            for _ in bench.calibrated(job, keys):
-                pass  # its layers are not the run's
-            yield Stage(f"comparing with {_TITLE}", "perplexity")
-        perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
+        perplexity, divergence = yield from measure_another(bench, prepared, job, states, stage, "quantizing")
         said = _unmeasured(STATES_GONE) if divergence is None else _compared(perplexity, run.divergence, divergence)
     except SarqcError as error:  # the run itself has its results
         said = _unmeasured(f"it failed, {error.what}")
-    if changed:
-        bench.loaded.reset()
     yield Compared(said)
     return said, changed
 
@@ -79,7 +70,7 @@ def _unmeasured(reason: str) -> Baseline:
 
 
 def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
-    """Windows are paired: what both methods find easy or hard in a window is not a difference."""
+    """Compare by windows: what both methods find easy or hard in one is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
     return {
         "method": BASELINE,
@@ -94,8 +85,8 @@ def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Basel
 
 
 def difference_words(difference: Difference) -> str:
-    """The difference of two ln perplexities, run − baseline, as a share of the baseline's perplexity, with its 95 %
-    interval. One without an error is of a single window.
+    """Return the difference of two ln perplexities, run − baseline, as a share of the baseline's perplexity, with its
+    95 % interval. One without an error is of a single window.
     """
     mean, beside = float(difference.mean), f"than {_TITLE} at the same grid"
     share, low, high = (100 * math.expm1(float(end)) for end in (mean, difference.low, difference.high))

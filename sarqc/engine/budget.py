@@ -34,24 +34,24 @@ class Budget:
         return self.share(self._work) if self.is_shared else monotonic() - self._started
 
     def left(self) -> float:
-        """Infinite without a budget."""
+        """Return the seconds that are left; infinite without a budget."""
         return math.inf if self.seconds is None else self.seconds - self.spent()
 
     def count(self, work: float) -> None:
-        """Adds seconds of work, which only the budget of several processes counts."""
+        """Add seconds of work, which only the budget of several processes counts."""
         self._work += work
 
     def share(self, work: float) -> float:
-        """The part of the budget that seconds of work take: of several processes each does its share."""
+        """Return the part of the budget that seconds of work take: of several processes each does its share."""
         return work / self._crew
 
     def check(self) -> None:
-        """Raises ``TimeUp``."""
+        """Raise ``TimeUp`` if the budget of a single process is spent."""
         if not self.is_shared and self.left() <= 0:
             raise TimeUp
 
     def within(self, work: Generator[Event, None, T]) -> Generator[Event, None, T]:
-        """The same work. Raises ``TimeUp`` at its next event after the budget is spent."""
+        """Do the work, and raise ``TimeUp`` at its next event after the budget is spent."""
         for event in (events := Returning(work)):
             yield event
             self.check()
@@ -59,7 +59,7 @@ class Budget:
 
     @staticmethod
     def timed(work: Callable[[], object]) -> float:
-        """The seconds that the work takes."""
+        """Return the seconds that the work takes."""
         began = monotonic()
         work()
         return monotonic() - began

@@ -71,7 +71,9 @@ Budget = TypeVar("Budget", TuningBudget, LadderBudget)
 
 
 def _choices(minutes: float | None, budget: Callable[[float], Budget]) -> tuple[tuple[Budget, ...], float]:
-    """The usual budgets around the shortest one that is enough, with the one asked for; and the minutes of that one."""
+    """Return the usual budgets around the shortest one that is enough, with the one asked for; and the minutes of that
+    one.
+    """
     every = [budget(one) for one in USUAL_MINUTES]
     at = next((place for place, one in enumerate(every) if one.enough), len(every) - 1)
     shown = {one.minutes for one in every[max(0, at - 1) : at + 3]} | ({minutes} if minutes is not None else set())
@@ -79,20 +81,20 @@ def _choices(minutes: float | None, budget: Callable[[float], Budget]) -> tuple[
 
 
 def tuning_plan(costs: TuningCosts, minutes: float | None, draws: int) -> TuningPlan:
-    """``minutes``: the budget that the recipe asks for; ``draws``: the most that there may be."""
+    """Return what budgets buy in tuning; ``minutes`` is the one of the recipe, ``draws`` the most that there may be."""
     budgets, sensible = _choices(minutes, lambda one: tuning_budget(one, costs, draws))
     return TuningPlan(budgets=budgets, sensible_minutes=sensible)
 
 
 def ladder_plan(costs: LadderCosts, minutes: float | None, draws: int) -> LadderPlan:
-    """As ``tuning_plan``, for a ladder."""
+    """Return what budgets buy of a ladder, as ``tuning_plan`` does."""
     budgets, sensible = _choices(minutes, lambda one: ladder_budget(one, costs, draws))
     steps = tuple(StepCost(step=step, seconds=seconds) for step, seconds in costs.steps.items())
     return LadderPlan(steps=steps, draw_seconds=costs.draw, budgets=budgets, sensible_minutes=sensible)
 
 
 def tuning_budget(minutes: float, costs: TuningCosts, most_draws: int) -> TuningBudget:
-    """As ``search.Search`` spends it on a host that is as fast as planned."""
+    """Return what ``search.Search`` makes of a budget on a host that is as fast as planned."""
     seconds = RESERVE * 60 * minutes
     left = seconds - costs.start - costs.draw - min(costs.screening, SCREENING_SHARE * seconds)
 
@@ -114,7 +116,7 @@ def tuning_budget(minutes: float, costs: TuningCosts, most_draws: int) -> Tuning
 
 
 def ladder_budget(minutes: float, costs: LadderCosts, most_draws: int) -> LadderBudget:
-    """As a ladder spends it on a host that is as fast as planned: step by step, draw by draw."""
+    """Return what a ladder makes of a budget on a host that is as fast as planned: step by step, draw by draw."""
     left = RESERVE * 60 * minutes - costs.start
     draws = min(most_draws, max(0, int(left / (costs.draw + sum(costs.steps.values())))))
     left -= draws * (costs.draw + sum(costs.steps.values())) + costs.draw

@@ -44,7 +44,7 @@ _REMEDY = "Write it again with “python -m sarqc statistics”."
 
 
 def write_bundle(draw: Draw, path: Path) -> None:
-    """Writes the statistics of a draw, on its own sequences and on unseen ones, and the float weights."""
+    """Write the statistics of a draw, on its own sequences and on unseen ones, and the float weights."""
     ground, tensors = draw.ground, dict[str, Tensor]()
     family, recipe = ground.bench.loaded.family, ground.prepared.recipe
     for block in draw.blocks():
@@ -67,7 +67,7 @@ def write_bundle(draw: Draw, path: Path) -> None:
 
 
 def save_bundle(draw: Draw, folder: Path) -> Path:
-    """Writes the same as the one file of a new folder, which appears whole or not at all; returns the file's path."""
+    """Write the same as the one file of a new folder, which appears whole or not at all; return the file's path."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
         written = Path(partial) / folder.name
@@ -99,7 +99,9 @@ class Bundle:
 
     @classmethod
     def open(cls, path: Path) -> Bundle:
-        """Raises ``NotFound``, or ``Refused`` for a file that is none or does not hold what it says."""
+        """Return an opened file. Raises ``NotFound``, or ``Refused`` for a file that is none or does not hold what it
+        says.
+        """
         if not path.is_file():
             raise NotFound("no such file", str(path), "Give a file that “python -m sarqc statistics” wrote.")
         try:
@@ -133,7 +135,7 @@ class Bundle:
         return [LayerInfo(**layer) for layer in self.document["layers"]]
 
     def blocks(self, device: torch.device) -> Iterator[BlockStatistics]:
-        """Block by block, on the device. Raises ``Refused`` where a block's statistics are damaged."""
+        """Yield block by block, on the device. Raises ``Refused`` where a block's statistics are damaged."""
         with safetensors.safe_open(self.path, "pt") as file:
             for index, of_block in layers_by_block(self.layers).items():
                 layers = {layer.path_in_block(self.document["blocks"]): layer for layer in of_block}
@@ -157,7 +159,7 @@ def _damaged(path: Path, how: str) -> Refused:
 
 
 def screen_bundle(bundle: Bundle, recipe: Recipe, settings: Settings) -> np.ndarray:
-    """Relative errors of all layers on unseen text at every γ and λ that the recipe compares, (L, G, M), as
+    """Return the relative errors of all layers on unseen text at every γ and λ that the recipe compares, (L, G, M), as
     ``screening`` finds them where the model is; NaN where no unseen token came.
 
     Raises ``Refused`` where groups do not fit.

@@ -85,20 +85,20 @@ class Work:
         return self.recipe.samples * self.recipe.length
 
     def share_of_tokens(self, layer: LayerInfo) -> float:
-        """Of a linear: those of an expert see the tokens that are routed to it, on average."""
+        """Return the share of tokens that a linear sees: an expert's those that are routed to it, on average."""
         chosen, experts = self.checkpoint.architecture.num_experts_per_tok, self.checkpoint.experts(layer.block)
         return 1.0 if layer.expert is None or not chosen or not experts else min(1.0, chosen / experts)
 
     def active_weights(self) -> float:
-        """Weights of the quantized linears that a token passes through."""
+        """Return weights of the quantized linears that a token passes through."""
         return sum(self.share_of_tokens(layer) * math.prod(layer.shape) for layer in self.checkpoint.layers)
 
     def active_parameters(self) -> float:
-        """All parameters that a token passes through."""
+        """Return all parameters that a token passes through."""
         return self.checkpoint.parameters - self.task.weights() + self.active_weights()
 
     def baseline(self) -> Work | None:
-        """The same with the method that the run is compared with; None where it is not."""
+        """Return the same with the method that the run is compared with; None where it is not."""
         if (
             self.recipe.compares_models
             or not self.recipe.baseline
@@ -110,7 +110,9 @@ class Work:
         return replace(self, method=self.recipe.baseline_method(), task=task, candidates=0)
 
     def packed_bits(self) -> int:
-        """Bits of all quantized linears, scales and zero points or biases included, scales and biases with 16 bits."""
+        """Return bits of all quantized linears, scales and zero points or biases included, scales and biases with 16
+        bits.
+        """
         return self.task.weights() * self.task.bits + self.groups * bits_beside_codes(self.recipe.grid, self.task.bits)
 
 
@@ -124,7 +126,7 @@ def work_of(
     tasks: Mapping[str, TaskSize] = MappingProxyType({}),
     span: int = 1,
 ) -> Work:
-    """Counts a run's work. ``per_channel``: names of the linears without groups; ``span``: devices that share it."""
+    """Count a run's work. ``per_channel``: names of the linears without groups; ``span``: devices that share it."""
     layers = checkpoint.layers
     method, candidates = recipe.to_method(), len(recipe.candidates())
     by_block: dict[int, int] = {}
@@ -167,13 +169,13 @@ def work_of(
 
 
 def _solved_together(checkpoint: Checkpoint) -> int:
-    """Linears that may be solved as one batch: those of a block's experts."""
+    """Return the number of linears that may be solved as one batch: those of a block's experts."""
     experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
     return max(1, 2 * experts)
 
 
 def _points(recipe: Recipe, candidates: int) -> int:
-    """Points at which each linear is solved; in tuning those of the comparison of layers."""
+    """Return the number of points at which each linear is solved; in tuning those of the comparison of layers."""
     if recipe.kind == "tune":
         return math.prod(map(len, recipe.compared()))
     if recipe.repairs:
@@ -182,7 +184,7 @@ def _points(recipe: Recipe, candidates: int) -> int:
 
 
 def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool) -> int:
-    """Bytes that a run needs on its device at the peak.
+    """Return bytes that a run needs on its device at the peak.
 
     ``budget``: of candidates that are solved at once. ``on_processor``: the model computes in float32, otherwise in
     the dtype of its files. ``streamed``: no more than one block is there at a time, and perplexity holds the states of
@@ -229,8 +231,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
 
 
 def _distilling_bytes(work: Work, computed: float) -> float:
-    """Bytes of the tuning of scales: weights as functions of the scales with their gradients, and one sequence with all
-    that its gradient passes.
+    """Return bytes of the tuning of scales: weights as functions of the scales with their gradients, and one sequence
+    with all that its gradient passes.
     """
     checkpoint, architecture = work.checkpoint, work.checkpoint.architecture
     weights = _tuned_bytes(work, computed, work.task.weights())
@@ -240,8 +242,8 @@ def _distilling_bytes(work: Work, computed: float) -> float:
 
 
 def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
-    """Bytes of weights whose scales are tuned: of each its code, itself and its gradient, and that of the best epoch;
-    of each group; and two copies of the largest linear while its levels or slopes are made.
+    """Return bytes of weights whose scales are tuned: of each its code, itself and its gradient, and that of the best
+    epoch; of each group; and two copies of the largest linear while its levels or slopes are made.
     """
     largest = max(map(math.prod, work.task.shapes))
     groups = work.groups * weights / work.task.weights()
@@ -250,8 +252,8 @@ def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
 
 
 def _distilling_block_bytes(work: Work, computed: float) -> float:
-    """Bytes of the tuning of a block's scales: its weights as functions of the scales with their gradients, what the
-    gradient of one sequence passes, and the states of all sequences before and behind it.
+    """Return bytes of the tuning of a block's scales: its weights as functions of the scales with their gradients, what
+    the gradient of one sequence passes, and the states of all sequences before and behind it.
     """
     recipe, architecture = work.recipe, work.checkpoint.architecture
     weights = _tuned_bytes(work, computed, work.task.block_weights)
@@ -262,15 +264,16 @@ def _distilling_block_bytes(work: Work, computed: float) -> float:
 
 
 def _sets(work: Work) -> int:
-    """Sets of Grams: of what is calibrated on, of what candidates are judged on, of what is held out."""
+    """Return the sets of Grams: of what is calibrated on, of what candidates are judged on, of what is held out."""
     judged = bool(work.candidates) or work.recipe.repairs
     sets = 1 + bool(work.recipe.unseen_samples()) + judged
     return sets + (1 + bool(work.candidates) if "cross" in work.method.needs else 0)
 
 
 def _passing_bytes(work: Work, computed: float, *, on_processor: bool, streamed: bool) -> float:
-    """Bytes of perplexity, of a task, or of calibration texts on their way through a block, whichever takes most, at
-    ``computed`` bytes for each number in the model. Of a model that is streamed a window is measured at a time.
+    """Return bytes of perplexity, of a task, or of calibration texts on their way through a block, whichever takes
+    most, at ``computed`` bytes for each number in the model. Of a model that is streamed a window is measured at a
+    time.
     """
     recipe, checkpoint = work.recipe, work.checkpoint
     vocabulary, architecture = checkpoint.architecture.vocab_size, checkpoint.architecture
@@ -294,8 +297,8 @@ def _passing_bytes(work: Work, computed: float, *, on_processor: bool, streamed:
 
 
 def host_bytes(work: Work) -> int:
-    """Bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor, and what the
-    float model's head reads of a test text batch by batch.
+    """Return bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor, and what
+    the float model's head reads of a test text batch by batch.
     """
     largest = max(math.prod(shape) for shape in work.checkpoint.shapes.values())
     architecture = work.checkpoint.architecture
@@ -307,15 +310,18 @@ def host_bytes(work: Work) -> int:
 
 
 def _waiting_bytes(work: Work) -> float:
-    """Bytes of the machine's memory of the quantized weights that wait for their measurement while models compare."""
+    """Return bytes of the machine's memory of the quantized weights that wait for their measurement while models
+    compare.
+    """
     models = {"tune": _IN_QUESTION, "ladder": _OF_A_STEP}.get(work.recipe.kind, 0)
     return min(HELD, models * work.task.weights() * work.stored)
 
 
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
-    """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts, what the
+    """Return bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts, what the
     float model's head reads of the test text, and the study. Tuning writes statistics instead of layers, of which two
-    sets are a draw's; older ones make room. So does a ladder."""
+    sets are a draw's; older ones make room. So does a ladder.
+    """
     recipe, task = work.recipe, work.task
     in_a_byte = 8 // task.bits  # whole codes
     layers = task.weights() / max(1, in_a_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
@@ -347,8 +353,8 @@ _STARTED_OF_BATCH = 12
 
 
 def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> float:
-    """An estimate of all calibrations that the recipe asks for, and of its measurements, on a device. ``pace``: how
-    much longer than that the work takes there.
+    """Return an estimate of all calibrations that the recipe asks for, and of its measurements, on a device. ``pace``:
+    how much longer than that the work takes there.
 
     Tuning and a ladder end with their budget, if they have one.
     """
@@ -442,7 +448,7 @@ def _rotating(work: Work, times: int) -> Count:
 
 
 def _task(work: Work, size: TaskSize) -> Count:
-    """One model on a task. What it writes itself it writes for several items at once."""
+    """Return the work of one model on a task. What it writes itself it writes for several items at once."""
     judged = _of_text(work, size.read + size.written)
     return judged + Count(read=4 * work.checkpoint.parameters * size.written / BATCH)
 
@@ -458,15 +464,15 @@ def _of_text(work: Work, tokens: int) -> Count:
 
 
 def _beside(work: Work) -> Count:
-    """The same of a quantized model, with the float one's logits and how far they are apart."""
+    """Return the same of a quantized model, with the float one's logits and how far they are apart."""
     logits = work.checkpoint.architecture.vocab_size * work.test_tokens
     products = 2 * work.checkpoint.architecture.hidden_size * logits
     return _perplexity(work) + Count(products=products, read=_DIVERGENCE_MOVES * 4 * logits)
 
 
 def _distilling(work: Work) -> Count:
-    """Tuning of the scales in all its epochs: both directions of every step, and the float model's part of it. Block by
-    block there are no logits, and all sequences pass the float blocks and the tuned ones once.
+    """Return the work of tuning scales in all epochs: both directions of every step, and the float model's part of it.
+    Block by block there are no logits, and all sequences pass the float blocks and the tuned ones once.
     """
     recipe, samples, unseen = work.recipe, work.recipe.samples, work.recipe.unseen_samples()
     by_block = recipe.distill_by == "block"
@@ -494,7 +500,9 @@ _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten 
 
 
 def _tuning(work: Work) -> dict[str, Count]:
-    """All λ and γ compared by errors of layers, then all draws; each model is judged beside the float one."""
+    """Return the work of all λ and γ compared by errors of layers, then of all draws; each model is judged beside the
+    float one.
+    """
     draws, once = work.recipe.draws, replace(work, task=replace(work.task, points=_IN_QUESTION))
     models = _IN_QUESTION * draws
     return {
@@ -517,14 +525,14 @@ class TuningCosts:
 
 
 def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCosts:
-    """``pace``: how many times longer than counted the work takes there."""
+    """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
     samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
     parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _beside(work)}
     return TuningCosts(**_in_seconds(work, rates, pace, parts))
 
 
 def _in_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
-    """The parts with those of every run that compares models."""
+    """Return the parts with those of every run that compares models."""
     parts = {
         "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
         "draw": _passing(work, work.recipe.samples),
@@ -556,7 +564,7 @@ class LadderCosts:
 
 
 def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCosts:
-    """``pace``: how many times longer than counted the work takes there."""
+    """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
     parts = {
         step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _beside(work)
         for step in ladder_steps(work.recipe)
@@ -566,14 +574,16 @@ def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCost
 
 
 def _through_the_blocks(work: Work, tokens: int) -> Count:
-    """Tokens once through all blocks: products with their weights, and what is done to every number between them."""
+    """Return the work of tokens once through all blocks: products with their weights, and what is done to every number
+    between them.
+    """
     architecture = work.checkpoint.architecture
     numbers = 10 * architecture.hidden_size + 6 * architecture.intermediate_size  # read or written, of a token
     return Count(products=2 * work.active_weights() * tokens, read=4 * numbers * tokens * work.checkpoint.n_blocks)
 
 
 def _passing(work: Work, samples: int) -> Count:
-    """The calibration text through all blocks, and the Grams of what their linears read."""
+    """Return the work of the calibration text through all blocks, and of the Grams of what their linears read."""
     recipe, task = work.recipe, work.task
     tokens = (samples + recipe.unseen_samples()) * recipe.length
     passes = _through_the_blocks(work, tokens).times(1 + task.walks)
@@ -595,7 +605,9 @@ def _solving(work: Work, samples: int) -> Count:
 
 
 def _texts(work: Work) -> Count:
-    """Both models continue the prompts in two ways, and judge both. A token that is made alone reads all parameters."""
+    """Return the work of both models, which continue the prompts in two ways and judge both. A token that is made alone
+    reads all parameters.
+    """
     recipe = work.recipe
     made = len(recipe.prompts) * recipe.new_tokens
     passed = 2 * work.prompt_tokens + made
@@ -612,7 +624,9 @@ _SWEEP = 1 << 30
 
 
 def free_bytes(settings: Settings) -> int | None:
-    """What a run may take on its device: as the operator says, else what is free; None where that can't be known."""
+    """Return what a run may take on its device: as the operator says, else what is free; None where that can't be
+    known.
+    """
     if settings.memory_gib is not None:
         return int(settings.memory_gib * 2**30)
     if on_processor(settings):
@@ -622,7 +636,7 @@ def free_bytes(settings: Settings) -> int | None:
 
 
 def sweep_bytes(settings: Settings) -> int:
-    """What the candidates of a layer that are solved at once may take on the device of a run."""
+    """Return what the candidates of a layer that are solved at once may take on the device of a run."""
     if settings.sweep_gib is not None:
         return int(settings.sweep_gib * 2**30)
     gpu = None if on_processor(settings) else gpu_of(settings)
@@ -630,11 +644,11 @@ def sweep_bytes(settings: Settings) -> int:
 
 
 def gpu_of(settings: Settings) -> Gpu | None:
-    """The GPU that runs compute on, or the first of them."""
+    """Return the GPU that runs compute on, or the first of them."""
     gpus, number = visible_gpus(), settings.device.partition(":")[2] or "0"
     return gpus[int(number)] if number.isdigit() and int(number) < len(gpus) else None
 
 
 def on_processor(settings: Settings) -> bool:
-    """Whether runs compute on the CPU, so that the device's memory is the machine's."""
+    """Return whether runs compute on the CPU, so that the device's memory is the machine's."""
     return settings.device == "cpu" or (settings.device == "auto" and not visible_gpus())

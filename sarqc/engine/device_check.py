@@ -44,7 +44,7 @@ RECIPE = {
 
 
 def require_sound_device(device: torch.device, settings: Settings) -> Iterator[Event]:
-    """Raises ``SarqcError`` where the device computes something else than the CPU.
+    """Raise ``SarqcError`` where the device computes something else than the CPU.
 
     That it does not is kept, so that it is asked once; a device that fails is looked at again before each run, as the
     reason may pass. ``SARQC_CHECK_DEVICE=0`` leaves it out. The doctor looks at more.
@@ -79,7 +79,7 @@ class Finding:
 
 
 def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable[str]) -> Iterator[Finding]:
-    """The first block of a small model by these methods, on the device and on the CPU, from the same statistics."""
+    """Solve the first block of a small model by these methods on the device and the CPU, from the same statistics."""
     # As on the CPU: a comparison is not a run, which has to fit what the operator allows one or what is free.
     settings = settings.model_copy(update={"device": "cpu", "memory_gib": None})
     first = prepare(Recipe.parse(RECIPE | {"method": "rtn"}), settings)
@@ -97,7 +97,9 @@ def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable
 
 
 def compared(method: str, expected: list[SolvedLayer], found: list[SolvedLayer]) -> Finding:
-    """A method's layers on two devices: equal but for ties, and where one code more or less was rounded otherwise."""
+    """Compare a method's layers on two devices: equal but for ties, and where one code more or less was rounded
+    otherwise.
+    """
     pairs = [(one.quantized, other.quantized) for one, other in zip(expected, found, strict=True)]
     equal = sum(int((one.codes.cpu() == other.codes.cpu()).sum()) for one, other in pairs)
     share = equal / sum(one.codes.numel() for one, _ in pairs)
@@ -108,7 +110,9 @@ def compared(method: str, expected: list[SolvedLayer], found: list[SolvedLayer])
 
 
 def _data(loaded: LoadedModel, prepared: Prepared) -> BlockData:
-    """The first block's statistics on the CPU, with float inputs that are not quite the same, as for a later block."""
+    """Return the first block's statistics on the CPU, with float inputs that are not quite the same, as for a later
+    block.
+    """
     sequences = torch.from_numpy(prepared.sequences.calibration.copy())
     walk, others, block = BlockWalk(loaded, sequences), BlockWalk(loaded, sequences), loaded.blocks()[0]
     noise = torch.Generator().manual_seed(0)

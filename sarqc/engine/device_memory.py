@@ -43,7 +43,7 @@ def rehearse(
 def rehearsed(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, points: Sequence[Method] = ()
 ) -> Iterator[Event]:
-    """As ``rehearse``, on any device."""
+    """Do the same on any device."""
     loaded, settings = bench.loaded, bench.settings
     block = f"{loaded.family.blocks}.{largest_block(loaded)}"
     layer = largest_linear(loaded.checkpoint.layers).name
@@ -83,7 +83,7 @@ class _PeakMemory:
 
 
 def _costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> CalibrationJob:
-    """The run's calibration or that of its baseline, whichever solver takes more memory."""
+    """Return the run's calibration or that of its baseline, whichever solver takes more memory."""
     recipe = prepared.recipe
     tokens = 0 if prepared.test is None else len(prepared.test.ids)
     work = work_of(recipe, prepared.checkpoint, prepared.per_channel, test_tokens=tokens)

@@ -13,7 +13,9 @@ from sarqc.settings import Settings
 
 
 def solving_devices(settings: Settings, device: torch.device) -> list[torch.device]:
-    """The GPUs from the run's own on, or as many processes on the CPU; the run's own alone where it spans no more."""
+    """Return the GPUs from the run's own on, or as many processes on the CPU; the run's own alone where it spans no
+    more.
+    """
     if device.type == "cpu":
         return [device] * settings.span
     first = device.index or 0
@@ -23,7 +25,7 @@ def solving_devices(settings: Settings, device: torch.device) -> list[torch.devi
 
 @contextmanager
 def spread_over(settings: Settings, device: torch.device) -> Iterator[MultiDevice | None]:
-    """Processes that solve the linears of a run on ``device``; None where one device is all."""
+    """Yield processes that solve the linears of a run on ``device``; None where one device is all."""
     devices = solving_devices(settings, device)
     if len(devices) == 1:
         yield None

@@ -273,7 +273,7 @@ def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
 
 
 def _on(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
-    """A layer without channel scales on another device; its weight is not needed while its scales change."""
+    """Return a layer without channel scales on another device; its weight is not needed while its scales change."""
     biases = None if layer.biases is None else layer.biases.to(device)
     codes, scales, zero_points = (part.to(device) for part in (layer.codes, layer.scales, layer.zero_points))
     return replace(

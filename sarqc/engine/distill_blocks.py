@@ -98,7 +98,7 @@ def _tuned(
     layers: Sequence[LayerInfo],
     reports: Mapping[str, LayerReport],
 ) -> Generator[Event, None, DistilledBlock]:
-    """Tunes a block whose weights are float, and keeps its layers; the float states are past it then."""
+    """Tune a block whose weights are float, and keep its layers; the float states are past it then."""
     loaded, index = tuning.bench.loaded, layers[0].block
     prefix = f"{loaded.family.blocks}.{index}."
     means = walk.pass_float(block, with_means=True)
@@ -136,7 +136,7 @@ def _outcome(index: int, epochs: Sequence[DistillationEpoch]) -> DistilledBlock:
 
 
 def _kept(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:
-    """The outcome of an earlier run of the same for a block; None if it is not kept with its layers and norms."""
+    """Return the kept outcome of the same for a block; None if it is not kept with its layers and norms."""
     payload = tuning.bench.store.read(_key(tuning, index), ".json")
     if payload is None or not tuning.has_parts([info.name for info in layers], tuning.norms_of_block(index)):
         return None

@@ -28,8 +28,8 @@ FLOAT, QUANTIZED = 0.005, 0.05  # largest relative differences of perplexities
 
 
 def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
-    """One finding after the other. The state folder should be a new one: what is kept there is not done again. ``home``
-    has the folder for a GPU's rates, which plans read, and the storage of the host's runs.
+    """Yield one finding after the other. The state folder should be a new one: what is kept there is not done again.
+    ``home`` has the folder for a GPU's rates, which plans read, and the storage of the host's runs.
     """
     yield from _host(home)
     try:
@@ -78,7 +78,7 @@ def _name(device: torch.device) -> str:
 
 
 def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
-    """What the device does in a second; kept for the plans of this host where it is a GPU."""
+    """Yield what the device does in a second; kept for the plans of this host where it is a GPU."""
     speed = measure_rates(device)
     if device.type == "cuda":
         yield Finding(True, f"Matrix products in 16 bits: {speed.half / 1e12:.3g} TFLOP/s.")
@@ -91,7 +91,7 @@ def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
 
 
 def measure_rates(device: torch.device) -> GpuSpeed:
-    """What the device does in a second, roughly: the best of some tries. A CPU computes in float32 alone."""
+    """Return what the device does in a second, roughly: the best of some tries. A CPU computes in float32 alone."""
     size, half = (8192, torch.float16) if device.type == "cuda" else (1024, torch.float32)
 
     def products(dtype: torch.dtype) -> float:
@@ -122,7 +122,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _whole_run(settings: Settings, device: torch.device) -> Iterator[Finding]:
-    """A run with perplexity on the device, against one on the CPU, and its memory against the plan's."""
+    """Compare a run with perplexity on the device with one on the CPU, and its memory with the plan's."""
     recipe = Recipe.parse(
         RECIPE | {"method": "sarqc-gbs", "test": f"{MODEL}-test", "test_tokens": 4096, "baseline": False}
     )

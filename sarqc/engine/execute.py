@@ -162,7 +162,7 @@ def warm_up() -> None:
 
 
 def _prepared(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prepared]:
-    """The prepared recipe; after a download or unpacking if the model is not ready on this host."""
+    """Return the prepared recipe, after a download or unpacking if the model is not ready on this host."""
     try:
         return prepare(recipe, settings)
     except NotCached as missing:

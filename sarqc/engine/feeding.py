@@ -66,7 +66,7 @@ def check_feeding(
 
 
 def _both(loaded: LoadedModel, windows: np.ndarray, bos: tuple[int, ...]) -> list[float]:
-    """Perplexity of the same tokens of windows (N, T), without and behind the special tokens."""
+    """Return perplexity of the same tokens of windows (N, T), without and behind the special tokens."""
     begun = np.hstack([np.tile(np.array(bos, dtype=windows.dtype), (len(windows), 1)), windows])
     return [
         measure_perplexity(loaded, tokens.ravel(), "", tokens.shape[1], begin=skipped).value
@@ -75,7 +75,7 @@ def _both(loaded: LoadedModel, windows: np.ndarray, bos: tuple[int, ...]) -> lis
 
 
 def _read_otherwise(bench: Workbench, text: str) -> str:
-    """How other programs read the tokenizer's files, with an example; empty if as tokenizer.json says."""
+    """Return how other programs read the tokenizer's files, with an example; empty if as tokenizer.json says."""
     loaded = bench.loaded
     if not (loaded.checkpoint.folder / FAST).exists():
         return ""

@@ -24,7 +24,7 @@ class Gpu:
 
 
 def visible_gpus() -> list[Gpu]:
-    """The GPUs that CUDA shows a process, in its order; none where nobody can be asked. Known for some seconds.
+    """Return the GPUs that CUDA shows a process, in its order; none where nobody can be asked. Known for some seconds.
 
     nvidia-smi lists every card in the order of the bus, which workers are told to keep to (``CUDA_DEVICE_ORDER``).
     ``CUDA_VISIBLE_DEVICES`` says which of them are shown, by number or by the beginning of a uuid.

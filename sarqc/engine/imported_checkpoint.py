@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from sarqc.checkpoints.layout import CheckpointLayout, describe
 from sarqc.checkpoints.stored_linear import StoredLinear
@@ -23,7 +24,7 @@ _CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"
 
 
 def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
-    """The folder of a quantized checkpoint: one that the operator has declared, an export, a path, or one of the Hub.
+    """Return the folder of a quantized checkpoint: declared by the operator, an export, a path, or on the Hub.
 
     Raises ``NotFound`` where there is none, and where one of the Hub is not here and ``download`` does not allow to
     fetch it.
@@ -45,37 +46,29 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
     ).about("quantized_checkpoint")
 
 
-def described(
+def with_codes(
     recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool = False
-) -> CheckpointLayout | None:
-    """The checkpoint that a recipe opens, beside the float ``checkpoint``; None where it opens none.
+) -> tuple[Recipe, Checkpoint, CheckpointLayout | None]:
+    """Return a recipe and its float checkpoint as the recipe's quantized checkpoint has them, with that.
 
-    Raises ``NotFound``, or ``Refused`` for what can't be read or belongs to another model.
+    The recipe is completed with bits, grid and group size, and the checkpoint restricted to the linears with codes.
+    Both stay as they are without one.
+
+    Raises:
+        NotFound: If it is not there.
+        Refused: For what can't be read, belongs to another model, or has other values than the recipe gives.
     """
     if recipe.quantized_checkpoint is None:
-        return None
+        return recipe, checkpoint, None
     found = describe(folder_of(recipe.quantized_checkpoint, settings, download=download), checkpoint)
-    widest = max(place.bits for place in linears(checkpoint, found))
-    if widest > 4:
+    places = _places(checkpoint, found)
+    if (widest := max(place.bits for place in places)) > 4:
         raise Refused(
             f"it has linears of {widest} bits, and recipes are of 2 to 4",
             f"quantized checkpoint {found.folder.name}",
             "Open one whose linears have 2, 3 or 4 bits.",
         ).about("quantized_checkpoint")
-    return found
-
-
-def linears(checkpoint: Checkpoint, found: CheckpointLayout) -> list[StoredLinear]:
-    """Where the codes of the model's linears are, in their order: not those of an embedding or a head."""
-    return [found.places[checkpoint.family.in_file(layer.name)] for layer in found.layers]
-
-
-def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout) -> Recipe:
-    """The recipe, completed with bits, grid and group size from the quantized checkpoint.
-
-    Raises ``Refused`` if the recipe gives other values.
-    """
-    own = dict(zip(("bits", "grid", "group_size"), _usual_grid(linears(checkpoint, found)), strict=True))
+    own = dict(zip(("bits", "grid", "group_size"), _usual_grid(places), strict=True))
     for name, value in own.items():
         if name in recipe.model_fields_set and getattr(recipe, name) != value:
             said, asked = ("per_channel" if one is None else one for one in (value, getattr(recipe, name)))
@@ -85,56 +78,49 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout
                 f"Leave {name} out, or give {said}.",
                 Fix(f"Use {said}", {name: said}),
             )
-    return recipe.model_copy(update=own)
+    restricted = replace(checkpoint, of_names=frozenset(layer.name for layer in found.layers))
+    return recipe.model_copy(update=own), restricted, found
 
 
-def restricted(checkpoint: Checkpoint, found: CheckpointLayout) -> Checkpoint:
-    """The float checkpoint with the linears to quantize that have codes there."""
-    return replace(checkpoint, of_names=frozenset(layer.name for layer in found.layers))
+def _places(checkpoint: Checkpoint, found: CheckpointLayout) -> list[StoredLinear]:
+    """Return where the codes of the model's linears are, in their order: not those of an embedding or a head."""
+    return [found.places[checkpoint.family.in_file(layer.name)] for layer in found.layers]
 
 
-def bits_of_linears(checkpoint: Checkpoint, found: CheckpointLayout) -> int:
-    """All bits that are stored of the linears: codes, scales, zero points and whatever else."""
-    ranges: dict[str, tuple[int, int]] = {}
-    for path in weight_files(found.folder, found.folder.name):
-        ranges |= byte_ranges(path)
-    stored = {name for place in linears(checkpoint, found) for name in place.tensors}  # a stack of experts once
-    return 8 * sum(end - begin for begin, end in (ranges[name] for name in stored))
-
-
-def opened_bytes(found: CheckpointLayout) -> int:
-    """Bytes of its weight files."""
-    return sum(path.stat().st_size for path in weight_files(found.folder, found.folder.name))
-
-
-def what_it_is(found: CheckpointLayout) -> str:
-    """Format, maker and how much is quantized, in words."""
+def kind_words(found: CheckpointLayout) -> str:
+    """Return format, maker and how much is quantized, in words."""
     maker = f", made by {found.made_by}" if found.made_by else ""
     return f"{_CALLED.get(found.format, found.format)}{maker}, {len(found.layers)} linears with codes"
 
 
-def grid_words(checkpoint: Checkpoint, found: CheckpointLayout) -> str:
-    """The grid of most weights in words."""
-    bits, grid, group_size = _usual_grid(linears(checkpoint, found))
+def planned(checkpoint: Checkpoint, found: CheckpointLayout) -> dict[str, Any]:
+    """Return what a plan says of a quantized checkpoint, by its fields."""
+    places, files = _places(checkpoint, found), weight_files(found.folder, found.folder.name)
+    bits, grid, group_size = _usual_grid(places)
     scales = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")
-    return f"{bits} bits, {choice_words(grid)}, {scales}"
+    ranges = {name: span for path in files for name, span in byte_ranges(path).items()}
+    # Codes, scales, zero points and whatever else is stored of the linears; a stack of experts once.
+    stored = {name for place in places for name in place.tensors}
+    return {
+        "opened": f"{found.folder.name}, {kind_words(found)}, {bits} bits, {choice_words(grid)}, {scales}",
+        "bits_per_weight": 8
+        * sum(end - begin for begin, end in (ranges[name] for name in stored))
+        / sum(prod(layer.shape) for layer in found.layers),
+        "bytes_after": sum(path.stat().st_size for path in files),
+        "warnings": (*found.notices, *_warnings(checkpoint, found, places)),
+    }
 
 
-def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator[str]:
-    """What is to be known of a quantized checkpoint before it is measured."""
-    yield from found.notices
-    places = linears(checkpoint, found)
-    grids = Counter((place.bits, place.kind, place.group_size) for place in places)
+def _warnings(checkpoint: Checkpoint, found: CheckpointLayout, places: list[StoredLinear]) -> Iterator[str]:
+    grids = {(place.bits, place.kind, place.group_size) for place in places}
     if len(grids) > 1:
         yield f"its linears have {len(grids)} different grids: each is measured on its own"
-    spread = sum(place.is_spread for place in places)
-    if spread:
+    if spread := sum(place.is_spread for place in places):
         yield (
             f"the groups of {spread} of its linears are not contiguous: each channel has the scale of its group, as "
             "if it were a group by itself"
         )
-    left = len(checkpoint.linears) - len(found.layers)
-    if left:
+    if left := len(checkpoint.linears) - len(found.layers):
         yield f"{left} linears have no codes there and are taken as they stand there"
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.documents import OpenedCheckpoint
-from sarqc.engine.imported_checkpoint import what_it_is
+from sarqc.engine.imported_checkpoint import kind_words
 from sarqc.errors import Refused
 from sarqc.files.artefacts import chain_key
 from sarqc.files.hashes import sha256_of
@@ -70,7 +70,7 @@ class ImportedModel:
         return bool(self._folded)
 
     def words(self) -> Iterator[str]:
-        """What is to be known of what stands beside its codes."""
+        """Yield what is to be known of what stands beside its codes."""
         if self._rounded:
             yield f"{len(self._rounded)} of its tensors without codes are the original's, rounded to another type"
         if self._coded:
@@ -82,7 +82,7 @@ class ImportedModel:
             )
 
     def layer(self, info: LayerInfo) -> FoundCodes:
-        """What was found of a linear."""
+        """Return what was found of a linear."""
         found = self.opened.read(info)
         affine = found.biases is not None
         return FoundCodes(
@@ -90,14 +90,14 @@ class ImportedModel:
         )
 
     def put_outside(self, loaded: LoadedModel) -> None:
-        """Gives embedding, last norm and head the values that they have there."""
+        """Give embedding, last norm and head the values that they have there."""
         prefix = self._checkpoint.family.in_file(f"{self._checkpoint.family.blocks}.")
         others = [*self._rounded, *self._coded]
         loaded.replace({name: self.opened.tensor(name) for name in others if not name.startswith(prefix)})
 
     def put_into(self, loaded: LoadedModel, index: int) -> None:
-        """Gives a block, whose weights are there, what stands beside its codes; its linears with codes are multiplied
-        by the channel scales that its norms have taken up.
+        """Give a block, whose weights are there, what stands beside its codes; its linears with codes are multiplied by
+        the channel scales that its norms have taken up.
         """
         block, family = loaded.blocks()[index], self._checkpoint.family
         prefix = f"{family.blocks}.{index}."
@@ -111,7 +111,7 @@ class ImportedModel:
                     value.copy_(self.opened.tensor(name))
 
     def _fold(self, loaded: LoadedModel, block: nn.Module, prefix: str) -> None:
-        """Multiplies the columns of linears by what the operation before them was divided by."""
+        """Multiply the columns of linears by what the operation before them was divided by."""
         with torch.no_grad():
             for fold in folds(block, loaded.groups(block), self._checkpoint.architecture.num_attention_heads):
                 if fold.source is None:
@@ -129,13 +129,13 @@ class ImportedModel:
                     weight_of(block, path).mul_(scale.to(weight_of(block, path)))
 
     def _norm_scale(self, name: str) -> Tensor:
-        """What a norm was divided by, (I,) float64."""
+        """Return what a norm was divided by, (I,) float64."""
         own, there = self._files.read(name).double(), self.opened.tensor(name).double()
         return torch.where(there == 0, 1.0, own / there)
 
     def _fitted_scale(self, block: nn.Module, fold: Fold, prefix: str) -> Tensor:
-        """The scale of each channel that a linear reads from another which brings its weight nearest to what is stored
-        there, (I,) float64; 1 where that explains little. Channels from one row have one.
+        """Return the scale of each channel that a linear reads from another which brings its weight nearest to what is
+        stored there, (I,) float64; 1 where that explains little. Channels from one row have one.
         """
         ties = fold.ties
         both, own, apart = (torch.zeros(int(ties.max()) + 1, dtype=torch.float64) for _ in range(3))
@@ -155,9 +155,7 @@ class ImportedModel:
         return fitted[ties]
 
     def _check(self) -> None:
-        """Sorts the tensors without codes in the original by why they differ; raises ``Refused`` where none is
-        known.
-        """
+        """Sort the tensors without codes in the original by why they differ; raise ``Refused`` where none is known."""
         family, checkpoint = self._checkpoint.family, self._checkpoint
         self._rounded: list[str] = []
         self._coded: list[str] = []
@@ -187,7 +185,7 @@ class ImportedModel:
         self._check_first()
 
     def _norms(self) -> set[str]:
-        """Names of the norms in blocks that can take up channel scales of linears with codes."""
+        """Return names of the norms in blocks that can take up channel scales of linears with codes."""
         family, found = self._checkpoint.family, set()
         for block in range(self._checkpoint.n_blocks):
             for group in self._checkpoint.groups(block):
@@ -197,7 +195,7 @@ class ImportedModel:
         return found
 
     def _check_follows(self, name: str) -> None:
-        """Raises ``Refused`` unless a tensor differs because a norm before it, or a linear's rows, took up scales."""
+        """Raise ``Refused`` unless a tensor differs because a norm before it, or a linear's rows, took up scales."""
         family = self._checkpoint.family
         own, there = self._files.read(name).double(), self.opened.tensor(name).double()
         for block in range(self._checkpoint.n_blocks):
@@ -234,7 +232,7 @@ class ImportedModel:
             ).about("quantized_checkpoint")
 
     def facts(self, name: str) -> OpenedCheckpoint:
-        """What summaries and studies say of it; ``name``: as people gave it."""
+        """Return what summaries and studies say of it; ``name``: as people gave it."""
         described = self._described
         return {
             "name": Path(name).name,
@@ -242,7 +240,7 @@ class ImportedModel:
             "made_by": described.made_by,
             "layers": len(described.layers),
             "fingerprint": self.fingerprint,
-            "words": ". ".join((what_it_is(described), *self.words())) + ".",
+            "words": ". ".join((kind_words(described), *self.words())) + ".",
         }
 
 

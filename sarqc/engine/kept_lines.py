@@ -26,7 +26,7 @@ class SolvedLine:
 
 
 def write_line(store: ArtefactStore, key: str, line: SolvedLine) -> None:
-    """Keeps a line under its key."""
+    """Keep a line under its key."""
     document = {
         "lams": line.curves[0][0].lams,
         "tokens": [of_layer[0].tokens for of_layer in line.curves],
@@ -42,7 +42,7 @@ def write_line(store: ArtefactStore, key: str, line: SolvedLine) -> None:
 
 
 def read_line(store: ArtefactStore, key: str) -> SolvedLine | None:
-    """The line kept under a key, or None."""
+    """Return the line kept under a key, or None."""
     payload = store.read(key, SUFFIX)
     if payload is None:
         return None

@@ -34,23 +34,23 @@ class KeptStates:
         self._last: tuple[str, Tensor] = ("", torch.empty(0))  # the part that was read last
 
     def are_kept(self) -> bool:
-        """Whether all parts are there; they count as used. That none is damaged shows when they are read."""
+        """Return whether all parts are there; they count as used. That none is damaged shows when they are read."""
         self._parts = self._kept_parts()
         return bool(self._parts) and all(self._store.touch(key, _TENSORS) for key, _, _ in self._parts)
 
     def add(self, states: Tensor) -> None:
-        """Keeps the next windows (n, T, D), which are on the CPU."""
+        """Keep the next windows (n, T, D), which are on the CPU."""
         first = sum(self._sizes)
         key = self._part(first, first + len(states))
         self._store.write(key, _TENSORS, safetensors.torch.save({"states": states.contiguous()}))
         self._sizes.append(len(states))
 
     def finish(self) -> None:
-        """Says that all windows were added."""
+        """Note that all windows were added."""
         self._store.write(self._key, _INDEX, json.dumps(self._sizes).encode())
 
     def __getitem__(self, windows: slice) -> Tensor:
-        """The windows (n, T, D) of a slice with both ends. Raises ``StatesGone``."""
+        """Return the windows (n, T, D) of a slice with both ends. Raises ``StatesGone``."""
         self._parts = self._parts or self._kept_parts()
         found = [
             self._read(key)[max(windows.start - first, 0) : windows.stop - first]
@@ -62,11 +62,11 @@ class KeptStates:
         return torch.cat(found) if len(found) > 1 else found[0]
 
     def _part(self, first: int, end: int) -> str:
-        """The key of a part. It names both ends: batches are smaller where less memory is free."""
+        """Return the key of a part. It names both ends: batches are smaller where less memory is free."""
         return chain_key(self._key, first, end)
 
     def _kept_parts(self) -> list[tuple[str, int, int]]:
-        """Empty where they are not whole."""
+        """Return the parts that are kept; none where they are not whole."""
         payload = self._store.read(self._key, _INDEX)
         ends = [0, *itertools.accumulate([] if payload is None else json.loads(payload))]
         return [(self._part(first, end), first, end) for first, end in itertools.pairwise(ends)]

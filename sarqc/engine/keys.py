@@ -181,13 +181,13 @@ def _has_own(module: nn.Module) -> bool:
 
 
 def _choices(job: CalibrationJob) -> list[object]:
-    """Methods and their values as plain data; a kept layer holds its curve, so further λ count too."""
+    """Return methods and their values as plain data; a kept layer holds its curve, so further λ count too."""
     points = [[type(point).__name__, _values(point)] for point in (job.method, *job.candidates)]
     return [points, job.curves.lams, job.validation_samples, job.channel_fraction]
 
 
 def _values(point: Method) -> dict[str, object]:
-    """All values of a method; of the choices about the grid only those that are made, as before there were any."""
+    """Return all values of a method; of the choices about the grid only those that are made."""
     plain = point.plain_fitting()
     return {name: value for name, value in asdict(point).items() if name not in plain} | point.fitting()
 
@@ -195,26 +195,30 @@ def _values(point: Method) -> dict[str, object]:
 def selection_key(
     model: ModelDescription, keys: Mapping[str, str], trial: CalibrationJob, validation: np.ndarray
 ) -> str:
-    """Of one candidate for the whole model: ``keys`` of its layers, ``validation`` (samples, length) judged on."""
+    """Return the key of one candidate for the whole model: ``keys`` of its layers, ``validation`` (samples, length)
+    judged on.
+    """
     outside, choices = [*model.weights.outside.values()], _choices(trial)
     return chain_key("selection", SELECTION_FORMAT, [*keys.values()], outside, choices, validation.tobytes())
 
 
 def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequence[Method], *further: object) -> str:
-    """Of what tuning finds out with some methods from statistics of these keys: errors of layers, or a measurement."""
+    """Return the key of what tuning finds out with some methods from statistics of these keys: errors of layers, or a
+    measurement.
+    """
     values = [[type(point).__name__, _values(point)] for point in points]
     return chain_key(what, TUNING_FORMAT, [*statistics], grids, values, *further)
 
 
 def quantized_model_key(model: ModelDescription, keys: Mapping[str, str]) -> str:
-    """Of the model with the layers of these keys."""
+    """Return the key of the model with the layers of these keys."""
     return chain_key(model.key, [*keys.values()])
 
 
 def distillation_key(
     model: ModelDescription, keys: Mapping[str, str], job: CalibrationJob, choices: Mapping[str, str | int]
 ) -> str:
-    """Of the tuning of a model's scales: ``keys`` of its layers, and the recipe's ``choices``, see
+    """Return the key of the tuning of a model's scales: ``keys`` of its layers, and the recipe's ``choices``, see
     ``Recipe.distilling``.
     """
     # Every step builds on the last bits of a gradient.
@@ -235,12 +239,13 @@ def distillation_key(
 
 
 def distilled_layer_key(key: str, name: str) -> str:
-    """Of a layer with tuned scales: ``key`` of the tuning."""
+    """Return the key of a layer with tuned scales: ``key`` of the tuning."""
     return chain_key("distilled layer", key, name)
 
 
 def rotation_key(checkpoint: RotatedCheckpoint, files: RotatedFiles, keys: Mapping[str, str]) -> str:
-    """Of what a rotation did to a model's weights: ``keys`` of its layers, which know the rotated weights.
+    """Return the key of what a rotation did to a model's weights: ``keys`` of its layers, which know the rotated
+    weights.
 
     The original ones follow from these, the norms and Q.
     """
@@ -249,44 +254,48 @@ def rotation_key(checkpoint: RotatedCheckpoint, files: RotatedFiles, keys: Mappi
 
 
 def text_parts(test: Text, window: int) -> list[object]:
-    """The parts of a key that a test text decides: its tokens, the window, and how many of one are not predicted."""
+    """Return the parts of a key that a test text decides: its tokens, the window, and how many of one are not
+    predicted.
+    """
     skipped = len(test.begin)
     return [test.ids.tobytes(), window, *([skipped] if skipped > 1 else [])]
 
 
 def perplexity_key(model_key: str, test: Text, window: int) -> str:
-    """Of a perplexity."""
+    """Return the key of a perplexity."""
     return chain_key("perplexity", MEASUREMENT_FORMAT, model_key, *text_parts(test, window), test.corpus)
 
 
 def states_key(model: ModelDescription, test: Text, window: int) -> str:
-    """Of what the float model's head reads of a text."""
+    """Return the key of what the float model's head reads of a text."""
     return chain_key("float states", DIVERGENCE_FORMAT, model.key, *text_parts(test, window))
 
 
 def divergence_key(quantized_key: str, test: Text, window: int) -> str:
-    """Of how far a quantized model's predictions are from the float model's, which its key names too."""
+    """Return the key of how far a quantized model's predictions are from the float model's, which its key names too."""
     return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, *text_parts(test, window))
 
 
 def accuracy_key(model: ModelDescription, model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
-    """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart, ``model_key`` with which weights."""
+    """Return the key of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart, ``model_key`` with which
+    weights.
+    """
     return chain_key("accuracy", ACCURACY_FORMAT, model_key, model.text_key, task, limit, *items)
 
 
 def readers_key(model: ModelDescription, text: str) -> str:
-    """Of how other programs read the tokenizer's files, on a text."""
+    """Return the key of how other programs read the tokenizer's files, on a text."""
     parts = (model.text_key, model.configuration, transformers.__version__)
     return chain_key("read by others", 1, *parts, text.encode(errors="surrogatepass"))
 
 
 def beginnings_key(model: ModelDescription, windows: np.ndarray, bos: Sequence[int]) -> str:
-    """Of a perplexity of windows (N, T) without and behind special tokens."""
+    """Return the key of a perplexity of windows (N, T) without and behind special tokens."""
     return chain_key("both beginnings", model.key, windows.tobytes(), windows.shape[1], bos)
 
 
 def survey_model_key(model: ModelDescription, loaded: LoadedModel) -> str:
-    """Of the model with its weights as they are now: a survey puts them there one point after the other."""
+    """Return the key of the model with its weights as they are now, which a survey changes point by point."""
     return chain_key("survey model", model.key, model_fingerprint(loaded))
 
 
@@ -299,31 +308,31 @@ def survey_line_key(
     held_out: np.ndarray,
     by_size: Sequence[np.ndarray],
 ) -> str:
-    """Of a line of a survey, solved on one draw: each of the methods at each λ."""
+    """Return the key of a line of a survey, solved on one draw: each of the methods at each λ."""
     values = [[type(one).__name__, _values(one)] for one in methods]
     tokens = [np.ascontiguousarray(one).tobytes() for one in (sequences, held_out, *by_size)]
     return chain_key("survey line", SURVEY_FORMAT, model.key, asdict(grid), values, [*lams], *tokens)
 
 
 def survey_point_key(model: ModelDescription, model_key: str, test: Text, window: int) -> str:
-    """Of what a point of a survey says of a text, beside the float model."""
+    """Return the key of what a point of a survey says of a text, beside the float model."""
     return chain_key("survey point", MEASUREMENT_FORMAT, model_key, model.key, *text_parts(test, window))
 
 
 def float_text_key(model: ModelDescription, ids: np.ndarray, new_tokens: int, seed: int) -> str:
-    """Of the float model's continuations of one prompt: ``ids`` (prompt tokens,)."""
+    """Return the key of the float model's continuations of one prompt: ``ids`` (prompt tokens,)."""
     return chain_key(
         "text", model.key, model.text_key, ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed)
     )
 
 
 def compared_text_key(text_key: str, quantized_key: str) -> str:
-    """Of one prompt continued by both models: ``text_key`` of the float one's part."""
+    """Return the key of one prompt continued by both models: ``text_key`` of the float one's part."""
     return chain_key("texts compared", text_key, quantized_key)
 
 
 def model_fingerprint(loaded: LoadedModel) -> str:
-    """What changes with any weight of the model as it is now."""
+    """Return a hash that changes with any weight of the model as it is now."""
     return _fingerprint_of(weights_of(loaded))
 
 
@@ -332,7 +341,7 @@ def _fingerprint_of(weights: Weights) -> str:
 
 
 def fingerprint(module: nn.Module) -> str:
-    """XXH3 over the names, dtypes, shapes and bits of a module's parameters and buffers.
+    """Return XXH3 over the names, dtypes, shapes and bits of a module's parameters and buffers.
 
     Ten gigabytes a second, where SHA-256 may take a minute for the weights of a 7B model. Nobody gains by weights that
     are made to collide: who chooses them reads their own results.
@@ -341,7 +350,7 @@ def fingerprint(module: nn.Module) -> str:
 
 
 def fingerprint_of(tensors: Iterable[tuple[str, Tensor]]) -> str:
-    """The same of tensors with their names, in their order."""
+    """Return the same of tensors with their names, in their order."""
     digest = xxhash.xxh3_128()
     for name, tensor in tensors:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -60,7 +60,8 @@ def _in_draw(state: LadderState, number: int) -> Iterator[Event]:
 
 
 def _at_once(state: LadderState) -> int:
-    """Steps to begin before it is asked again whether there is time: all, since work that takes too long is given up.
+    """Return the number of steps to begin before the time is looked at again: all, since work that takes too long is
+    given up.
 
     Several workers give nothing up, so they begin what the budget has room for, first one model to know how much that
     is.

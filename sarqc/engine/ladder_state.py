@@ -95,7 +95,7 @@ class LadderState(Comparison):
         return "go_on" if self.why == "budget" and self.whole() < _FOR_INTERVALS else "run"
 
     def _more_minutes(self) -> float:
-        """A budget in which a ladder that goes on from here has its first intervals."""
+        """Return a budget in which a ladder that goes on from here has its first intervals."""
         missing = _FOR_INTERVALS * len(self.steps) - sum(map(len, self.trials))
         needed = missing * self.model_seconds() if self.trials else 0.0
         return rounded_up(_RESERVE * (needed or 3 * (self.budget.seconds or 0.0)) / 60)

@@ -29,7 +29,9 @@ from sarqc.engine.keys import (
     compared_text_key,
     divergence_key,
     float_text_key,
+    layer_keys,
     perplexity_key,
+    quantized_model_key,
     survey_point_key,
 )
 from sarqc.engine.plan import Prepared
@@ -63,7 +65,7 @@ class Workbench:
     spread: MultiDevice | None = None  # where single linears are solved; None: on the model's own device
 
     def calibrated(self, job: CalibrationJob, keys: dict[str, str]) -> Iterator[SolvedLayer | Progress]:
-        """Quantizes the model in place, see ``calibrate``; layers are kept under ``keys``."""
+        """Quantize the model in place, see ``calibrate``; layers are kept under ``keys``."""
         budget = sweep_bytes(self.settings)
         return calibrate(self.loaded, job, self.store, keys, budget_bytes=budget, spread=self.spread)
 
@@ -79,7 +81,7 @@ class Measurements:
     task_seconds: float  # that the tasks took when they were measured
 
     def mean_accuracy(self) -> tuple[float, float] | None:
-        """Mean over the tasks and its standard error, tasks being independent; None without tasks."""
+        """Return the mean over the tasks and its standard error, tasks being independent; None without tasks."""
         if not self.accuracies:
             return None
         count = len(self.accuracies)
@@ -91,7 +93,7 @@ NOTHING_MEASURED = Measurements(None, None, (), (), 0.0)
 
 
 def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
-    """What is kept under a key, after ``make`` where nothing is yet."""
+    """Return what is kept under a key, after ``make`` where nothing is yet."""
     payload = store.read(key, suffix)
     if payload is None:
         payload = make()
@@ -102,7 +104,8 @@ def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str 
 def measure(
     bench: Workbench, prepared: Prepared, which: Which, model_key: str, states: KeptStates | None
 ) -> Generator[Event, None, Measurements]:
-    """Perplexity and accuracies that the recipe asks for, of the model as it is now and as ``model_key`` names it.
+    """Measure perplexity and accuracies that the recipe asks for, of the model as it is now and as ``model_key`` names
+    it.
 
     ``states`` of the test text, where there is one, are made of the float model, and a quantized one is measured beside
     them.
@@ -138,7 +141,7 @@ STATES_GONE = (
 
 
 def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event]:
-    """Makes the states of the test text where they are not kept, while the model is float."""
+    """Make the states of the test text where they are not kept, while the model is float."""
     if not states.are_kept():
         yield Stage("measuring the float model", "its predictions")
         yield from _perplexity_keeping(bench, prepared, states)
@@ -147,7 +150,7 @@ def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Gen
 def _float_perplexity(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
 ) -> Generator[Event, None, tuple[float, PerplexityProtocol]]:
-    """Of the float model. A pass that is made keeps the states too."""
+    """Return the perplexity of the float model. A pass that is made keeps the states too."""
     key = _perplexity_key(prepared, model_key)
     payload = bench.store.read(key, ".json")
     if payload is None:
@@ -167,7 +170,7 @@ def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates
 
 
 def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
-    """What the steps return, and now and then how far they are."""
+    """Return what the steps return, and yield now and then how far they are."""
     told = time.monotonic()
     for done, total in (passes := Returning(steps)):
         if (now := time.monotonic()) >= told + TOLD_EVERY:
@@ -179,8 +182,8 @@ def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence |
 def beside_float(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
 ) -> Generator[Event, None, tuple[float, PerplexityProtocol, Divergence | None]]:
-    """Perplexity of the quantized model, with its protocol, and from the same passes how far it is from the float one;
-    None for that where the states are gone.
+    """Return perplexity of the quantized model, with its protocol, and from the same passes how far it is from the
+    float one; None for that where the states are gone.
     """
     test, store = measured_text(prepared), bench.store
     if (found := kept_beside(bench, prepared, model_key)) is not None:
@@ -198,10 +201,32 @@ def beside_float(
     return *_read(prepared, payload), divergence
 
 
+def measure_another(
+    bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates, stage: str, doing: str
+) -> Generator[Event, None, tuple[float, Divergence | None]]:
+    """Return the perplexity and the divergence of the model that another job than the run's makes of the float one.
+
+    The model is float before and after. ``stage`` and ``doing`` name what is done where nothing is kept of that model.
+    """
+    keys = layer_keys(bench.model, job)
+    key = quantized_model_key(bench.model, keys)
+    if (known := kept_beside(bench, prepared, key)) is not None:
+        return known[0], known[2]
+    yield Stage(stage, doing)
+    try:
+        for _ in bench.calibrated(job, keys):
+            pass  # its layers are not the run's
+        yield Stage(stage, "perplexity")
+        perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
+    finally:
+        bench.loaded.reset()
+    return perplexity, divergence
+
+
 def kept_beside(
     bench: Workbench, prepared: Prepared, model_key: str
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
-    """What ``beside_float`` found before; None where something of it is not kept."""
+    """Return what ``beside_float`` found before; None where something of it is not kept."""
     test = measured_text(prepared)
     keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test, prepared.window)
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
@@ -224,7 +249,7 @@ def divergences(found: Divergence) -> Divergences:
 
 
 def measured_text(prepared: Prepared) -> Text:
-    """The text of a recipe that measures on one."""
+    """Return the text of a recipe that measures on one."""
     assert prepared.test is not None  # states are of a text
     return prepared.test
 
@@ -238,7 +263,9 @@ def _as_kept(found: Perplexity) -> bytes:
 
 
 def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol]:
-    """A kept perplexity, with what this recipe takes of its text: two may take the same tokens of different ones."""
+    """Return a kept perplexity, with what this recipe takes of its text: two may take the same tokens of different
+    ones.
+    """
     document = json.loads(payload)
     text = measured_text(prepared)
     facts = {
@@ -254,7 +281,7 @@ def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol
 def _accuracy(
     bench: Workbench, task: str, limit: int | None, which: Which, model_key: str
 ) -> Generator[Event, None, tuple[Measured, list[int], float]]:
-    """The event, 0 or 1 for each item, and the seconds that it took when it was measured."""
+    """Return the event, 0 or 1 for each item, and the seconds that it took when it was measured."""
 
     def work(tell: Tell) -> bytes:
         started = time.perf_counter()
@@ -272,7 +299,7 @@ def _accuracy(
 
 
 def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, None, tuple[str, ...]]:
-    """The recipe's prompts continued by the model while it is the float one; returns the keys of what is kept.
+    """Continue the recipe's prompts by the model while it is the float one; return the keys of what is kept.
 
     The log-probabilities of a prompt take up to half a gigabyte: they stay in the store, not in memory.
     """
@@ -293,7 +320,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, N
 def compare_prompts(
     bench: Workbench, prepared: Prepared, text_keys: tuple[str, ...], quantized_key: str
 ) -> Generator[Event, None, tuple[TextsCompared, ...]]:
-    """The same prompts continued by the quantized model, each beside what is kept of the float one."""
+    """Continue the same prompts by the quantized model, each beside what is kept of the float one."""
     recipe, compared = prepared.recipe, []
     if text_keys:
         yield Stage("measuring the quantized model", TEXTS)
@@ -326,7 +353,7 @@ class SurveyPoint:
     correct: np.ndarray  # (items,) uint8, 0 or 1, of all tasks; empty without any
 
     def accuracy(self) -> tuple[float, float] | None:
-        """Share of the items and its standard error; None without tasks."""
+        """Return the share of the items and its standard error; None without tasks."""
         items = len(self.correct)
         if not items:
             return None
@@ -384,22 +411,22 @@ class FloatStates:
 
 
 def versions() -> dict[str, str]:
-    """The libraries that a number depends on."""
+    """Return the libraries that a number depends on."""
     return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
 
 
 def of_weights(checkpoint: Checkpoint) -> WeightsProtocol:
-    """What is to be known of the float model's weights; empty where it is nothing."""
+    """Return what is to be known of the float model's weights; empty where it is nothing."""
     words = "" if checkpoint.origin is None else checkpoint.origin.words
     return {"weights": words} if words else {}
 
 
 def of_feeding(prepared: Prepared) -> FeedingProtocol:
-    """What is to be known of the float model's input; empty where it is nothing."""
+    """Return what is to be known of the float model's input; empty where it is nothing."""
     return {"feeding": prepared.feeding} if prepared.feeding else {}
 
 
 def device_warnings(device: torch.device) -> Iterator[Warned]:
-    """What a run does otherwise on this device than it should; results are not touched by it."""
+    """Yield what a run does otherwise on this device than it should; results are not touched by it."""
     if reason := why_no_kernels(device):
         yield Warned(f"columns are solved one by one, which is slow on a GPU: {reason}", str(device))

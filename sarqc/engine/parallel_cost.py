@@ -16,8 +16,8 @@ Part = tuple[tuple[int, int], ...]  # shapes (O, I) of linears that are solved t
 
 
 def speedup(method: Method, task: Workload, layers: Sequence[LayerInfo], devices: int) -> float:
-    """The part of one device's time after which the last of several is done, all blocks together; 1 for a method that
-    does not work on single linears.
+    """Return the part of one device's time after which the last of several is done, all blocks together; 1 for a method
+    that does not work on single linears.
 
     A block waits for its last linear, and the parts of a block go in their order to whichever device is free.
     """
@@ -33,8 +33,8 @@ def speedup(method: Method, task: Workload, layers: Sequence[LayerInfo], devices
 
 
 def parts_of(layers: Sequence[LayerInfo], devices: int) -> list[Part]:
-    """The linears of a block as they go to processes: experts, each with its linears of one shape, in as many parts as
-    there are devices, every other linear by itself.
+    """Return the linears of a block as they go to processes: experts, each with its linears of one shape, in as many
+    parts as there are devices, every other linear by itself.
     """
     parts: list[Part] = []
     for (is_expert, shape), alike in groupby(layers, lambda layer: (layer.expert is not None, layer.shape)):
@@ -46,7 +46,7 @@ def parts_of(layers: Sequence[LayerInfo], devices: int) -> list[Part]:
 
 
 def last_done(seconds: Sequence[float], devices: int) -> float:
-    """When the last of some tasks is done that go in their order to the device that is free first."""
+    """Return when the last of some tasks is done that go in their order to the device that is free first."""
     free = [0.0] * devices
     for taken in seconds:
         heapq.heappush(free, heapq.heappop(free) + taken)
@@ -54,8 +54,8 @@ def last_done(seconds: Sequence[float], devices: int) -> float:
 
 
 def moved(layers: Sequence[LayerInfo], stored: float, sets: int) -> Count:
-    """Weights at ``stored`` bytes and ``sets`` of Grams to the devices, quantized weights and codes back. Linears of
-    one expert and one shape read one tensor and go together.
+    """Return weights at ``stored`` bytes and ``sets`` of Grams to the devices, quantized weights and codes back.
+    Linears of one expert and one shape read one tensor and go together.
     """
     weights = sum(rows * width for rows, width in (layer.shape for layer in layers))
     grams = {(layer.block, layer.expert if layer.expert is not None else layer.name, layer.shape) for layer in layers}

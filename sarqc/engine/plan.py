@@ -30,16 +30,7 @@ from sarqc.documents import Phase
 from sarqc.engine import costs, fit, plan_warnings
 from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, too_short, tuning_plan
 from sarqc.engine.effort import as_far_as_possible, effort_and_fitting, without_effort
-from sarqc.engine.imported_checkpoint import (
-    as_it_has_it,
-    bits_of_linears,
-    described,
-    grid_words,
-    opened_bytes,
-    opened_warnings,
-    restricted,
-    what_it_is,
-)
+from sarqc.engine.imported_checkpoint import planned, with_codes
 from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.errors import Fix, Refused, refused_for
 from sarqc.evaluation.tasks import known_task, size_of
@@ -95,8 +86,8 @@ class Plan(BaseModel):
 
 
 def together(plans: Sequence[Plan]) -> Plan:
-    """The plan of a batch: time and disk of all runs, memory of the one that needs most, and all else in which they
-    agree.
+    """Return the plan of a batch: time and disk of all runs, memory of the one that needs most, and all else in which
+    they agree.
     """
     values = {name: [getattr(one, name) for one in plans] for name in Plan.model_fields}
     agreed = {name: each[0] for name, each in values.items() if all(value == each[0] for value in each)}
@@ -174,7 +165,7 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
         return Job(recipe, shown)
     checkpoint = promised_checkpoint(recipe.model, missing.config)
     checkpoint = replace(_as_asked(checkpoint, recipe), origin=missing.origin)
-    recipe, checkpoint, opened = _with_codes(recipe, checkpoint, settings)
+    recipe, checkpoint, opened = with_codes(recipe, checkpoint, settings)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
     tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
     work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
@@ -194,7 +185,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
 
 
 def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:
-    """Checks a recipe against this host and finds out what a run of it needs to know.
+    """Check a recipe against this host and find out what a run of it needs to know.
 
     Distillation that an effort asked for is done block by block or left out, with a warning, where it is not available.
 
@@ -224,7 +215,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
             check_corpus(corpus, settings)
         raise
     _check_tasks(recipe, settings)
-    recipe, checkpoint, opened = _with_codes(recipe, _as_asked(checkpoint, recipe), settings, download=download)
+    recipe, checkpoint, opened = with_codes(recipe, _as_asked(checkpoint, recipe), settings, download=download)
     if recipe.length > checkpoint.max_positions:
         raise refused_for(
             "length",
@@ -290,18 +281,8 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     )
 
 
-def _with_codes(
-    recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool = False
-) -> tuple[Recipe, Checkpoint, CheckpointLayout | None]:
-    """Recipe and checkpoint as a quantized checkpoint of the recipe has them, with that; as they are without one."""
-    opened = described(recipe, checkpoint, settings, download=download)
-    if opened is None:
-        return recipe, checkpoint, None
-    return as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened), opened
-
-
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
-    """The checkpoint, rotated where that is asked for, with the linears that the recipe quantizes."""
+    """Return the checkpoint, rotated where that is asked for, with the linears that the recipe quantizes."""
     asked = in_basis(checkpoint, recipe).restricted(
         recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include
     )
@@ -319,12 +300,12 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
 
 
 def in_basis(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
-    """The checkpoint in the basis in which a recipe quantizes it. May raise ``Refused``."""
+    """Return the checkpoint in the basis in which a recipe quantizes it. May raise ``Refused``."""
     return checkpoint if recipe.rotate == "none" else rotated(checkpoint, recipe.rotate, recipe.seed)
 
 
 def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:
-    """Raises ``Refused`` where the block from which on λ or γ are others does not part the linears in two."""
+    """Raise ``Refused`` where the block from which on λ or γ are others does not part the linears in two."""
     if recipe.from_block is None:
         return
     quantized, block = sorted({layer.block for layer in checkpoint.layers}), recipe.from_block
@@ -348,7 +329,7 @@ def _check_tasks(recipe: Recipe, settings: Settings) -> None:
 
 
 def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
-    """What perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
+    """Return the text that perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
     if whole is None:
         return None
     test = whole.limited(recipe.tokens_of_test(), is_asked=recipe.test_tokens is not None)
@@ -367,7 +348,7 @@ def _size_of(text: Text) -> str:
 
 
 def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
-    """Raises ``Refused`` where nothing takes up a channel scale, or where linears that share it have several types."""
+    """Raise ``Refused`` where nothing takes up a channel scale, or where linears that share it have several types."""
     if recipe.to_method().unit != "group":
         return
     if len(plan_warnings.without_source(checkpoint)) == len(checkpoint.layers):
@@ -389,7 +370,7 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
 
 
 def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
-    """Token ids of each prompt. Raises ``Refused`` for one that is empty or leaves no room for its continuation."""
+    """Return the token ids of each prompt. Raises ``Refused`` for one that is empty or leaves no room to go on."""
     place = checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size
     prompts = []
     for number, (prompt, ids) in enumerate(zip(recipe.prompts, encode_each(recipe.prompts, *place), strict=True), 1):
@@ -429,7 +410,7 @@ def _tokens_fix(field: str, tokens: int) -> Fix:
 
 
 def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str, ...]:
-    """Names of the layers whose width the group size does not divide; refuses them unless the recipe allows."""
+    """Return names of the layers whose width the group size does not divide; refuses them unless the recipe allows."""
     if recipe.group_size is None:
         return ()
     odd = [layer for layer in layers if layer.shape[1] % recipe.group_size]
@@ -454,7 +435,9 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
 
 
 def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], opened: CheckpointLayout | None) -> Plan:
-    """Raises ``Refused`` where the device has no room for the work, ``NoRoom`` where the disk has none."""
+    """Return the plan. Raises ``Refused`` where the device has no room for the work, ``NoRoom`` where the disk has
+    none.
+    """
     recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
     streamed, memory = fit.memory(work, settings)
     disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
@@ -504,32 +487,26 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], o
     )
     if opened is None:
         return shown
-    update = {
-        "opened": f"{opened.folder.name}, {what_it_is(opened)}, {grid_words(checkpoint, opened)}",
-        "bits_per_weight": bits_of_linears(checkpoint, opened) / quantized,
-        "bytes_after": opened_bytes(opened),
-        "warnings": (*opened_warnings(checkpoint, opened), *shown.warnings),
-    }
-    return shown.model_copy(update=update)
+    of_codes = planned(checkpoint, opened)
+    return shown.model_copy(update=of_codes | {"warnings": (*of_codes["warnings"], *shown.warnings)})
 
 
 def output_is_free(folder: Path) -> None:
-    """Returns when a folder can be written as a run's output; raises ``Refused`` when it holds something already."""
+    """Raise ``Refused`` unless a folder can be written as a run's output and holds nothing yet."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused("the output folder is not empty", str(folder), "Give a new folder; nothing is overwritten.")
     can_be_written(folder)
 
 
 def can_keep(settings: Settings) -> None:
-    """Returns when a run can keep what it makes: the state folder and object storage can be written. Raises
-    ``Refused``."""
+    """Raise ``Refused`` unless a run can keep what it makes: in the state folder and in object storage."""
     can_be_written(settings.resolved_state_dir())
     if settings.is_object_storage():
         place_at(settings.storage_root()).mark()
 
 
 def can_be_written(folder: Path) -> None:
-    """Returns when a folder is there and can be written, or can be made; raises ``Refused``. Nothing is left behind."""
+    """Raise ``Refused`` unless a folder can be written, or can be made. Nothing is left behind."""
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
         with tempfile.TemporaryDirectory(prefix=".sarqc-", dir=nearest):

@@ -33,7 +33,7 @@ class _Stopped(BaseException):
 
 
 def with_progress(work: Callable[[Tell], T], what: str, every: float = TOLD_EVERY) -> Generator[Advanced, None, T]:
-    """Returns or raises what ``work`` does in a thread of its own, and yields every so many seconds how far it is.
+    """Return or raise what ``work`` does in a thread of its own, and yield every so many seconds how far it is.
 
     ``what`` it counts is in the words of ``Advanced``. Where the generator is closed, work ends when it next tells.
     """

@@ -14,10 +14,10 @@ from sarqc.documents import Repair
 from sarqc.engine.costs import MEASURING_FOUND
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
-from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, kept_beside
+from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, measure_another
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.divergence import Divergence
-from sarqc.events import Event, Stage
+from sarqc.events import Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import ExistingCodes
 from sarqc.quantization.quantized_layer import LayerReport
@@ -35,7 +35,7 @@ class BeforeRepair:
 
 
 def unrepaired_job(job: CalibrationJob) -> CalibrationJob:
-    """The same calibration with the codes as they were found."""
+    """Return the same calibration with the codes as they were found."""
     return replace(
         job, method=ExistingCodes(), candidates=(), validation_samples=0, channel_fraction=1.0, curves=Curves()
     )
@@ -49,23 +49,13 @@ def unrepaired_key(model: ModelDescription, job: CalibrationJob) -> str:
 def measure_found(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates
 ) -> Generator[Event, None, BeforeRepair]:
-    """The checkpoint as it was found beside the float model, which is float before and after."""
-    job = unrepaired_job(job)
-    keys = layer_keys(bench.model, job)
-    key = quantized_model_key(bench.model, keys)
-    if (known := kept_beside(bench, prepared, key)) is not None:
-        return BeforeRepair(known[0], known[2])
-    yield Stage(MEASURING_FOUND, "its layers")
-    for _ in bench.calibrated(job, keys):
-        pass  # its layers are not the run's
-    yield Stage(MEASURING_FOUND, "perplexity")
-    perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
-    bench.loaded.reset()
-    return BeforeRepair(perplexity, divergence)
+    """Measure the checkpoint as it was found beside the float model, which is float before and after."""
+    measuring = measure_another(bench, prepared, unrepaired_job(job), states, MEASURING_FOUND, "its layers")
+    return BeforeRepair(*(yield from measuring))
 
 
 def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:
-    """What came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
+    """Return what came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in reports.values()]
     layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
     counts = {"layers": layers, "kept": kept, "worse": worse, "layers_words": _of_layers(layers, kept, worse)}
@@ -93,7 +83,7 @@ def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[st
 
 
 def gain_words(before: float, after: float, difference: Difference) -> str:
-    """What happened to KL, in words: by how much it fell, that there is no gain, or that it rose."""
+    """Return what happened to KL, in words: by how much it fell, that there is no gain, or that it rose."""
     span = f"from {before:.4g} to {after:.4g} nats a token"
     if not math.isfinite(difference.error):
         return f"KL went {span} on a single window, which says nothing about chance."
@@ -108,7 +98,7 @@ def gain_words(before: float, after: float, difference: Difference) -> str:
 
 
 def _with_interval(difference: Difference) -> str:
-    """“0.0123 (0.0101 to 0.0145)”: a change with its 95 % interval."""
+    """Return “0.0123 (0.0101 to 0.0145)”: a change with its 95 % interval."""
     mean, doubt = float(difference.mean), float(difference.doubt)
     decimals = min(12, max(2, error_decimals(doubt))) if doubt > 0 else 4
     return span_text(mean, float(difference.low), float(difference.high), decimals)

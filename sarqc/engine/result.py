@@ -64,7 +64,9 @@ def _chosen(run: Run) -> Selection | None:
 
 
 def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summary:
-    """The summary of every run, as far as it is known without a quantized model; ``original``: of the float model."""
+    """Return the summary of every run, as far as it is known without a quantized model; ``original``: of the float
+    model.
+    """
     checkpoint, planned = prepared.checkpoint, prepared.shown
     accuracy, accuracy_error = original.mean_accuracy() or (None, None)
     known = {
@@ -88,7 +90,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
 
 
 def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: Measurements) -> RunProtocol:
-    """What the numbers of a run rest on."""
+    """Return what the numbers of a run rest on."""
     test = measured.perplexity
     return {
         "calibration": calibration,
@@ -100,7 +102,7 @@ def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: 
 
 
 def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) -> str:
-    """What it says that an end of the candidates was chosen, for the whole model or for some of its layers.
+    """Return what it says that an end of the candidates was chosen, for the whole model or for some of its layers.
 
     Below 0 there is nothing that a candidate could have missed. Empty where no end was chosen.
     """
@@ -121,7 +123,7 @@ def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) ->
 
 
 def value(event: Measured | None) -> float | None:
-    """The number that was measured, if it was."""
+    """Return the number that was measured, if it was."""
     return None if event is None else event.value
 
 

@@ -9,7 +9,8 @@ import json
 import math
 import time
 from collections.abc import Generator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -132,16 +133,8 @@ def _means(module: str, layers: list[RotatedLayer]) -> RotatedModule:
         values = [value for layer in layers if math.isfinite(value := getattr(layer, name))]
         return sum(values) / len(values) if values else None
 
-    return {
-        "module": module,
-        "layers": len(layers),
-        "range_before": mean("range_before"),
-        "range_after": mean("range_after"),
-        "rounding_before": mean("rounding_before"),
-        "rounding_after": mean("rounding_after"),
-        "drift": mean("drift"),
-        "original_drift": mean("original_drift"),
-    }
+    means = {number.name: mean(number.name) for number in fields(RotatedLayer)}
+    return cast(RotatedModule, {"module": module, "layers": len(layers), **means})
 
 
 def _compared(
@@ -161,7 +154,7 @@ def _compared(
 
 
 def _range(weight: Tensor, grid: Grid) -> float:
-    """Mean of max|w| / rms over the groups that are not zeros."""
+    """Return the mean of max|w| / rms over the groups that are not zeros."""
     groups = split_groups(weight.double(), grid.group_size_for(weight.shape[1])).flatten(0, 1)  # (O·G, K)
     size = groups.square().mean(dim=-1).sqrt()
     return float((groups.abs().amax(dim=-1) / size)[size > 0].mean())

@@ -102,7 +102,7 @@ class _Codes(Mapping[str, Tensor]):
 
 
 def _read_repaired(bench: Workbench, written: QuantizedCheckpoint, opened: QuantizedCheckpoint) -> list[str]:
-    """Gives the linears the weights that the files stand for; returns the names of tensors that are others."""
+    """Give the linears the weights that the files stand for; return the names of tensors that are others."""
     loaded, others = bench.loaded, []
     for index, block in enumerate(loaded.blocks()):
         with loaded.at(block), torch.no_grad():
@@ -139,7 +139,7 @@ def _compared(others: list[str], before: list[int] | None, after: list[int] | No
 
 
 def _write_card(folder: Path, card: str) -> None:
-    """In place of the one that could not know yet what reading the files would say."""
+    """Write the card in place of the one that could not know yet what reading the files would say."""
     path = folder / CARD
     partial = path.with_suffix(".partial")
     partial.write_text(card, encoding="utf-8")

@@ -48,7 +48,7 @@ class Screening:
 
     @classmethod
     def of(cls, draw: Draw, base: Method, lams: tuple[float, ...], gammas: tuple[float | None, ...]) -> Screening:
-        """Of which nothing is known yet."""
+        """Return one of which nothing is known yet."""
         return cls(draw, base, lams, gammas, np.full((len(draw.ground.layers), len(gammas), len(lams)), np.nan))
 
     @property
@@ -56,23 +56,23 @@ class Screening:
         return len(self.errors)
 
     def known(self, gamma: int) -> np.ndarray:
-        """Logarithms (layers, M) at a γ, of the layers that are known there at every λ."""
+        """Return logarithms (layers, M) at a γ, of the layers that are known there at every λ."""
         rows = self.errors[:, gamma]
         known: np.ndarray = np.log(np.maximum(rows[np.isfinite(rows).all(axis=1)], np.finfo(float).tiny))
         return known
 
     def compared(self) -> list[int]:
-        """Positions of the γ of which something is known."""
+        """Return positions of the γ of which something is known."""
         return [gamma for gamma in range(len(self.gammas)) if len(self.known(gamma))]
 
     def of_gammas(self) -> list[float]:
-        """Mean of the logarithms at the best λ, of each γ that was compared, over the layers that all of them have."""
+        """Return the mean logarithm at the best λ of each γ that was compared, over the layers that all have."""
         rows = self.errors[:, self.compared()]
         rows = np.log(np.maximum(rows[np.isfinite(rows).all(axis=(1, 2))], np.finfo(float).tiny))
         return [float(mean) for mean in rows.mean(axis=0).min(axis=1)] if len(rows) else []
 
     def gamma(self) -> int:
-        """Position of the best γ: the method's own unless another one is better by more than ``MATTERS``."""
+        """Return the position of the best γ: the method's own unless another one is better by more than ``MATTERS``."""
         own, compared, errors = self.gammas.index(self.base.gamma), self.compared(), self.of_gammas()
         if own not in compared or not errors:
             return own
@@ -98,7 +98,7 @@ class Screening:
         return self.budget.seconds is None or self.budget.is_shared or self.budget.spent() < share * self.budget.seconds
 
     def _passed(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
-        """In the order of the model, in which statistics are collected. ``part``: of so many linears one."""
+        """Solve in the order of the model, in which statistics are collected. ``part``: of so many linears one."""
         by_block = layers_by_block(self.draw.ground.layers)
         wanted = {index: self._wanted(layers, part) for index, layers in by_block.items()}
         missing = [index for index in wanted if not self._read(wanted[index], gammas)]
@@ -114,7 +114,7 @@ class Screening:
                 return
 
     def _later(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
-        """From kept statistics, in blocks that are spread over the model, while there is time."""
+        """Solve from kept statistics, in blocks that are spread over the model, while there is time."""
         by_block = layers_by_block(self.draw.ground.layers)
         for index in _spread([*by_block]):
             wanted = self._wanted(by_block[index], part)
@@ -127,7 +127,7 @@ class Screening:
                     yield
 
     def _widened(self, further: Sequence[float]) -> Iterator[None]:
-        """Further λ of all linears that are known; none of them where the time does not suffice."""
+        """Solve further λ of all linears that are known; none of them where the time does not suffice."""
         before, finite = (self.lams, self.errors), np.isfinite(self.errors)
         self._widen(further)
         try:
@@ -152,12 +152,12 @@ class Screening:
         return block
 
     def _wanted(self, layers: Sequence[LayerInfo], part: int) -> list[int]:
-        """Positions of a part of a block's linears, another one in each block."""
+        """Return positions of a part of a block's linears, another one in each block."""
         chosen = layers[layers[0].block % min(part, len(layers)) :: part]
         return [self.draw.ground.layers.index(layer) for layer in chosen]
 
     def _missing(self, wanted: Sequence[int], gammas: Sequence[int]) -> list[int]:
-        """Positions of the λ that some of these linears lack."""
+        """Return positions of the λ that some of these linears lack."""
         finite = np.isfinite(self.errors[np.ix_(wanted, gammas)])
         return np.flatnonzero(~finite.all(axis=(0, 1))).tolist()
 
@@ -183,7 +183,7 @@ class Screening:
         self.budget.count(document["seconds"])
 
     def _read(self, wanted: Sequence[int], gammas: Sequence[int]) -> bool:
-        """Takes what is kept of all λ; returns whether it is."""
+        """Take what is kept of all λ; return whether it is."""
         if not wanted:
             return True
         store, lams = self.draw.ground.bench.store, self._missing(wanted, gammas)
@@ -195,7 +195,7 @@ class Screening:
         return True
 
     def _solve(self, block: BlockStatistics, wanted: Sequence[int], gammas: Sequence[int]) -> None:
-        """What is not kept is solved, by several workers each a share of the λ."""
+        """Solve what is not kept, as one of several workers a share of the λ."""
         ground, lams = self.draw.ground, self._missing(wanted, gammas)
         names = [ground.layers[at].name for at in wanted]
         some = {path: layer for path, layer in block.layers.items() if layer.name in names}
@@ -218,7 +218,7 @@ class Screening:
             self._note(wanted, gammas, lams[number], payload)
 
     def _widen(self, further: Sequence[float]) -> None:
-        """Further λ, of which nothing is known yet."""
+        """Add further λ, of which nothing is known yet."""
         lams = (*self.lams, *further)
         order = np.argsort(lams)
         unknown = np.full((*self.errors.shape[:2], len(further)), np.nan)
@@ -227,14 +227,14 @@ class Screening:
 
 
 def mean_of_logarithms(errors: np.ndarray) -> np.ndarray:
-    """Mean over the layers (L, G, M) that are known of the logarithms, (G, M)."""
+    """Return the mean over the layers (L, G, M) that are known of the logarithms, (G, M)."""
     mean: np.ndarray = np.nanmean(np.log(np.maximum(errors, np.finfo(float).tiny)), axis=0)
     return mean
 
 
 def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
-    """Positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the layers that are
-    known, of so many ``layers``.
+    """Return positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the layers
+    that are known, of so many ``layers``.
 
     A λ is ruled out where its mean is more than ``DULL`` above the smallest one, beyond what the layers that are not
     known may change of that; the best three are always left, because a λ that is compared with none says nothing.
@@ -249,7 +249,9 @@ def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
 
 
 def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
-    """Further λ where the best one is the last or the last but one of the range, at either end. ``errors`` (L, M)."""
+    """Return further λ where the best one is the last or the last but one of the range, at either end. ``errors`` (L,
+    M).
+    """
     if not len(errors):
         return ()
     best = int(errors.mean(axis=0).argmin())
@@ -262,6 +264,6 @@ def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
 
 
 def _spread(blocks: Sequence[int]) -> list[int]:
-    """The blocks in an order in which any first few of them are spread over all: by reversed bits."""
+    """Return the blocks in an order in which any first few of them are spread over all: by reversed bits."""
     digits = max(1, (len(blocks) - 1).bit_length())
     return sorted(blocks, key=lambda block: int(f"{blocks.index(block):0{digits}b}"[::-1], 2))

@@ -123,7 +123,7 @@ class Search:
         return min(measured, key=lambda one: float(mean_over_draws(self.values)[one]), default=None)
 
     def standing(self, candidate: int) -> Standing:
-        """The word for a candidate: the only place where it is decided."""
+        """Return the word for a candidate: the only place where it is decided."""
         if candidate in (*self.baselines, *self.once):
             return "baseline"
         if self.order and candidate not in self.order:
@@ -151,8 +151,8 @@ class Search:
         return Gains(mean, low, high, draws)
 
     def told_apart(self) -> bool:
-        """Whether further draws would change nothing that matters: neither which λ are left nor the verdict on the
-        best one, or the latter not by as many draws as patience allows.
+        """Return whether further draws would change nothing that matters: neither which λ are left nor the verdict on
+        the best one, or the latter not by as many draws as patience allows.
         """
         if self.best is None or not self._race(self.draws).told_apart():
             return False
@@ -161,8 +161,8 @@ class Search:
         return bool(decided) or self.draws >= PATIENCE
 
     def end(self, lams: Sequence[float | None], narrow: float | None) -> End | None:
-        """Why there is nothing to do even with time left; None: there is. ``narrow``: the largest λ that is as good as
-        the best is at most so many times the smallest.
+        """Return why there is nothing to do even with time left; None: there is. ``narrow``: the largest λ that is as
+        good as the best is at most so many times the smallest.
         """
         if self.best is None or len(self.compared) < len(self.order):
             return None
@@ -175,8 +175,8 @@ class Search:
         return "draws" if self.draws == len(self.values) else None
 
     def next(self, left: float, costs: Costs, together: int) -> Step | None:
-        """The next step for which ``left`` seconds suffice; None: there is none. ``together``: how many candidates may
-        be solved at once.
+        """Return the next step for which ``left`` seconds suffice; None: there is none. ``together``: how many
+        candidates may be solved at once.
         """
 
         if (step := self._comparison(left)) is not None:
@@ -193,8 +193,8 @@ class Search:
         return Step(draw, tuple(one for one in wanted if not self.seen[draw, one]))
 
     def _comparison(self, left: float) -> Step | None:
-        """What is missing of two draws of three λ, tried at any cost, since less says nothing; without a budget of all
-        λ. Nothing once there is a best λ.
+        """Return what is missing of two draws of three λ, tried at any cost, since less says nothing; without a budget
+        of all λ. Nothing once there is a best λ.
         """
         if self.best is not None:
             return None
@@ -206,8 +206,8 @@ class Search:
         return None
 
     def _further(self, left: float, costs: Costs) -> Step | None:
-        """A λ that was not compared yet, in all draws so far: the last one first, so that none is missing when it is
-        compared.
+        """Return a λ that was not compared yet, in all draws so far: the last one first, so that none is missing when
+        it is compared.
         """
         for candidate in self.order:
             if candidate not in self.compared:
@@ -217,7 +217,7 @@ class Search:
         return None
 
     def _further_draw(self, left: float, costs: Costs) -> Step | None:
-        """One more draw of the λ that are left, if there is time for all of it."""
+        """Return one more draw of the λ that are left, if there is time for all of it."""
         if self.draws >= len(self.values) or self.draws < 2:
             return None
         step = self._missing(self.draws, (*self.running, *self.baselines))
@@ -225,14 +225,14 @@ class Search:
 
 
 def by_promise(left: Sequence[int], errors: Sequence[float]) -> tuple[int, ...]:
-    """Places on the axis of λ that the errors of layers leave, the most promising first: nearest to the place after
-    that of the smallest error, since perplexity prefers a λ two to three times as large (docs/results.md).
+    """Return places on the axis of λ that the errors of layers leave, the most promising first: nearest to the place
+    after that of the smallest error, since perplexity prefers a λ two to three times as large (docs/results.md).
     """
     aim = left[int(np.argmin(errors))] + 1
     return tuple(sorted(left, key=lambda place: (abs(place - aim), -place)))
 
 
 def rounded_up(minutes: float) -> float:
-    """A budget that a person would choose, at least so many minutes."""
+    """Return a budget that a person would choose, at least so many minutes."""
     usual = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
     return next((float(one) for one in usual if one >= minutes), float(1440 * math.ceil(minutes / 1440)))

@@ -39,7 +39,9 @@ _SOLVED_FOR = ("layer", "sweep")  # of the fields that measure, those that are p
 def stamp_of(
     prepared: Prepared, loaded: LoadedModel, job: CalibrationJob, lam: float | None, layers: Mapping[str, LayerHashes]
 ) -> Stamp:
-    """The stamp of a run whose quantized model is ``loaded``; ``lam``: the λ that “auto” chose for the whole model."""
+    """Return the stamp of a run whose quantized model is ``loaded``; ``lam``: the λ that “auto” chose for the whole
+    model.
+    """
     return Stamp(
         recipe=_said(prepared.recipe),
         lam=lam,
@@ -56,7 +58,7 @@ def stamp_of(
 
 
 def hash_of(tensor: Tensor) -> str:
-    """Of a tensor's bytes, as ``sarqc.study.stamp`` defines it."""
+    """Return the hash of a tensor's bytes, as ``sarqc.study.stamp`` defines it."""
     digest = hashlib.sha256()
     for part in parts_on_host(tensor):
         digest.update(part.numpy().data)
@@ -64,13 +66,13 @@ def hash_of(tensor: Tensor) -> str:
 
 
 def hashes_of(levels: Levels, weight: Tensor) -> LayerHashes:
-    """Of a linear's numbers and of its weight (O, I) in the dtype of the checkpoint."""
+    """Return the hashes of a linear's numbers and of its weight (O, I) in the dtype of the checkpoint."""
     offsets = levels.offsets if levels.is_affine else levels.offsets.to(torch.uint8)
     return LayerHashes(hash_of(levels.codes), hash_of(levels.scales), hash_of(offsets), hash_of(weight))
 
 
 def solved_hashes(layer: QuantizedLayer, grid: Grid, job: CalibrationJob) -> LayerHashes:
-    """Of a layer as the solver left it; the model has what its method writes back."""
+    """Return the hashes of a layer as the solver left it; the model has what its method writes back."""
     weight = layer.stored() if job.method.unit == "group" else layer.dequantized
     return hashes_of(levels_of(layer, grid), weight)
 
@@ -90,7 +92,7 @@ class LayerHashing:
         self._threads.shutdown(wait=True)
 
     def add(self, name: str, layer: QuantizedLayer) -> None:
-        """Takes a layer; waits while as many others are in memory as there may be."""
+        """Take a layer; wait while as many others are in memory as there may be."""
         hashes = self._threads.submit(solved_hashes, layer, self._job.grids[name], self._job)
         self._found[name] = hashes
         self._waiting.append(hashes)
@@ -98,12 +100,12 @@ class LayerHashing:
             self._waiting.popleft().result()
 
     def finish(self) -> dict[str, LayerHashes]:
-        """Of all layers, in the order in which they came."""
+        """Return the hashes of all layers, in the order in which they came."""
         return {name: hashes.result() for name, hashes in self._found.items()}
 
 
 def stored_weights(checkpoint: Checkpoint, files: WeightFiles) -> StampedWeights:
-    """The float checkpoint's parameters as they are stored, whatever the device computes in."""
+    """Return the float checkpoint's parameters as they are stored, whatever the device computes in."""
     family = checkpoint.family
     prefixes = [family.in_file(f"{family.blocks}.{index}.") for index in range(checkpoint.n_blocks)]
     inside: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
@@ -120,14 +122,14 @@ def stored_weights(checkpoint: Checkpoint, files: WeightFiles) -> StampedWeights
 
 
 def text_of_stamp(text: Text, sequences: Sequences) -> StampedText:
-    """The sequences that a run calibrates on."""
+    """Return the sequences that a run calibrates on."""
     ids = np.ascontiguousarray(sequences.calibration, dtype="<i8")
     digest = hashlib.sha256(ids.tobytes()).hexdigest()
     return StampedText(name=_without_folder(text.corpus), part=text.part, tokens=digest)
 
 
 def computing(loaded: LoadedModel, job: CalibrationJob, *, distills: bool = False) -> Computing:
-    """What this process computes with, as far as codes and tuned scales depend on it, see ``keys.layer_keys``."""
+    """Return what this process computes with, as far as codes and scales depend on it, see ``keys.layer_keys``."""
     learns = (distills or job.method.unit == "block") and loaded.device.type == "cpu"
     return Computing(
         torch=torch.__version__,
@@ -138,14 +140,14 @@ def computing(loaded: LoadedModel, job: CalibrationJob, *, distills: bool = Fals
 
 
 def made_with(device: torch.device) -> dict[str, str | int]:
-    """Versions and processor of this process, which a result should not depend on."""
+    """Return versions and processor of this process, which a result should not depend on."""
     cuda = device.type == "cuda"
     processor = torch.cuda.get_device_name(device) if cuda else torch.backends.cpu.get_cpu_capability()
     return {"sarqc": sarqc.__version__, **versions(), "processor": processor, "threads": torch.get_num_threads()}
 
 
 def _said(recipe: Recipe) -> dict[str, Any]:
-    """What of a recipe decides about the codes; of files and folders of this host only the names."""
+    """Return what of a recipe decides about the codes; of files and folders of this host only the names."""
     document = recipe.to_json()
     for name, info in Recipe.model_fields.items():
         if field_extra(info).section in ("measure", "tune") and name not in _SOLVED_FOR:
@@ -154,13 +156,13 @@ def _said(recipe: Recipe) -> dict[str, Any]:
 
 
 def _without_folder(name: str) -> str:
-    """The last part of a path of this host; any other name as it is."""
+    """Return the last part of a path of this host; any other name as it is."""
     path = path_of(name)
     return name if path is None else Path(name).name or path.name
 
 
 def _changed_beside(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) -> Iterator[tuple[str, str]]:
-    """Tensors that are not quantized weights and are others than in the float checkpoint, as hashes."""
+    """Yield tensors that are not quantized weights and are others than in the float checkpoint, as hashes."""
     tunes_norms = recipe.distills and recipe.distill_norms
     if job.method.unit == "group" or job.found is not None or tunes_norms:
         yield from _changed_in_blocks(loaded)

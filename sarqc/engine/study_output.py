@@ -45,7 +45,7 @@ Pictures = Literal["all", "surface", "none"]  # of a line's weights: every pooli
 
 
 def study_line(method: str, fitting: Mapping[str, str | int | float] = MappingProxyType({}), **fields: Any) -> Line:
-    """A line with the title and the baseline of its method; ``fitting``: how its grid is fitted, see ``Method``."""
+    """Return a line with title and baseline of its method; ``fitting``: how its grid is fitted, see ``Method``."""
     entry = entry_of(method)
     title, baseline = method_title(method, fitting), method if entry is None else entry.baseline
     return Line(method=method, title=title, baseline=baseline, fitting=dict(fitting), **fields)
@@ -57,7 +57,7 @@ def curve_arrays(
     pictures: Pictures = "all",
     further: Sequence[Sequence[Sequence[LayerNumbers]]] = (),
 ) -> dict[str, ArrayRef]:
-    """The layer arrays of a line from its curves, indexed [draw][layer][gamma]; pictures are of the first draw.
+    """Return the layer arrays of a line from its curves, indexed [draw][layer][gamma]; pictures are of the first draw.
 
     ``further``: draws after those, of which there are numbers alone.
     """
@@ -87,7 +87,7 @@ def curve_arrays(
 
 
 def _group_arrays(writer: StudyWriter, curves: list[list[LayerCurve]]) -> dict[str, ArrayRef]:
-    """The inspected groups of a draw, [layer][gamma]; layers with fewer weights are filled up with NaN."""
+    """Return the inspected groups of a draw, [layer][gamma]; layers with fewer weights are filled up with NaN."""
     widest = max(layer[0].group_weight.size for layer in curves)
     shape = (len(curves), len(curves[0]), len(curves[0][0].lams), widest)  # L G M C
     weight = np.full((shape[0], widest), np.nan, dtype=np.float32)
@@ -111,13 +111,13 @@ def _group_arrays(writer: StudyWriter, curves: list[list[LayerCurve]]) -> dict[s
 
 
 def joined(curves: Sequence[LayerCurve]) -> LayerCurve:
-    """Curves of one layer, made apart, as one along λ."""
+    """Return curves of one layer, made apart, as one along λ."""
     arrays: dict[str, Any] = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in ALONG_LAMBDA}
     return replace(curves[0], lams=tuple(lam for curve in curves for lam in curve.lams), **arrays)
 
 
 def auto_axes(recipe: Recipe) -> dict[str, Any]:
-    """The fields of a line whose λ and γ “auto” chooses."""
+    """Return the fields of a line whose λ and γ “auto” chooses."""
     candidates = recipe.candidates()
     return {
         "lams": (0.0,),
@@ -135,7 +135,7 @@ def auto_arrays(
     reports: list[list[LayerReport]],
     selections: Sequence[ModelSelection | None],
 ) -> dict[str, ArrayRef]:
-    """The arrays of a line whose λ and γ “auto” chose: reports [draw][layer]; selections [draw], by model."""
+    """Return the arrays of a line whose λ and γ “auto” chose: reports [draw][layer]; selections [draw], by model."""
     axes = auto_axes(recipe)
     lams, gammas = axes["candidate_lams"], axes["candidate_gammas"]
 
@@ -169,7 +169,7 @@ def auto_arrays(
 
 @contextmanager
 def study_writer(folder: Path) -> Iterator[StudyWriter]:
-    """A writer of the study in ``folder``; whatever it was given and did not finish is gone afterwards."""
+    """Yield a writer of the study in ``folder``; whatever it was given and did not finish is gone afterwards."""
     writer = StudyWriter(folder)
     try:
         yield writer

@@ -521,7 +521,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
 
 
 def _of_one_text(shared: _Shared) -> Iterator[str]:
-    """Warnings about texts that are measured on and of which calibration has tokens, or would."""
+    """Yield warnings about texts that are measured on and of which calibration has tokens, or would."""
     for word, part in (("held-out", shared.held_out_part), ("test", shared.original.test.part)):
         if part:
             yield f"warning: calibration and {word} text are the same: the first half is calibration, {word} the second"
@@ -628,7 +628,8 @@ def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[in
 def _solved(
     draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
-    """Makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves, [layer][gamma].
+    """Return makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves,
+    [layer][gamma].
 
     Of the results codes and scales are held, a quarter of the weights or less.
     """
@@ -645,7 +646,9 @@ def _solved(
 
 
 def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]) -> dict[str, np.ndarray]:
-    """Relative errors (layer, size, γ, λ) of layers solved on other numbers of sequences, on these and on unseen."""
+    """Return the relative errors (layer, size, γ, λ) of layers solved on other numbers of sequences, on these and on
+    unseen.
+    """
     sweeps = [
         [
             sweep_layer(
@@ -707,7 +710,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     windows, given = len(test.ids) // survey.window, max(1, len(test.begin))
 
     def text(name: str, corpus: str, part: str, samples: int = 0) -> dict[str, Any]:
-        """Facts of a text, with the name that a recipe gives it, where that is not what it is called."""
+        """Return facts of a text, with the name that a recipe gives it, where that is not what it is called."""
         facts: dict[str, Any] = {"corpus": corpus} if name == corpus else {"corpus": corpus, "text": name}
         if part:
             facts["part"] = part

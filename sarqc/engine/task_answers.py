@@ -26,12 +26,12 @@ class TaskAnswers:
     seconds: float
 
     def accuracy(self) -> float:
-        """Mean over the tasks."""
+        """Return the mean over the tasks."""
         return float(np.mean([np.mean(of_task) for of_task in self.correct]))
 
 
 def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, TaskAnswers]]:
-    """Quantizes the model at each point, which are of one family, and asks it the recipe's tasks; yields positions with
+    """Quantize the model at each point, which are of one family, and ask it the recipe's tasks; yield positions with
     answers, those that are kept first. The model is float before and after each. ``check`` is called between parts of
     the work; what it raises ends it.
     """
@@ -71,8 +71,8 @@ def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Ite
 
 
 def difference(answers: Sequence[TaskAnswers], reference: Sequence[TaskAnswers] | None) -> Difference:
-    """Accuracy, or how much higher it is than a reference's in the same draws: the mean over tasks, with its error over
-    items and draws.
+    """Return accuracy, or how much higher it is than a reference's in the same draws: the mean over tasks, with its
+    error over items and draws.
     """
     of_tasks = []
     for task in range(len(answers[0].correct)):

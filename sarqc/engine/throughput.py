@@ -44,14 +44,14 @@ class GpuSpeed:
 
 
 def keep(settings: Settings, uuid: str, measured: GpuSpeed) -> None:
-    """For the plans of this host, until the doctor measures again."""
+    """Keep rates for the plans of this host, until the doctor measures again."""
     path = _file(settings, uuid)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(measured)))
 
 
 def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
-    """The rates of the device of a run, and whose they are in words."""
+    """Return the rates of the device of a run, and whose they are in words."""
     gpu = None if on_processor(settings) else gpu_of(settings)
     if gpu is not None:
         if (measured := _kept(settings, gpu.uuid)) is not None:
@@ -75,7 +75,7 @@ _PARTS_FROM = 0.1  # of what was counted: what took less was on disk from before
 
 
 def pace_of(settings: Settings, model: str) -> Pace:
-    """Of a model whose runs this host has seen, else of the other models.
+    """Return the pace of a model whose runs this host has seen, else that of the other models.
 
     What else a host does makes a run slower and never faster, so the fastest of the last runs counts; see ``_alone``
     for a model of which there is only one.
@@ -96,12 +96,12 @@ def pace_of(settings: Settings, model: str) -> Pace:
 
 
 def _alone(factor: float, usual: float) -> float:
-    """What a single run says where another pace was usual: it may have been a slow one, so halfway, as a factor."""
+    """Return what a single run says where another pace was usual: halfway, as it may have been a slow one."""
     return math.sqrt(factor * usual) if factor > usual else factor
 
 
 def keep_pace(settings: Settings, model: str, planned: Sequence[Phase], taken: Mapping[tuple[str, str], float]) -> None:
-    """Notes how long the phases of a run took, in seconds by stage and detail, that were ``planned`` at a pace of 1."""
+    """Note how long the phases of a run took, in seconds by stage and detail, that were ``planned`` at a pace of 1."""
     pairs = [
         (phase["seconds"], seconds)
         for phase in planned
@@ -137,7 +137,7 @@ def _paces(settings: Settings) -> dict[str, list[float]]:
 
 
 def published_rates(name: str) -> Throughput | None:
-    """Of a GPU by its name; None for one that nobody has written down."""
+    """Return the rates of a GPU by its name; None for one that nobody has written down."""
     for part, (half, single, memory) in PUBLISHED.items():
         if part in name:
             reached = _REACHED * 1e12

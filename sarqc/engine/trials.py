@@ -72,7 +72,7 @@ class TuningContext:
 
 
 def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid]) -> TuningContext:
-    """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
+    """Return the context of a recipe with a test text; its states are still to be kept, see ``keep_states``."""
     states = KeptStates(bench.store, states_key(bench.model, measured_text(prepared), prepared.window))
     statistics = ArtefactStore(bench.settings.statistics_root(), bench.store.claims.crew)
     return TuningContext(bench, prepared, grids, states, statistics)
@@ -93,17 +93,17 @@ class Draw:
         return cls(ground, sequences, *map(tuple, keys))
 
     def on_grid(self, kind: Kind) -> Draw:
-        """The same draw with the layers on grids of another kind."""
+        """Return the same draw with the layers on grids of another kind."""
         grids = {name: replace(grid, kind=kind) for name, grid in self.ground.grids.items()}
         return replace(self, ground=replace(self.ground, grids=grids))
 
     def keys(self) -> list[str]:
-        """The last ones, in which those of all blocks before are."""
+        """Return the last ones, in which those of all blocks before are."""
         return [self.own_keys[-1], self.unseen_keys[-1]]
 
     def blocks(self, only: Sequence[int] | None = None) -> Iterator[BlockStatistics]:
-        """The blocks with layers to quantize, or those of these numbers. Weights are copies: the model gets others
-        later.
+        """Yield the blocks with layers to quantize, or those of these numbers. Weights are copies: the model gets
+        others later.
         """
         loaded, by_block = self.ground.bench.loaded, layers_by_block(self.ground.layers)
         by_block = by_block if only is None else {index: by_block[index] for index in only}
@@ -147,7 +147,7 @@ class TrialResult:
 def errors_of_layers(
     blocks: Iterable[BlockStatistics], grids: dict[str, Grid], points: Sequence[Method], context: Context
 ) -> Iterator[tuple[str, list[float | None]]]:
-    """Each layer's name with its relative errors on unseen text at these points; None where no unseen token came."""
+    """Yield each layer's name with its relative errors on unseen text at these points; None without unseen tokens."""
     for block in blocks:
         for path, solved in solve_points(block, grids, points, context):
             yield block.layers[path].name, [one.report.relative_held_out for one in solved]
@@ -156,10 +156,9 @@ def errors_of_layers(
 def run_trials(
     draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True, check: Check = bool
 ) -> Iterator[tuple[int, TrialResult]]:
-    """Quantizes the model at each point and measures it unless layers are enough; yields positions with what was found,
-    those that are kept first. The model is float before and after each. The seconds of
-    statistics and of solving are shared out evenly. ``check`` is called between parts of the work; what it raises ends
-    it.
+    """Quantize the model at each point and measure it unless layers are enough; yield positions with what was found,
+    those that are kept first. The model is float before and after each. The seconds of statistics and of solving are
+    shared out evenly. ``check`` is called between parts of the work; what it raises ends it.
     """
     keys = [_key(draw, point, pictures, measured) for point in points]
 
@@ -174,7 +173,7 @@ def run_trials(
 
 
 def is_kept(draw: Draw, point: Method, *, pictures: bool) -> bool:
-    """Whether ``run_trials`` would measure nothing."""
+    """Return whether ``run_trials`` would measure nothing."""
     return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _FOUND)
 
 
@@ -188,8 +187,8 @@ def judged(
     pictures: bool = False,
     check: Check = bool,
 ) -> Iterator[tuple[int, bytes]]:
-    """Positions of the points with what is kept of each, first that which is kept already; the others are solved and
-    judged.
+    """Yield positions of the points with what is kept of each, first that which is kept already; the others are solved
+    and judged.
     """
 
     def make(wanted: list[int]) -> Iterator[bytes]:
@@ -201,8 +200,8 @@ def judged(
 def kept_or_made(
     store: ArtefactStore, keys: Sequence[str], suffix: str, make: Callable[[list[int]], Iterator[bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """Positions of the keys with what is kept of each, first that which is kept already; the rest is made, by each
-    worker of the store's crew a share, and told by all of them.
+    """Yield positions of the keys with what is kept of each, first that which is kept already; the rest is made, by
+    each worker of the store's crew a share, and told by all of them.
     """
     missing = dict(enumerate(keys))
     while missing:
@@ -236,7 +235,7 @@ def _key(draw: Draw, point: Method, *which: bool) -> str:
 
 
 def grids_as_values(ground: TuningContext) -> dict[str, object]:
-    """Of all layers, for keys."""
+    """Return the grids of all layers, for keys."""
     return {name: asdict(grid) for name, grid in ground.grids.items()}
 
 
@@ -252,8 +251,8 @@ class Solution:
 def solutions_of(
     draw: Draw, points: Sequence[Method], *, pictures: bool = False, check: Check = bool
 ) -> Iterator[Solution]:
-    """One for each point. Neighbours that differ in λ and γ alone are solved together, as many at once as memory holds.
-    The model stays float.
+    """Yield one for each point. Neighbours that differ in λ and γ alone are solved together, as many at once as memory
+    holds. The model stays float.
     """
     stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
     for part in _solved_at_once(points, max(1, HELD // stored)):
@@ -265,7 +264,7 @@ def solutions_of(
 
 
 def _solved_at_once(points: Sequence[Method], at_most: int) -> Iterator[Sequence[Method]]:
-    """The points in their order, in parts that one solver takes together."""
+    """Yield the points in their order, in parts that one solver takes together."""
     for _, group in groupby(points, _beside_the_penalty):
         alike = [*group]
         for first in range(0, len(alike), at_most):
@@ -317,7 +316,7 @@ def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[
 
 @contextmanager
 def quantized_by(ground: TuningContext, solution: Solution) -> Iterator[LoadedModel]:
-    """The model with the weights of a solution. It is float again afterwards."""
+    """Give the model the weights of a solution. It is float again afterwards."""
     loaded, names = ground.bench.loaded, solution.weights
     float_weights = {name: loaded.weight(name).detach().clone() for name in names} if not loaded.streaming else {}
     _put(ground, solution.weights)

@@ -105,7 +105,7 @@ def _compared(state: TuningState) -> Iterator[Event]:
 
 
 def _collect(draw: Draw, budget: Budget) -> None:
-    """The statistics of a draw, before anything is solved on them, so that the time for each is known."""
+    """Collect the statistics of a draw before anything is solved on them, so that the time for each is known."""
     for _ in draw.blocks():
         budget.check()
 
@@ -123,7 +123,7 @@ def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
 
 
 def _asked(state: TuningState) -> Iterator[Event]:
-    """The tasks of the float model, and then in the first draw and as many more as there is time for."""
+    """Ask the tasks of the float model, and then in the first draw and as many more as there is time for."""
     budget, tasks = state.budget, ", ".join(state.recipe.tasks)
     wanted = [*state.search.running, *state.search.baselines, *state.search.once]
     assert state.original is not None
@@ -146,7 +146,7 @@ def _asked(state: TuningState) -> Iterator[Event]:
 
 
 def _drawn(state: TuningState) -> Iterator[Event]:
-    """For the study: the pictures of λ that were not measured, and the layers of what does not change with a draw."""
+    """Make for the study the pictures of λ that were not measured, and the layers that do not change with a draw."""
     search, budget = state.search, state.budget
     wanted = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
     jobs = [(0, wanted), *((number, [*search.once]) for number in range(1, search.draws))]
@@ -162,7 +162,7 @@ def _drawn(state: TuningState) -> Iterator[Event]:
 
 
 def first_draw(recipe: Recipe, settings: Settings) -> Draw:
-    """The first draw of a recipe that tunes, with the model loaded. Raises as ``prepare``."""
+    """Return the first draw of a recipe that tunes, with the model loaded. Raises as ``prepare``."""
     prepared = prepare(recipe, settings, download=True)
     scratch = settings.scratch_dir() if prepared.streamed else None
     device, begins_with_bos = choose_device(settings.device), prepared.recipe.begin == "bos"
@@ -173,7 +173,7 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
 
 
 def _baselines(recipe: Recipe) -> Sequence[Candidate]:
-    """GPTQ 1 %, AWQ beside a scale search, and rounding to nearest, each fitted as the recipe says."""
+    """Return GPTQ 1 %, AWQ beside a scale search, and rounding to nearest, each fitted as the recipe says."""
     names = ["gptq", *(["awq"] if METHODS[recipe.method].baseline == "awq" else []), "rtn"]
     return [
         Candidate(name, method(name, **{option: getattr(recipe, option) for option in METHODS[name].options}))

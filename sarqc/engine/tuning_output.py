@@ -54,7 +54,7 @@ def write_tuning(run: Run, state: TuningState, folder: Path) -> Study:
 
 
 def has_study(state: TuningState) -> bool:
-    """Whether a λ was measured at all."""
+    """Return whether a λ was measured at all."""
     return any(state.search.seen[0, list(state.order)])
 
 
@@ -96,7 +96,7 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
 def _answers(
     state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
 ) -> dict[str, ArrayRef]:
-    """Accuracies, and what was answered to each item of all tasks."""
+    """Return accuracies, and what was answered to each item of all tasks."""
     accuracy, given = np.full(shape, np.nan), [one for of_draw in state.answers for one in of_draw.values()]
     if not given:
         return {"accuracy": writer.add(accuracy, AXES)}
@@ -116,7 +116,7 @@ def _curves(found: TrialResult) -> list[LayerCurve]:
 def _numbers(
     of_draw: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
 ) -> list[LayerNumbers]:
-    """Of each layer, over the λ of a line; NaN for those that the draw left out."""
+    """Return the numbers of each layer, over the λ of a line; NaN for those that the draw left out."""
     known = next((of_draw[index].layers for index in indices if index in of_draw), None)
     rows = []
     for at, layer in enumerate(known or _unknown(first[0])):
@@ -132,7 +132,7 @@ def _numbers(
 
 
 def _unknown(layers: Sequence[LayerNumbers]) -> list[LayerNumbers]:
-    """The same layers in a draw that says nothing of them."""
+    """Return the same layers in a draw that says nothing of them."""
     nothing: dict[str, Any] = dict.fromkeys(SCALARS, np.array(np.nan, dtype=np.float32))
     return [replace(layer, **nothing) for layer in layers]
 

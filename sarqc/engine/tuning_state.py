@@ -55,7 +55,7 @@ class TuningState(Comparison):
         self.gamma = self.screening.base.gamma
 
     def settle(self) -> None:
-        """γ, and which λ are in question, by the errors of layers that are known."""
+        """Settle γ, and which λ are in question, by the errors of layers that are known."""
         gamma = self.screening.gamma()
         self.gamma, known = self.screening.gammas[gamma], self.screening.known(gamma)
         every = range(len(self.screening.lams))
@@ -93,7 +93,7 @@ class TuningState(Comparison):
         )
 
     def by_name(self, wanted: Iterable[int]) -> list[list[int]]:
-        """The same candidates, those of one method together: they are solved at once."""
+        """Return the same candidates, those of one method together: they are solved at once."""
         names, together = [one.name for one in self.candidates], dict[str, list[int]]()
         for index in wanted:
             together.setdefault(names[index], []).append(index)
@@ -107,12 +107,12 @@ class TuningState(Comparison):
             self.note_draws(search.draws)
 
     def note_draws(self, whole: int) -> None:
-        """So many draws are whole: a turning point where they are more than before."""
+        """Note that so many draws are whole: a turning point where they are more than before."""
         if whole > max((turn["draws"] for turn in self.turns), default=0):
             self.note_turn("draw", whole)
 
     def note_turn(self, what: Literal["screening", "screened", "draw", "tasks", "end"], draws: int) -> None:
-        """A turning point after so many whole draws."""
+        """Note a turning point after so many whole draws."""
         search, lams = self.search, self.screening.lams
         left = {"not_reached"} if search.best is None else {"best", "as_good"}
         before = {lam for turn in self.turns for lam in turn["out"]}
@@ -129,7 +129,7 @@ class TuningState(Comparison):
         )
 
     def note_answers(self, index: int, answers: TaskAnswers) -> None:
-        """What the last draw that was asked says of a candidate."""
+        """Take what the last draw that was asked says of a candidate."""
         self.answers[-1][index] = answers
         self.budget.count(answers.seconds)
 
@@ -140,12 +140,12 @@ class TuningState(Comparison):
         return sum(self.taken) / len(self.taken) if self.taken else 0.0
 
     def together(self) -> int:
-        """Models that are solved at once under a budget: as many as take a tenth of it."""
+        """Return models that are solved at once under a budget: as many as take a tenth of it."""
         assert self.budget.seconds is not None
         return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.taken else 1
 
     def seconds_of_answers(self, models: int) -> float:
-        """Of the tasks in one more draw: by the last draw, or by the float model."""
+        """Return the seconds of the tasks in one more draw: by the last draw, or by the float model."""
         if not self.recipe.tasks or self.original is None:
             return 0.0
         each = self.original.task_seconds
@@ -155,7 +155,7 @@ class TuningState(Comparison):
         return each * models
 
     def to_json(self) -> Tuning:
-        """Where it stands; after its end how it ended, and what to do next."""
+        """Return where it stands; after its end how it ended, and what to do next."""
         search, tuned = self.search, range(len(self.screening.lams))
         measured = int(search.seen.sum())
         step: Next = self._next(search)
@@ -203,7 +203,7 @@ class TuningState(Comparison):
         return "go_on" if self.why == "budget" and search.draws < PATIENCE and is_clear_in_each else "keep"
 
     def _remaining(self, search: Search) -> int:
-        """Models that may follow: of all draws, or as many as there is time for."""
+        """Return models that may follow: of all draws, or as many as there is time for."""
         if not self.order:
             return self.recipe.draws * (len(self.screening.lams) + len(self.references))
         running = search.running or self.order
@@ -212,7 +212,7 @@ class TuningState(Comparison):
         return self.affordable(every)
 
     def _more_minutes(self, search: Search) -> float:
-        """A budget in which a search that goes on from here would have compared enough, or one more draw."""
+        """Return a budget in which a search that goes on from here would have compared enough, or one more draw."""
         seconds, left = self.model_seconds(), self.budget.seconds or 0.0
         target = [*(self.order or range(ENOUGH))[:ENOUGH], *search.baselines]
         missing = int((~search.seen[:2, target]).sum()) if search.best is None else 2 * len(target)
@@ -231,7 +231,7 @@ class TuningState(Comparison):
         }
 
     def _answered(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
-        """Accuracy, and how much higher than a reference's, in the draws in which both were asked; None without."""
+        """Return accuracy, and how much higher than a reference's, in draws in which both were asked; None without."""
         both = [of_draw for of_draw in self.answers if index in of_draw and reference in of_draw]
         if not both:
             return None
@@ -330,7 +330,9 @@ class TuningState(Comparison):
 
 
 def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How far each candidate is above the best λ: mean and simultaneous interval, (K,) each; NaN where not known."""
+    """Return how far each candidate is above the best λ: mean and simultaneous interval, (K,) each; NaN where not
+    known.
+    """
     nothing = np.full(ratios.shape[1], np.nan)
     if search.best is None:
         return nothing, nothing, nothing

@@ -14,10 +14,12 @@ from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.engine.keys import describe
+from sarqc.engine.measure import Workbench
 from sarqc.events import CandidateDone, EpochDone
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import METHODS, Method
+from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by, weights
 from tests.quantizing import quantize_selected
 
@@ -74,7 +76,7 @@ def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, 
 
     def selecting() -> Iterator[CandidateDone | EpochDone]:
         selections.append(
-            (yield from select_for_model(loaded, describe(loaded), plan, points, 2, store, budget_bytes=1 << 30))
+            (yield from select_for_model(Workbench(loaded, describe(loaded), store, Settings()), plan, points, 2))
         )
 
     selections: list[ModelSelection] = []

@@ -201,7 +201,7 @@ def test_a_baseline_that_fails_leaves_the_run_its_results(
     def fails(*_: object) -> None:
         raise NumericalError("the model's predictions are not finite", "test text", "")
 
-    monkeypatch.setattr(baseline, "beside_float", fails)
+    monkeypatch.setattr(baseline, "measure_another", fails)
     summary = list(execute(recipe(), fresh_settings, checkpoint_dir=tmp_path / "one"))[-1].summary
     assert summary["baseline"]["reason"] == "it failed, the model's predictions are not finite"
     assert summary["log_ratio"] is not None

@@ -63,7 +63,7 @@ def _has_codes(line: Line, named: str | None) -> bool:
 
 
 def _gamma_and_lam(line: Line, at: tuple[int, int]) -> tuple[float | None, float | None]:
-    """γ and λ of a point, each None for a method without it."""
+    """Return γ and λ of a point, each None for a method without it."""
     return line.gammas[at[0]], line.lams[at[1]] if has_lam(line) else None
 
 
