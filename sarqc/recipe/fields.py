@@ -491,15 +491,13 @@ class RecipeFields(BaseModel):
         return entry.make.with_(**choices, **{name: getattr(self, name) for name in entry.options if name not in idle})
 
     def idle_options(self) -> dict[str, str]:
-        """Return the options of learned rounding that need another one, each with the reason that it has no effect."""
-        if not {"warm_start", "stopping"} <= {*known_entry(self.method).options}:
-            return {}
-        idle = {}
-        if self.refine and self.warm_start != "column_solver":
-            idle["refine"] = "which refines the codes of warm start column_solver alone"
-        if self.stopping != "none" and not self.held_out_samples:
-            idle["stopping"] = "which makes all its steps without held-out samples"
-        return idle
+        """Return the options that lack the value of another field, each with the reason that it has no effect."""
+        return {
+            name: why
+            for name, (other, value, why) in known_entry(self.method).make.conditions.items()
+            if getattr(self, name) != type(self).model_fields[name].default
+            and (getattr(self, other) != value if value else not getattr(self, other))
+        }
 
     def later_method(self) -> Method | None:
         """Return the method from ``from_block`` on; None if one method is that of all blocks.
