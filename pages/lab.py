@@ -36,10 +36,23 @@ def _what(model: str, bits: str, grid: str) -> str:
     )
 
 
-# What is seen of the page before its first view, at the same places: Gradio's elements take long to come.
-_SKELETON = """
+def _skeleton(sight: FirstSight | None) -> str:
+    """Return what is seen of the page before its scripts, at the same places: Gradio's elements take long to come.
+
+    It has its sentence and its finding where they are known, as assets/js/explorer/words_part.js and
+    assets/js/charts/plot_host.js write them.
+    """
+    known = what = sentence = title = ""
+    if sight is None:
+        what = _what("", "a few", "")
+    else:
+        known, what = " is-known", _what(f", {escape(sight.model)},", str(sight.bits), "")
+        sentence, title = "".join(_spoken(**piece) for piece in sight.sentence), escape(sight.title)
+        if sight.finding:
+            title = f'<span class="card-finding">{escape(sight.finding)}</span><span class="card-name">{title}</span>'
+    return f"""
 <div class="skeleton{known}" aria-hidden="true"><div class="lab page">
-  <div class="block area-equation"><div class="equation" data-control="equation">{objective}</div></div>
+  <div class="block area-equation"><div class="equation" data-control="equation">{_OBJECTIVE}</div></div>
   <div class="area-about"><p class="what">{what}</p></div>
   <div class="area-picks"><div class="picks"></div></div>
   <div class="area-told"><div class="told" data-control="sentence"><p class="sentence">{sentence}</p></div></div>
@@ -48,23 +61,6 @@ _SKELETON = """
     <div class="evidence"><div class="card plot-card plot-surfaces" data-control="surfaces"></div></div></div>
 </div></div>
 """
-
-
-def _skeleton(sight: FirstSight | None) -> str:
-    """Return the page before its scripts: with its sentence and its finding where they are known, as
-    assets/js/explorer/words_part.js and assets/js/charts/plot_host.js write them."""
-    if sight is None:
-        return _SKELETON.format(known="", objective=_OBJECTIVE, what=_what("", "a few", ""), sentence="", title="")
-    title = escape(sight.title)
-    if sight.finding:
-        title = f'<span class="card-finding">{escape(sight.finding)}</span><span class="card-name">{title}</span>'
-    return _SKELETON.format(
-        known=" is-known",
-        objective=_OBJECTIVE,
-        what=_what(f", {escape(sight.model)},", str(sight.bits), ""),
-        sentence="".join(_spoken(**piece) for piece in sight.sentence),
-        title=title,
-    )
 
 
 def _spoken(text: str, role: str, verdict: bool) -> str:

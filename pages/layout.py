@@ -52,12 +52,6 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
-_HEAD = """<style>{ground}</style>
-<script nonce="{nonce}">{at_once}</script>
-<script type="importmap" nonce="{nonce}">{imports}</script>
-<link rel="modulepreload" href="{module}">
-<link rel="preload" as="style" href="{assets}/{styles}">
-<link rel="icon" href="data:,">"""
 # What base/link.js does to a page in a frame, before the first paint.
 EMBED_SCRIPT = """(() => {
   const embed = new URLSearchParams(location.search).get("embed");
@@ -65,21 +59,6 @@ EMBED_SCRIPT = """(() => {
   document.documentElement.dataset.embed = "";
   if (embed !== "1") document.documentElement.dataset.card = embed;
 })();"""
-
-_BAR = """
-<link rel="stylesheet" href="{assets}/{styles}">
-<a class="skip" href="#content">To the content</a>
-<header class="bar" data-control="bar">
-  <a class="brand" href="{root}/">sarqc</a><span class="tagline">what a little regularisation buys</span>
-  <nav class="pages" aria-label="Pages">{links}</nav>
-  <span class="visitor" data-part="visitor"></span>
-  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
-</header>
-<script type="module" nonce="{nonce}">
-import {{ scripts }} from "{name}";
-scripts["base/top_bar.js"].mount(document.querySelector(".bar"));{ask}
-</script>
-"""
 
 
 def _assets(settings: Settings) -> str:
@@ -100,15 +79,13 @@ def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
     """
     assets = _assets(settings)
     module = f"{assets}/{module_of(page)}"
-    return _HEAD.format(
-        assets=assets,
-        ground=ground_style(settings.assets_dir),
-        at_once=THEME_SCRIPT + EMBED_SCRIPT,
-        imports=json.dumps({"imports": {SCRIPTS: module}}),
-        module=module,
-        styles=STYLE_SHEET,
-        nonce=nonce,
-    )
+    imports = json.dumps({"imports": {SCRIPTS: module}})
+    return f"""<style>{ground_style(settings.assets_dir)}</style>
+<script nonce="{nonce}">{THEME_SCRIPT + EMBED_SCRIPT}</script>
+<script type="importmap" nonce="{nonce}">{imports}</script>
+<link rel="modulepreload" href="{module}">
+<link rel="preload" as="style" href="{assets}/{STYLE_SHEET}">
+<link rel="icon" href="data:,">"""
 
 
 def entries_of(page: Page | None) -> tuple[str, ...]:
@@ -148,9 +125,20 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
         for page in pages
     )
     ask = f'\nscripts["{current.asks}"].ask();' if current and current.asks else ""
-    return _BAR.format(
-        links=links, root=root, ask=ask, nonce=nonce, assets=_assets(settings), styles=STYLE_SHEET, name=SCRIPTS
-    )
+    return f"""
+<link rel="stylesheet" href="{_assets(settings)}/{STYLE_SHEET}">
+<a class="skip" href="#content">To the content</a>
+<header class="bar" data-control="bar">
+  <a class="brand" href="{root}/">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <nav class="pages" aria-label="Pages">{links}</nav>
+  <span class="visitor" data-part="visitor"></span>
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
+</header>
+<script type="module" nonce="{nonce}">
+import {{ scripts }} from "{SCRIPTS}";
+scripts["base/top_bar.js"].mount(document.querySelector(".bar"));{ask}
+</script>
+"""
 
 
 def heading(page: Page) -> gr.HTML:

@@ -12,27 +12,6 @@ from sarqc.settings import Settings
 from sarqc.web.link_preview import Introduction, head_of
 from sarqc.web.middleware import nonce_of
 
-_TEXT = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-{told}
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-{head}
-</head>
-<body>
-{bar}
-<main class="page missing" id="content">
-<section class="card">
-<h1>{title}</h1>
-<p>{nothing} {remedy}</p>
-<ul>{ways}</ul>
-</section>
-</main>
-</body>
-</html>"""
-
 
 def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Settings) -> Response:
     """Return the page, with status 404. ``own``: see ``Introductions.own``."""
@@ -45,14 +24,25 @@ def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Setting
         (f'<li><a href="{settings.root()}{escape(page.path)}">{escape(page.title)}</a> {escape(page.heading)}</li>')
         for page in pages
     )
-    nothing = f"Nothing is at <code>{escape(path[:200])}</code>."
-    text = _TEXT.format(
-        told=head_of(Introduction(title), own, "/"),
-        head=head(settings, nonce_of(scope)),
-        bar=top_bar(None, pages, settings, nonce_of(scope)),
-        nothing=nothing,
-        remedy=words,
-        ways=ways,
-        title=title,
-    )
+    nonce = nonce_of(scope)
+    text = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{head_of(Introduction(title), own, "/")}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+{head(settings, nonce)}
+</head>
+<body>
+{top_bar(None, pages, settings, nonce)}
+<main class="page missing" id="content">
+<section class="card">
+<h1>{title}</h1>
+<p>Nothing is at <code>{escape(path[:200])}</code>. {words}</p>
+<ul>{ways}</ul>
+</section>
+</main>
+</body>
+</html>"""
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

@@ -13,18 +13,6 @@ import gradio as gr
 
 from pages.layout import part
 
-_TEMPLATE = """
-<section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}" data-panel
-  data-control="{control}">
-  <header class="card-head"><h2 class="card-title" id="title-{name}">{title}</h2
-    ><div class="card-tools">{tools}</div></header>
-  <div class="plot-frame" role="img" aria-label="{title}"><div class="plot-canvas"></div></div>
-  {foot}
-  <p class="plot-notice" role="status"></p>
-  {options}
-</section>
-"""
-
 
 def plot(
     name: str,
@@ -46,15 +34,20 @@ def plot(
     A function and not a subclass of gr.HTML: Gradio writes a stub file beside every module that subclasses it.
     """
     about = _about(name, words) if words else ""
-    markup = _TEMPLATE.format(
-        name=escape(name),
-        control=escape(name.split("-", 1)[-1].removesuffix("_flat")),
-        title=escape(title),
-        tools=("" if options else about) + tools,
-        options=options and f'<div class="figure-options" hidden>{options}{about}</div>',
-        foot=foot,
-        classes=escape(f"{classes} is-off" if hidden else classes),
-    )
+    menu = options and f'<div class="figure-options" hidden>{options}{about}</div>'
+    shown = escape(f"{classes} is-off" if hidden else classes)
+    control, title = escape(name.split("-", 1)[-1].removesuffix("_flat")), escape(title)
+    markup = f"""
+<section class="card plot-card {shown}" data-plot="{escape(name)}" data-testid="plot-{escape(name)}" data-panel
+  data-control="{control}">
+  <header class="card-head"><h2 class="card-title" id="title-{escape(name)}">{title}</h2
+    ><div class="card-tools">{"" if options else about}{tools}</div></header>
+  <div class="plot-frame" role="img" aria-label="{title}"><div class="plot-canvas"></div></div>
+  {foot}
+  <p class="plot-notice" role="status"></p>
+  {menu}
+</section>
+"""
     return part(markup, script="charts/plot_host.js", classes=f"slot-{name}")
 
 

@@ -41,43 +41,12 @@ STYLES = "static"  # of assets/css, under those of the pages
 # The first thing that a browser reads is that nothing comes from, or goes to, another host.
 _POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self' data: blob:; "
-    "object-src 'none'; base-uri 'self'; form-action 'none'; script-src 'self' {scripts}"
+    "object-src 'none'; base-uri 'self'; form-action 'none'; script-src 'self'"
 )
-_DOCUMENT = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-{told}
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>{ground}</style>
-<script>{at_once}</script>
-<script type="importmap">{imports}</script>
-<link rel="modulepreload" href="{module}">
-<link rel="icon" href="data:,">
-</head>
-<body>
-<style>{own}</style>
-<link rel="stylesheet" href="{styles}">
-<a class="skip" href="#content">To the content</a>
-<header class="bar" data-control="bar">
-  <a class="brand" href="{root}">sarqc</a><span class="tagline">what a little regularisation buys</span>
-  <nav class="pages" aria-label="Pages">{links}</nav>
-  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
-</header>
-{content}
-<script type="module">{script}</script>
-</body>
-</html>
-"""
-_ROOT = """{data}{skeleton}<gradio-app><div class="gradio-container"><div class="main"><div class="wrap"><main
-class="contain"><div class="column">{parts}</div></main></div></div></div></gradio-app>"""
-_SCRIPT = """
-import {{ scripts }} from "{scripts}";
+_SCRIPT = f"""
+import {{ scripts }} from "{layout.SCRIPTS}";
 scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 """
-_PART = """<div class="block {classes}"><div class="html-container"><div class="{classes}"{mount}>{markup}</div></div>
-</div>"""
 
 
 def documents(settings: Settings, studies: Collection[str]) -> Documents:
@@ -148,7 +117,7 @@ class _SiteDocuments:
             f'{data}<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul>'
             "</main>"
         )
-        return self._document(lab.PAGE, told, "./", address, "", content, _SCRIPT.format(scripts=layout.SCRIPTS))
+        return self._document(lab.PAGE, told, "./", address, "", content, _SCRIPT)
 
     def _content(
         self, page: layout.Page, site: Site, settings: Settings, skeleton: str = "", begin: str = ""
@@ -157,11 +126,14 @@ class _SiteDocuments:
         mounts: list[str] = []
         parts = "".join(_written(child, mounts) for child in layout.elements(page, settings).children)
         begun = ", ".join(f"(element) => {js}" for js in mounts)
-        script = f"""{_SCRIPT.format(scripts=layout.SCRIPTS)}{begin}
+        script = f"""{_SCRIPT}{begin}
 const mounts = [{begun}];
 for (const element of document.querySelectorAll("[data-mount]")) mounts[element.dataset.mount](element);
 """
-        return _ROOT.format(data=_data(site), skeleton=skeleton, parts=parts), script
+        before = f"{_data(site)}{skeleton}"
+        content = f"""{before}<gradio-app><div class="gradio-container"><div class="main"><div class="wrap"><main
+class="contain"><div class="column">{parts}</div></main></div></div></div></gradio-app>"""
+        return content, script
 
     def _assets(self) -> str:
         return assets_root(self.settings.assets_dir, "").removeprefix("/")
@@ -175,23 +147,34 @@ for (const element of document.querySelectorAll("[data-mount]")) mounts[element.
         module, styles = (f"{root}{self._assets()}/{name}" for name in (layout.module_of(page), layout.STYLE_SHEET))
         at_once, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
         hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (at_once, imports, script))
-        own, ground = joined_styles(assets_dir, (STYLES,)), ground_style(assets_dir)
         site = urljoin(address, root).rstrip("/")  # relative where no address is known
-        introduced = head_of(told, site, address.removeprefix(site))
-        return _DOCUMENT.format(
-            policy=_POLICY.format(scripts=hashes),
-            told=introduced,
-            ground=ground,
-            at_once=at_once,
-            imports=imports,
-            module=module,
-            own=own,
-            styles=styles,
-            root=root,
-            links=links,
-            content=content,
-            script=script,
-        )
+        return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY} {hashes}">
+{head_of(told, site, address.removeprefix(site))}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>{ground_style(assets_dir)}</style>
+<script>{at_once}</script>
+<script type="importmap">{imports}</script>
+<link rel="modulepreload" href="{module}">
+<link rel="icon" href="data:,">
+</head>
+<body>
+<style>{joined_styles(assets_dir, (STYLES,))}</style>
+<link rel="stylesheet" href="{styles}">
+<a class="skip" href="#content">To the content</a>
+<header class="bar" data-control="bar">
+  <a class="brand" href="{root}">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <nav class="pages" aria-label="Pages">{links}</nav>
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
+</header>
+{content}
+<script type="module">{script}</script>
+</body>
+</html>
+"""
 
 
 def _data(site: Site) -> str:
@@ -214,7 +197,8 @@ def _written(component: Any, mounts: list[str]) -> str:
         if js and js not in mounts:
             mounts.append(js)
         mount = f' data-mount="{mounts.index(js)}"' if js else ""
-        return _PART.format(classes=classes, markup=markup, mount=mount)
+        element = f'<div class="{classes}"{mount}>{markup}</div>'
+        return f'<div class="block {classes}"><div class="html-container">{element}</div>\n</div>'
     identity = f' id="{escape(component.elem_id)}"' if component.elem_id else ""
     inner = "".join(_written(child, mounts) for child in component.children)
     return f'<div class="column {classes}"{identity}>{inner}</div>'

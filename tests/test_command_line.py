@@ -343,7 +343,7 @@ def test_methods_say_what_auto_tries() -> None:
     lines = {line.split()[0]: line for line in sarqc("methods").stdout.splitlines()}
     assert "3 λ × 4 γ for each layer" in lines["sarqc-gbs"]
     assert "10 λ for the whole model" in lines["rqc-gs"]
-    assert lines["omniquant"].endswith("epochs, normalise")
+    assert lines["omniquant"].endswith("normalise, epochs")
     assert "for" not in lines["rtn"]
 
 

@@ -88,6 +88,8 @@ class Method:
     weighed: ClassVar[Weighing] = "one"  # S as a function of saliency, see ``weighing``
     damps: ClassVar[bool] = False  # λ is added to the diagonal of a Gram; λ = 0 then damps nothing
     _choices: ClassVar[dict[str, tuple[str, ...]]]  # words that fields take, by field
+    # Options that have no effect unless another field of the recipe has a value, or any where that is “”; and why.
+    conditions: ClassVar[dict[str, tuple[str, str, str]]] = {}
 
     def __init_subclass__(cls) -> None:
         hints = get_type_hints(cls).items()
@@ -564,6 +566,10 @@ class LearnedRounding(LearnedMethod):
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "steps", "normalise")
     learns: ClassVar[str] = "learned rounding"
     where_it_diverges: ClassVar[str] = "Look for very large outputs of the block"
+    conditions: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "refine": ("warm_start", "column_solver", "which refines the codes of warm start column_solver alone"),
+        "stopping": ("held_out_samples", "", "which makes all its steps without held-out samples"),
+    }
 
     steps: int = 200
     warm_start: WarmStart = "none"

@@ -33,8 +33,10 @@ from sarqc.quantization.methods import (
     ExpertDamping,
     Method,
     MethodEntry,
+    Normalise,
     Order,
     Range,
+    ScaleMode,
     Stopping,
     WarmStart,
     entry_of,
@@ -140,15 +142,15 @@ class Descriptor:
         schema.update({name: getattr(self, name) for name in names})
 
 
-def _field(section: str, default: Any, title: str, help: str, **more: Any) -> Any:
-    """Return a field with its words; ``...`` for ``default``: it has to be given.
+def _field(section: str, default: Any, title: str, **more: Any) -> Any:
+    """Return a field whose help follows it; ``...`` for ``default``: it has to be given.
 
     ``more``: values of ``Descriptor``, and arguments of pydantic.
     """
     about = Descriptor(section, **{name: more.pop(name) for name in Descriptor.__dataclass_fields__ if name in more})
     if about.newer:
         more["exclude_if"] = lambda value: value == default
-    return Field(default, title=title, description=help, json_schema_extra=about, **more)
+    return Field(default, title=title, json_schema_extra=about, **more)
 
 
 # A field of each section of the form.
@@ -177,51 +179,27 @@ class RecipeFields(BaseModel):
     of ``lam``. What they may be together is checked by ``Recipe``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
-    model: _Name = _model(
-        ...,
-        "Model",
-        "A model of this host or a name on the Hub.",
-        in_a_shell=_PATH,
-        min_length=1,
-        advanced=False,
-    )
-    revision: _Name | None = _model(
-        None,
-        "Revision",
-        "Commit, tag or branch of a Hub model.",
-        rare=True,
-    )
+    model: _Name = _model(..., "Model", in_a_shell=_PATH, min_length=1, advanced=False)
+    """A model of this host or a name on the Hub."""
+    revision: _Name | None = _model(None, "Revision", rare=True)
+    """Commit, tag or branch of a Hub model."""
     quantized_checkpoint: _Name | None = _model(
-        None,
-        "Quantized checkpoint",
-        "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
-        "Bits, grid and group size come from it.",
-        in_a_shell=_PATH,
-        min_length=1,
-        former="opened",
+        None, "Quantized checkpoint", in_a_shell=_PATH, min_length=1, former="opened"
     )
-    kind: Purpose = _tune(
-        "run",
-        "Purpose",
-        "run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder "
-        "measures the gain of each step, from rounding to nearest to refined codes.",
-        advanced=False,
-    )
-    bits: int = _size(
-        3,
-        "Bits",
-        "Bits per weight, 2 to 4.",
-        unit="bit",
-        ge=2,
-        le=4,
-        advanced=False,
-    )
+    """A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). Bits, grid
+    and group size come from it."""
+    kind: Purpose = _tune("run", "Purpose", advanced=False)
+    """run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder measures
+    the gain of each step, from rounding to nearest to refined codes."""
+    bits: int = _size(3, "Bits", unit="bit", ge=2, le=4, advanced=False)
+    """Bits per weight, 2 to 4."""
     grid: Kind = _size(
         "asymmetric",
         "Grid",
-        "How the quantization levels of a group are placed.",
         label={
             "symmetric": "symmetric grid",
             "full_range": "full-range grid",
@@ -231,225 +209,107 @@ class RecipeFields(BaseModel):
         short="{value}",
         advanced=False,
     )
-    group_size: _GroupSize = _size(
-        128,
-        "Group size",
-        "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
-        unit="channels",
-        ge=1,
-        le=WIDEST,
-        advanced=False,
-    )
-    indivisible: Literal["refuse", "per_channel"] = _size(
-        "refuse",
-        "Indivisible layers",
-        "What to do with a layer whose width the group size does not divide.",
-    )
+    """How the quantization levels of a group are placed."""
+    group_size: _GroupSize = _size(128, "Group size", unit="channels", ge=1, le=WIDEST, advanced=False)
+    """Consecutive input channels that share a scale; per_channel gives each output row one scale."""
+    indivisible: Literal["refuse", "per_channel"] = _size("refuse", "Indivisible layers")
+    """What to do with a layer whose width the group size does not divide."""
     blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _size(
-        (),
-        "Blocks",
-        "Numbers of the blocks to quantize, from 0; the others stay float. Empty: all.",
-        rare=True,
-        max_length=BLOCKS,
-        opened=_WHOLE,
+        (), "Blocks", rare=True, max_length=BLOCKS, opened=_WHOLE
     )
+    """Numbers of the blocks to quantize, from 0; the others stay float. Empty: all."""
     block_fraction: float | None = _size(
-        None,
-        "Fraction of blocks",
-        "Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all.",
-        rare=True,
-        gt=0,
-        le=1,
-        opened=_WHOLE,
-        former="share",
+        None, "Fraction of blocks", rare=True, gt=0, le=1, opened=_WHOLE, former="share"
     )
-    exclude: tuple[_Name, ...] = _size(
-        (),
-        "Excluded layers",
-        "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
-        rare=True,
-        max_length=MOST_PATTERNS,
-        opened=_WHOLE,
-    )
+    """Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all."""
+    # A single star in its help, as two are emphasis.
+    exclude: tuple[_Name, ...] = _size((), "Excluded layers", rare=True, max_length=MOST_PATTERNS, opened=_WHOLE)
+    """Names of layers that stay float. A star stands for any characters, as in *.down_proj."""
     include: tuple[_Name, ...] = _size(
-        (),
-        "Included layers",
-        "Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. "
-        "A star stands for any characters.",
-        rare=True,
-        max_length=MOST_PATTERNS,
-        opened=_WHOLE,
-        newer=True,
+        (), "Included layers", rare=True, max_length=MOST_PATTERNS, opened=_WHOLE, newer=True
     )
-    method: Annotated[_Name, BeforeValidator(_public)] = _of_method(
-        "sarqc-gbs",
-        "Method",
-        "How the integer weights are chosen.",
-        advanced=False,
-    )
+    """Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. A
+    star stands for any characters."""
+    method: Annotated[_Name, BeforeValidator(_public)] = _of_method("sarqc-gbs", "Method", advanced=False)
+    """How the integer weights are chosen."""
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
-    effort: Effort | None = _of_method(
-        None,
-        "Effort",
-        "quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit "
-        "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
-        exclude=True,
-        kinds=NO_LADDER,
-        advanced=False,
-    )
-    lam: _Weight | Literal["auto"] | None = _of_method(
-        None,
-        "λ",
-        "Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the "
-        "method's default.",
-        usual="0.05 to 0.5",
-        alias="lambda",
-        advanced=False,
-    )
-    gamma: _Share | Literal["auto"] | None = _of_method(
-        None,
-        "γ",
-        "How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default.",
-        advanced=False,
-    )
-    shift_strength: _Weight | Literal["auto"] | None = _of_method(
-        None,
-        "α",
-        "How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the "
-        "method's default.",
-        advanced=False,
-    )
-    from_block: int | None = _of_method(
-        None,
-        "From block",
-        "Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their "
-        "finished layers are reused. Empty: one λ and γ everywhere.",
-        rare=True,
-        ge=1,
-        le=LAST_BLOCK,
-        newer=True,
-    )
-    then_lam: _Weight | None = _of_method(
-        None,
-        "λ from there",
-        "λ from that block on. Empty: unchanged.",
-        rare=True,
-        alias="then_lambda",
-        newer=True,
-    )
-    then_gamma: _Share | None = _of_method(
-        None,
-        "γ from there",
-        "γ from that block on. Empty: unchanged.",
-        rare=True,
-        newer=True,
-    )
-    validation_share: float = _of_method(
-        0.25,
-        "Validation share",
-        "Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve "
-        "uses all sequences.",
-        gt=0,
-        lt=1,
-    )
+    effort: Effort | None = _of_method(None, "Effort", exclude=True, kinds=NO_LADDER, advanced=False)
+    """quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit and
+    distillation where the method supports them and you have not set them yourself. Empty: sets none."""
+    lam: _Weight | Literal["auto"] | None = _of_method(None, "λ", usual="0.05 to 0.5", alias="lambda", advanced=False)
+    """Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the method's
+    default."""
+    gamma: _Share | Literal["auto"] | None = _of_method(None, "γ", advanced=False)
+    """How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default."""
+    shift_strength: _Weight | Literal["auto"] | None = _of_method(None, "α", advanced=False)
+    """How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the method's
+    default."""
+    from_block: int | None = _of_method(None, "From block", rare=True, ge=1, le=LAST_BLOCK, newer=True)
+    """Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their
+    finished layers are reused. Empty: one λ and γ everywhere."""
+    then_lam: _Weight | None = _of_method(None, "λ from there", rare=True, alias="then_lambda", newer=True)
+    """λ from that block on. Empty: unchanged."""
+    then_gamma: _Share | None = _of_method(None, "γ from there", rare=True, newer=True)
+    """γ from that block on. Empty: unchanged."""
+    validation_share: float = _of_method(0.25, "Validation share", gt=0, lt=1)
+    """Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve uses all
+    sequences."""
     channel_fraction: float = _of_method(
-        1.0,
-        "Channel fraction",
-        "Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer.",
-        gt=0,
-        le=1,
-        opened="its codes are compared on all channels",
+        1.0, "Channel fraction", gt=0, le=1, opened="its codes are compared on all channels"
     )
-    mode: Literal["per_linear", "foldable"] = _of_method(
-        "per_linear",
-        "Scale search mode",
-        "Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then "
-        "be folded into the operation before.",
-    )
-    epochs: int | None = _of_method(
-        None,
-        "Epochs",
-        "Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits.",
-        ge=1,
-        le=MOST_LEARNING,
-    )
-    steps: int = _of_method(
-        200,
-        "Steps",
-        "Steps of learned rounding, each on 8 calibration sequences.",
-        unit="steps",
-        ge=1,
-        le=MOST_LEARNING,
-    )
+    """Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer."""
+    mode: ScaleMode = _of_method("per_linear", "Scale search mode")
+    """Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then be
+    folded into the operation before."""
+    epochs: int | None = _of_method(None, "Epochs", ge=1, le=MOST_LEARNING)
+    """Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits."""
+    steps: int = _of_method(200, "Steps", unit="steps", ge=1, le=MOST_LEARNING)
+    """Steps of learned rounding, each on 8 calibration sequences."""
     warm_start: WarmStart = _of_method(
         "none",
         "Warm start",
-        "Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, "
-        "as far as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the "
-        "same λ, range, order and refinement (column_solver).",
         label={
             "gptq": "started from GPTQ's codes",
             "column_solver": "started from the column solver's codes",
         },
         short="warm",
     )
+    """Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, as far
+    as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the same λ, range,
+    order and refinement (column_solver)."""
     stopping: Stopping = _of_method(
-        "none",
-        "Early stopping",
-        "early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, "
-        "possibly the initial one. none: all steps are made and judged on calibration samples.",
-        label={"early": "stopped early"},
-        short="stopped",
-        newer=True,
+        "none", "Early stopping", label={"early": "stopped early"}, short="stopped", newer=True
     )
-    normalise: Literal["initial", "none"] = _of_method(
-        "initial",
-        "Balance of the two terms",
-        "Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as "
-        "they are (none).",
-    )
-    include_identity: bool = _of_method(
-        True,
-        "Try no scaling too",
-        "Let scale searches consider plain rounding too, which the paper's grid leaves out.",
-    )
-    static_groups: bool = _of_method(
-        False,
-        "Static groups",
-        "Column solvers compute the scale of each group from the original weights.",
-    )
+    """early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, possibly
+    the initial one. none: all steps are made and judged on calibration samples."""
+    normalise: Normalise = _of_method("initial", "Balance of the two terms")
+    """Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as they are
+    (none)."""
+    include_identity: bool = _of_method(True, "Try no scaling too")
+    """Let scale searches consider plain rounding too, which the paper's grid leaves out."""
+    static_groups: bool = _of_method(False, "Static groups")
+    """Column solvers compute the scale of each group from the original weights."""
     range: Range = _of_method(
         "minmax",
         "Range of a group",
-        "Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted "
-        "error, with both ends clipped equally (search) or separately (joint).",
         kinds=NO_LADDER,
         label={"search": "searched range", "joint": "jointly searched range"},
         short={"search": "range", "joint": "joint range"},
     )
+    """Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted error,
+    with both ends clipped equally (search) or separately (joint)."""
     order: Order = _of_method(
-        "natural",
-        "Order of columns",
-        "Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, "
-        "with static groups (activation).",
-        kinds=NO_LADDER,
-        label={"activation": "activation order"},
-        short="order",
+        "natural", "Order of columns", kinds=NO_LADDER, label={"activation": "activation order"}, short="order"
     )
+    """Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, with
+    static groups (activation)."""
     refine: int = _of_method(
-        0,
-        "Refinement",
-        "Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none.",
-        unit="passes",
-        ge=0,
-        le=MOST_PASSES,
-        label="refined × {value}",
-        short="×{value}",
+        0, "Refinement", unit="passes", ge=0, le=MOST_PASSES, label="refined × {value}", short="×{value}"
     )
+    """Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none."""
     refit: int = _of_method(
         0,
         "Refit of scales",
-        "Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none.",
         unit="rounds",
         ge=0,
         le=MOST_ROUNDS,
@@ -458,11 +318,10 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
+    """Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none."""
     distill: int = _of_method(
         0,
         "Distillation of scales",
-        "Maximum number of epochs in which the scales of the whole model are tuned towards the float model's "
-        "predictions. Held-out samples choose the best epoch. 0: no distillation.",
         unit="epochs",
         ge=0,
         le=MOST_EPOCHS,
@@ -472,41 +331,42 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
+    """Maximum number of epochs in which the scales of the whole model are tuned towards the float model's predictions.
+    Held-out samples choose the best epoch. 0: no distillation."""
     distill_by: DistillBy = _of_method(
         "model",
         "Distillation by",
-        "model: match the predictions of the whole model, which must fit in memory with its gradients. block: match "
-        "the outputs of each float block in turn, which also works for mixtures and large models.",
         label={"block": "block by block"},
         short="by block",
         kinds=ONE_MODEL,
         opened=_SCALES_STAY,
         newer=True,
     )
+    """model: match the predictions of the whole model, which must fit in memory with its gradients. block: match the
+    outputs of each float block in turn, which also works for mixtures and large models."""
     distill_codes: bool = _of_method(
         False,
         "Distillation of codes",
-        "Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight.",
         label="codes distilled",
         short="codes",
         kinds=ONE_MODEL,
         opened=_SCALES_STAY,
         newer=True,
     )
+    """Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight."""
     distill_norms: bool = _of_method(
         False,
         "Distillation of norms",
-        "Tune the weights of the model's norms along with the scales.",
         label="norms distilled",
         short="norms",
         kinds=ONE_MODEL,
         opened=_SCALES_STAY,
         newer=True,
     )
+    """Tune the weights of the model's norms along with the scales."""
     distill_lambda: _Weight | None = _of_method(
         None,
         "λ of distillation",
-        "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
         rare=True,
         label="distilled at λ = {value}",
         short="at {value}",
@@ -514,221 +374,95 @@ class RecipeFields(BaseModel):
         opened=_SCALES_STAY,
         newer=True,
     )
+    """Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved."""
     rotate: Literal["none", "r1", "r1+r2"] = _of_method(
         "none",
         "Rotation",
-        "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers "
-        "over all channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also "
-        "rotates the values of each attention head.",
         kinds=ONE_MODEL,
         label={"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
         short={"r1": "rotated", "r1+r2": "rotated with values"},
         opened="its codes are those of its own basis",
         newer=True,
     )
+    """r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers over all
+    channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also rotates the
+    values of each attention head."""
     expert_damping: ExpertDamping = _of_method(
-        "plain",
-        "Experts with few tokens",
-        "The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration "
-        "tokens (damped): λ (1 + width / tokens).",
-        label="starved experts damped",
-        short="damped",
-        former="starved",
+        "plain", "Experts with few tokens", label="starved experts damped", short="damped", former="starved"
     )
+    """The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration tokens
+    (damped): λ (1 + width / tokens)."""
     first_order: float = _of_method(
-        0.0,
-        "β",
-        "Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each "
-        "column back towards the original weights.",
-        usual="0.1 to 0.25",
-        rare=True,
-        ge=0,
-        le=1,
-        kinds=NO_LADDER,
-        label="β {value}",
-        newer=True,
+        0.0, "β", usual="0.1 to 0.25", rare=True, ge=0, le=1, kinds=NO_LADDER, label="β {value}", newer=True
     )
+    """Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each column
+    back towards the original weights."""
     calibration: _Name = _text(
         ...,
         "Calibration text",
-        "Text on which layers are solved. Choose one like the text that the model will be used on.",
         in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.",
         min_length=1,
         advanced=False,
     )
-    samples: int = _text(
-        32,
-        "Samples",
-        "Calibration sequences.",
-        unit="sequences",
-        ge=1,
-        le=MOST_SEQUENCES,
-        advanced=False,
-    )
-    length: int = _text(
-        256,
-        "Length",
-        "Tokens in each sequence.",
-        unit="tokens",
-        ge=2,
-        le=MOST_TOKENS,
-        advanced=False,
-    )
-    sampling: Literal["sequential", "random"] = _text(
-        "sequential",
-        "Sampling",
-        "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
-        kinds=ONE_MODEL,
-        advanced=False,
-    )
-    begin: Begin = _text(
-        "auto",
-        "Begin token",
-        "auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; "
-        "bos with its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it "
-        "is. Most published perplexities use none.",
-        before="none",
-    )
-    held_out_samples: int = _text(
-        0,
-        "Held-out samples",
-        "Further sequences of the same text, on which the error is measured and nothing is fitted.",
-        unit="sequences",
-        ge=0,
-        le=MOST_SEQUENCES,
-        advanced=False,
-    )
+    """Text on which layers are solved. Choose one like the text that the model will be used on."""
+    samples: int = _text(32, "Samples", unit="sequences", ge=1, le=MOST_SEQUENCES, advanced=False)
+    """Calibration sequences."""
+    length: int = _text(256, "Length", unit="tokens", ge=2, le=MOST_TOKENS, advanced=False)
+    """Tokens in each sequence."""
+    sampling: Literal["sequential", "random"] = _text("sequential", "Sampling", kinds=ONE_MODEL, advanced=False)
+    """Take sequences from the beginning of the text (sequential), or draw them by the seed (random)."""
+    begin: Begin = _text("auto", "Begin token", before="none")
+    """auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; bos with
+    its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it is. Most
+    published perplexities use none."""
+    held_out_samples: int = _text(0, "Held-out samples", unit="sequences", ge=0, le=MOST_SEQUENCES, advanced=False)
+    """Further sequences of the same text, on which the error is measured and nothing is fitted."""
     inputs_from: Literal["quantized", "float"] = _text(
-        "quantized",
-        "Inputs from",
-        "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
-        kinds=ONE_MODEL,
-        opened="its layers are measured behind its own blocks",
+        "quantized", "Inputs from", kinds=ONE_MODEL, opened="its layers are measured behind its own blocks"
     )
-    seed: int = _text(0, "Seed", "Seed of every random choice.", ge=0, le=LAST_SEED)
-    test: _Name | None = _measure(
-        None,
-        "Test text",
-        "Text on which perplexity is measured.",
-        in_a_shell=_PATH,
-        advanced=False,
-    )
-    window: int | None = _measure(
-        None,
-        "Window",
-        "Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that "
-        "is smaller.",
-        unit="tokens",
-        ge=2,
-        le=MOST_TOKENS,
-    )
-    test_tokens: int | None = _measure(
-        None,
-        "Test tokens",
-        "Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the "
-        "first 65,536.",
-        unit="tokens",
-        ge=2,
-        le=MOST_OF_A_TEST,
-    )
-    baseline: bool = _measure(
-        True,
-        "Compare with GPTQ",
-        "Also run GPTQ 1 % on the same texts and grid, and measure the difference.",
-        kinds=ONE_MODEL,
-        advanced=False,
-    )
-    tasks: tuple[_Name, ...] = _measure(
-        (),
-        "Tasks",
-        "lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ "
-        "left at the end.",
-        max_length=TASKS,
-        kinds=NO_LADDER,
-        advanced=False,
-    )
-    task_limit: int | None = _measure(
-        None,
-        "Task limit",
-        "Items per task; empty: all.",
-        unit="items",
-        ge=1,
-        le=MOST_OF_A_TEST,
-        kinds=NO_LADDER,
-    )
+    """Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones."""
+    seed: int = _text(0, "Seed", ge=0, le=LAST_SEED)
+    """Seed of every random choice."""
+    test: _Name | None = _measure(None, "Test text", in_a_shell=_PATH, advanced=False)
+    """Text on which perplexity is measured."""
+    window: int | None = _measure(None, "Window", unit="tokens", ge=2, le=MOST_TOKENS)
+    """Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that is
+    smaller."""
+    test_tokens: int | None = _measure(None, "Test tokens", unit="tokens", ge=2, le=MOST_OF_A_TEST)
+    """Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the first
+    65,536."""
+    baseline: bool = _measure(True, "Compare with GPTQ", kinds=ONE_MODEL, advanced=False)
+    """Also run GPTQ 1 % on the same texts and grid, and measure the difference."""
+    tasks: tuple[_Name, ...] = _measure((), "Tasks", max_length=TASKS, kinds=NO_LADDER, advanced=False)
+    """lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ left
+    at the end."""
+    task_limit: int | None = _measure(None, "Task limit", unit="items", ge=1, le=MOST_OF_A_TEST, kinds=NO_LADDER)
+    """Items per task; empty: all."""
     prompts: tuple[_Prompt, ...] = _measure(
-        (),
-        "Prompts",
-        "Texts that both models continue side by side, one per line.",
-        separator="\n",
-        max_length=PROMPTS,
-        kinds=ONE_MODEL,
-        advanced=False,
+        (), "Prompts", separator="\n", max_length=PROMPTS, kinds=ONE_MODEL, advanced=False
     )
-    new_tokens: int = _measure(
-        48,
-        "New tokens",
-        "Tokens to generate for each prompt.",
-        unit="tokens",
-        ge=1,
-        le=512,
-        kinds=ONE_MODEL,
-    )
+    """Texts that both models continue side by side, one per line."""
+    new_tokens: int = _measure(48, "New tokens", unit="tokens", ge=1, le=512, kinds=ONE_MODEL)
+    """Tokens to generate for each prompt."""
     speed: bool = _measure(
-        False,
-        "Speed",
-        "Measure tokens per second, with 4-bit codes in a real kernel.",
-        kinds=ONE_MODEL,
-        opened="its speed is that of the engine that it was made for",
+        False, "Speed", kinds=ONE_MODEL, opened="its speed is that of the engine that it was made for"
     )
-    layer: _Name | None = _measure(
-        None,
-        "Only this layer",
-        "Full name of a single linear to explore; nothing else is quantized.",
-        rare=True,
-        opened=_WHOLE,
-        former="only",
-    )
+    """Measure tokens per second, with 4-bit codes in a real kernel."""
+    layer: _Name | None = _measure(None, "Only this layer", rare=True, opened=_WHOLE, former="only")
+    """Full name of a single linear to explore; nothing else is quantized."""
     sweep: tuple[_Weight, ...] = _measure(
-        (),
-        "λ curve",
-        "Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to "
-        "compare; empty: 0 to 10.",
-        max_length=SWEEP,
-        kinds=NO_LADDER,
-        opened="its codes are solved at one λ, or at that of “auto”",
+        (), "λ curve", max_length=SWEEP, kinds=NO_LADDER, opened="its codes are solved at one λ, or at that of “auto”"
     )
-    minutes: float | None = _tune(
-        None,
-        "Budget",
-        "Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all "
-        "draws are made.",
-        unit="minutes",
-        gt=0,
-        le=YEAR,
-        kinds=COMPARING,
-        advanced=False,
-    )
-    draws: int = _tune(
-        8,
-        "Draws",
-        "Maximum number of calibration draws that tuning or a ladder compares.",
-        unit="draws",
-        ge=2,
-        le=DRAWS,
-        kinds=COMPARING,
-        advanced=False,
-    )
-    band: float | None = _tune(
-        None,
-        "Narrow enough",
-        "Stop when the largest λ that is not significantly different from the best is at most this many times the "
-        "smallest. Empty: stop when further draws would not tell more of them apart.",
-        gt=1,
-        le=LARGEST,
-        kinds=("tune",),
-        advanced=False,
-    )
+    """Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to compare;
+    empty: 0 to 10."""
+    minutes: float | None = _tune(None, "Budget", unit="minutes", gt=0, le=YEAR, kinds=COMPARING, advanced=False)
+    """Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all draws
+    are made."""
+    draws: int = _tune(8, "Draws", unit="draws", ge=2, le=DRAWS, kinds=COMPARING, advanced=False)
+    """Maximum number of calibration draws that tuning or a ladder compares."""
+    band: float | None = _tune(None, "Narrow enough", gt=1, le=LARGEST, kinds=("tune",), advanced=False)
+    """Stop when the largest λ that is not significantly different from the best is at most this many times the
+    smallest. Empty: stop when further draws would not tell more of them apart."""
 
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")
     @classmethod
@@ -757,15 +491,13 @@ class RecipeFields(BaseModel):
         return entry.make.with_(**choices, **{name: getattr(self, name) for name in entry.options if name not in idle})
 
     def idle_options(self) -> dict[str, str]:
-        """Return the options of learned rounding that need another one, each with the reason that it has no effect."""
-        if not {"warm_start", "stopping"} <= {*known_entry(self.method).options}:
-            return {}
-        idle = {}
-        if self.refine and self.warm_start != "column_solver":
-            idle["refine"] = "which refines the codes of warm start column_solver alone"
-        if self.stopping != "none" and not self.held_out_samples:
-            idle["stopping"] = "which makes all its steps without held-out samples"
-        return idle
+        """Return the options that lack the value of another field, each with the reason that it has no effect."""
+        return {
+            name: why
+            for name, (other, value, why) in known_entry(self.method).make.conditions.items()
+            if getattr(self, name) != type(self).model_fields[name].default
+            and (getattr(self, other) != value if value else not getattr(self, other))
+        }
 
     def later_method(self) -> Method | None:
         """Return the method from ``from_block`` on; None if one method is that of all blocks.
@@ -952,6 +684,8 @@ def field_extra(info: FieldInfo) -> Descriptor:
     return extra
 
 
+for _info in RecipeFields.model_fields.values():
+    _info.description = " ".join(str(_info.description).split())  # without the line ends of docstrings
 DESCRIPTORS = {name: field_extra(info) for name, info in RecipeFields.model_fields.items()}
 
 

@@ -245,6 +245,7 @@ class FormMethod(MethodFacts):
     also: str  # a further name, which is accepted too; empty: none
     penalty: Literal["", "identity", "saliency"]  # of drift; empty: a baseline
     cost: float  # seconds beside GPTQ's, of a block of TinyLlama's shapes on two cores
+    conditions: dict[str, tuple[str, str, str]]  # see ``Method``
 
 
 def recipe_field(name: str) -> RecipeField:
@@ -304,6 +305,7 @@ def form_method(name: str) -> FormMethod:
     efforts: dict[str, Fitting] = {effort: plain | fitting_of(effort, {"method": name}) for effort in EFFORTS}
     return {
         **method_facts(name),
+        "conditions": entry.make.conditions,
         "efforts": efforts,
         "unasked": idle,
         "can_tune": can_be_tuned(name),

@@ -86,6 +86,7 @@ export interface FormMethod {
   also: string;
   penalty: "" | "identity" | "saliency";
   cost: number;
+  conditions: Record<string, [string, string, string]>;
 }
 
 /** Candidates of “auto”, for each layer or for the whole model. */

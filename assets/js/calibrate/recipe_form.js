@@ -261,13 +261,14 @@ export function fittingWords(recipe) {
 }
 
 /**
- * Whether an option of learned rounding lacks the other one that gives it an effect.
+ * Whether an option of a method lacks the value of another field that gives it an effect.
  * @param {string} name
  * @param {Record<string, any>} said
  */
-const isWithoutEffect = (name, said) =>
-  METHODS[said.method]?.unit === "block" &&
-  ((name === "refine" && said.warm_start !== "column_solver") || (name === "stopping" && !said.held_out_samples));
+function isWithoutEffect(name, said) {
+  const [other, value] = METHODS[said.method]?.conditions[name] ?? [];
+  return other !== undefined && (value ? said[other] !== value : !said[other]);
+}
 
 /** @param {string} kind */
 const gridTitle = (kind) => kind.replaceAll("_", " ");

@@ -4,7 +4,7 @@
  * @module preview
  */
 
-import { ENDS } from "../base/contract.js";
+import { ENDS, FITTING_WORDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 
@@ -135,17 +135,10 @@ export const labelOf = ({ recipe }, view) =>
 
 /** What makes a question another one. @type {(keyof Recipe)[]} */
 const QUESTION = ["model", "bits", "grid", "group_size", "method", "gamma", "layer"];
-const FITTING = /** @type {(keyof Recipe)[]} */ ([
-  "range",
-  "order",
-  "refine",
-  "refit",
-  "expert_damping",
-  "warm_start",
-  "stopping",
-  "rotate",
-  "first_order",
-]);
+// A distillation is none of a single layer.
+const FITTING = /** @type {(keyof Recipe)[]} */ (
+  Object.keys(FITTING_WORDS).filter((name) => !name.startsWith("distill"))
+);
 
 /** A value of a recipe, its own or the default's. @param {Partial<Recipe>} recipe @param {keyof Recipe} name */
 const said = (recipe, name) => recipe[name] ?? RECIPE_FIELDS[name]?.default ?? null;
