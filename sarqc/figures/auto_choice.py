@@ -11,6 +11,7 @@ import numpy as np
 from sarqc.figures.drawing import (
     HELD_OUT,
     HOVER,
+    PLAIN_AXIS,
     QUALITY,
     RECON,
     BoundValues,
@@ -19,15 +20,18 @@ from sarqc.figures.drawing import (
     Span,
     add_note,
     box_shape,
+    each_text,
+    honest_range,
     ink_of,
+    lam_axis,
     line_trace,
     map_trace,
     new_figure,
     plain_numbers,
+    row_axis,
     scatter,
 )
-from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
-from sarqc.figures.ranges import PLAIN_AXIS, honest_range, lam_axis, row_axis
+from sarqc.figures.numbers import At, Format, draws_text, lam_text, number, perplexity_text, significant
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
@@ -130,8 +134,7 @@ def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray,
     span = honest_range(values, np.zeros(0), pad=0.2)
     figure = _curves(names, span, right=104)
     for name, style, row in curves:
-        texts = [significant(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
-        _add_curve(figure, name, style, names, row, texts, name)
+        _add_curve(figure, name, style, names, row, significant, name)
         _name_end(figure, name, ink_of(style), len(names) - 1, row)
     held_out = curves[0][2]
     at = np.flatnonzero(counts).tolist()
@@ -158,9 +161,8 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
     picks = found.pairs[:, 0, 1] if found.pairs.shape[1] else np.full(draws, -1)
     curves = [(f"draw {seed}", faded, row) for seed, row in zip(facts.line.draws, found.perplexity, strict=True)]
     for name, style, row in [*(curves if draws > 1 else []), ("mean", QUALITY, mean)]:
-        texts = [perplexity_text(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
-        label = name if draws > 1 else "held-out part"
-        _add_curve(figure, name, style, names, row, texts, label, **({"mode": "lines"} if style is faded else {}))
+        label, faint = name if draws > 1 else "held-out part", {"mode": "lines"} if style is faded else {}
+        _add_curve(figure, name, style, names, row, perplexity_text, label, **faint)
     if draws > 1:
         _name_end(figure, "mean", ink_of(QUALITY), len(names) - 1, mean)
     chosen = [(int(k), draw) for draw, k in enumerate(picks.tolist()) if k >= 0]
@@ -188,8 +190,9 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
 
 
 def _add_curve(
-    figure: Figure, name: str, style: Role, names: list[str], row: np.ndarray, texts: list[str], label: str, **more: Any
+    figure: Figure, name: str, style: Role, names: list[str], row: np.ndarray, show: Format, label: str, **more: Any
 ) -> None:
+    texts = each_text(row, show)
     more |= {"y": plain_numbers(row), "text": texts, "hovertemplate": f"%{{text}}<extra>{label}</extra>"}
     figure["data"].append(line_trace(name, style, names, **more))
 
@@ -253,15 +256,10 @@ def _on_cell(dark: bool) -> str:
     return "var(--on-dark)" if dark else "var(--on-light)"
 
 
-def _cell_hover(
-    train: np.ndarray | None, validation: np.ndarray, counts: np.ndarray, draws: int, at: tuple[int, int]
-) -> str:
-    parts = []
-    if math.isfinite(validation[at]):
-        parts.append(f"held-out {significant(validation[at])}")
-    if train is not None and math.isfinite(train[at]):
-        parts.append(f"solved on {significant(train[at])}")
-    text = ", ".join(parts) or "not measured"
+def _cell_hover(train: np.ndarray | None, validation: np.ndarray, counts: np.ndarray, draws: int, at: At) -> str:
+    pairs = (("held-out", validation), ("solved on", train))
+    known = [(name, errors[at]) for name, errors in pairs if errors is not None and math.isfinite(errors[at])]
+    text = ", ".join(f"{name} {significant(error)}" for name, error in known) or "not measured"
     if not counts[at]:
         return text
     chosen = "chosen" if draws == 1 else f"chosen in {counts[at]} of {draws} draws"

@@ -11,11 +11,15 @@ import numpy as np
 from sarqc.figures.drawing import (
     DRIFT,
     PAPER,
+    PLAIN_AXIS,
     Figure,
     Role,
     add_note,
     add_trace,
+    apart,
     bind_fields,
+    even_axis,
+    honest_range,
     ink_of,
     line_of,
     line_shape,
@@ -25,7 +29,6 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import SAME, At, change_text, number, point_names, significant, times_text
-from sarqc.figures.ranges import PLAIN_AXIS, apart, even_axis, honest_range
 from sarqc.figures.titles import at_each, bind_aria, fitting, set_finding
 from sarqc.study.facts import LineFacts, equal_points
 

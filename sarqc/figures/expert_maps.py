@@ -9,6 +9,7 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     HELD_OUT,
+    PLAIN_AXIS,
     Figure,
     Part,
     Role,
@@ -20,10 +21,8 @@ from sarqc.figures.drawing import (
     new_figure,
     scatter,
 )
-from sarqc.figures.layer_map import Cell, cell_figure, frame, framed, map_finding, short_name
-from sarqc.figures.layer_quantities import Quantity, slim_bar
+from sarqc.figures.layer_map import Cell, Quantity, cell_figure, frame, framed, map_finding, short_name, slim_bar
 from sarqc.figures.numbers import At, draws_text, less_or_more, number, point_names, ratio_of, significant, times_text
-from sarqc.figures.ranges import PLAIN_AXIS
 from sarqc.figures.titles import Say, at_each, bind_aria, each_point, everywhere, fitting, set_finding
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line

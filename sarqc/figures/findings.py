@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from sarqc.figures.ladder import NOUNS
-from sarqc.figures.layer_quantities import quantities_of, quantity_of
+from sarqc.figures.layer_map import fewest_for_half, quantities_of, quantity_of
 from sarqc.figures.numbers import (
     NBSP,
     At,
@@ -40,7 +40,6 @@ from sarqc.study.paired import spans
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 
 ERROR_NOUNS = {"held_out": "error", "recon": "error on calibration text"}
-NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 
 
 def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[str]]]:
@@ -102,22 +101,6 @@ def _half(known: np.ndarray, layers: int, on_text: str) -> str:
     of = f"{number(len(known), 0)} {'measured layers' if len(known) < layers else 'layers'}"
     makes = "makes" if count == 1 else "make"
     return f"{number(count, 0)} of {of} {makes} up half the relative error {on_text}"
-
-
-def fewest_for_half(errors: np.ndarray) -> int | None:
-    """Return the smallest number of layers whose errors add up to half of all.
-
-    Args:
-        errors: (L,), finite.
-
-    Returns:
-        The number; None for fewer than two layers, or without any error.
-    """
-    total = errors.sum()
-    if len(errors) < 2 or not total > 0:
-        return None
-    sums = np.cumsum(np.sort(errors)[::-1])
-    return int(np.argmax(sums >= (0.5 - NO_LOSS) * total)) + 1
 
 
 def _rank(error: float, known: np.ndarray, on_text: str) -> str:

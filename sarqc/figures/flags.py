@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Damaged
+from sarqc.figures.drawing import position
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
-from sarqc.figures.ranges import position
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam, once
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam

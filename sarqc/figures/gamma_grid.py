@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from sarqc.figures.drawing import SLIM_BAR, Axis, Figure, bind_fields, box_shape, map_trace, new_figure
+from sarqc.figures.drawing import (
+    PERCENT,
+    SLIM_BAR,
+    Axis,
+    Figure,
+    bind_fields,
+    box_shape,
+    each_text,
+    honest_range,
+    lam_axis,
+    map_trace,
+    new_figure,
+    row_axis,
+)
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
-from sarqc.figures.ranges import PERCENT, honest_range, lam_axis, row_axis
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
 
@@ -40,14 +50,13 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     across |= {"tickfont": {"size": 11}, "range": [-0.5, len(line.lams) - 0.5]}
     up = row_axis(sign, len(gammas), 2) | {"range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = SLIM_BAR | {"nticks": 4, "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}
-    texts = [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()]
     trace = map_trace(
         names,
         gammas,
         values,
         (low, high),
         reversescale=complete and by_accuracy,  # dark is good on every map
-        text=texts,
+        text=each_text(values, show),
         hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
         colorbar=bar,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from sarqc.figures.drawing import (
     HELD_OUT,
     PAPER,
+    PLAIN_AXIS,
     RECON,
     Figure,
     Part,
@@ -18,17 +19,21 @@ from sarqc.figures.drawing import (
     add_caption,
     add_note,
     add_trace,
+    apart,
     bind_fields,
+    clamp,
     edge_trace,
+    even_axis,
+    honest_range,
     ink_of,
     line_of,
     marker_of,
     new_figure,
     plain_numbers,
     unclipped,
+    whiskers,
 )
 from sarqc.figures.numbers import At, draws_text, lam_text, point_names, significant
-from sarqc.figures.ranges import PLAIN_AXIS, apart, clamp, even_axis, honest_range, whiskers
 from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text

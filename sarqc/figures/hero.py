@@ -14,6 +14,7 @@ from sarqc.figures.drawing import (
     HELD_OUT,
     PAPER,
     PENALTY,
+    PERCENT,
     QUALITY,
     RECON,
     Figure,
@@ -35,8 +36,6 @@ from sarqc.figures.numbers import (
     significant,
 )
 from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
-from sarqc.figures.ranges import PERCENT
-from sarqc.figures.scales import SCALE_WORDS, on_scale
 from sarqc.figures.titles import (
     drift_finding,
     error_finding,
@@ -46,7 +45,7 @@ from sarqc.figures.titles import (
     trade_off_finding,
 )
 from sarqc.quantization.methods import entry_of
-from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
+from sarqc.study.facts import LineFacts, Quality, equal_points, has_lam, is_point, lam_index
 from sarqc.study.paired import spans
 
 Shown = Literal["perplexity", "accuracy", "error", "drift"]
@@ -299,3 +298,62 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
 
 
 _NOUNS = ("reconstruction error on calibration text", "on unseen text", "weight drift", "the penalty, L_sar,")
+
+
+SCALES = {"raw": "raw", "paper": "paper’s rule", "ratio": "ratio to λ = 0"}
+SCALE_WORDS = {**SCALES, "raw": "relative"}
+PAPER_SPAN = (0.1, 1.0)  # λ whose least and largest value become 0 and 1; others are drawn by the same rule
+
+
+def scales_of(facts: LineFacts) -> list[str]:
+    """The scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
+    found = ["raw"]
+    if not has_lam(facts.line) or len(facts.line.lams) < 2:
+        return found
+    if sum(_in_span(facts)) > 1:
+        found.append("paper")
+    if lam_index(facts.line, 0.0) is not None:
+        found.append("ratio")
+    return found
+
+
+def on_scale(facts: LineFacts, scale: str) -> LineFacts:
+    """The facts with errors and drift on a scale, for drawing; the given ones are not changed.
+
+    Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
+    left out where it has not the λ that the scale needs.
+    """
+    return facts if scale == "raw" else facts.once(f"scale {scale}", lambda: _on_scale(facts, scale))
+
+
+def _on_scale(facts: LineFacts, scale: str) -> LineFacts:
+    recon, held_out, drift, sar = (
+        _scaled(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
+    )
+    identity = facts.identity
+    if identity is not None:
+        shown = on_scale(identity, scale) if scale in scales_of(identity) else None
+        identity = shown or replace(identity, recon=None, held_out=None, drift=None, sar=None)
+    return replace(facts, recon=recon, held_out=held_out, drift=drift, sar=sar, identity=identity)
+
+
+def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
+    """G M on a scale; a curve without any spread, or without a value at λ = 0, has nothing to be measured by."""
+    if values is None:
+        return None
+    scaled = np.full(values.shape, np.nan)
+    if scale == "ratio":
+        zero = lam_index(facts.line, 0.0)
+        assert zero is not None  # see ``scales_of``
+        first = values[:, [zero]]
+        np.divide(values, first, out=scaled, where=first > 0)
+        return scaled
+    inside = values[:, _in_span(facts)]
+    low, high = inside.min(axis=1, keepdims=True), inside.max(axis=1, keepdims=True)
+    np.divide(values - low, high - low, out=scaled, where=high > low)
+    return scaled
+
+
+def _in_span(facts: LineFacts) -> list[bool]:
+    low, high = PAPER_SPAN
+    return [low - 1e-9 <= lam <= high + 1e-9 for lam in facts.line.lams]

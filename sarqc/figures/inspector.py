@@ -13,17 +13,19 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     PAPER,
+    PLAIN_AXIS,
     Figure,
     Span,
     add_note,
     add_trace,
     bind_fields,
+    each_text,
+    honest_range,
     new_figure,
     scatter,
 )
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import At, number, point_names, significant
-from sarqc.figures.ranges import PLAIN_AXIS, honest_range
 from sarqc.figures.titles import bind_aria, each_point
 from sarqc.study.facts import LineFacts, once
 
@@ -132,7 +134,7 @@ def _name_levels(figure: Figure, group: WeightGroup, digits: int) -> None:
     place = {"xref": "paper", "x": 0, "xshift": -4, "y": 0, "xanchor": "right", "yanchor": "middle"}
     for level in range(0, count, math.ceil(count / MOST_NAMED)):
         heights = group.levels[..., level, 0]  # G M
-        names = [[number(height, digits) if height else "0" for height in row] for row in heights.tolist()]
+        names = each_text(heights, lambda height: number(height, digits) if height else "0")
         bind_fields(figure, add_note(figure, "", "var(--ink-2)", **place), {"y": heights, "text": names})
 
 

@@ -14,7 +14,18 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.documents import LadderEnd, LadderRow, LadderRun
-from sarqc.figures.drawing import HOVER, PAPER, QUALITY, Figure, Span, add_note, base_layout, error_bars
+from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
+    PLAIN_AXIS,
+    QUALITY,
+    Figure,
+    Span,
+    add_note,
+    bar_lengths,
+    base_layout,
+    error_bars,
+)
 from sarqc.figures.numbers import (
     DataTable,
     Headings,
@@ -30,7 +41,6 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
-from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths
 from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.plain import measured

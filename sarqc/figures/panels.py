@@ -21,18 +21,26 @@ from sarqc.figures.drawing import (
     Span,
     add_note,
     add_trace,
+    apart,
+    bar_lengths,
     base_layout,
     bind_fields,
     box_shape,
+    clamp,
+    each_text,
     edge_trace,
     error_bars,
+    honest_range,
     ink_of,
+    lam_axis,
     line_trace,
     ring_trace,
     scatter,
+    step_decimals,
+    value_axis,
+    whiskers,
 )
 from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
-from sarqc.figures.ranges import apart, bar_lengths, clamp, honest_range, lam_axis, step_decimals, value_axis, whiskers
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
@@ -61,6 +69,11 @@ class Curve:
     faint: bool = False  # a comparison in the background: thin, with small hollow marks, no ring
     short: str = ""  # its name on a narrow screen, where it stands in the title instead of at the line's end
     level: bool = False  # one value over the whole axis, which has no place on it: a line without marks
+
+    @property
+    def ink(self) -> str:
+        """Colour of words about it."""
+        return "var(--ink-2)" if self.faint else ink_of(self.style)
 
 
 @dataclass(frozen=True)
@@ -245,10 +258,7 @@ class _Drawn:
         heights, is_left = _room_for_value(self.panel, self.span)
         place = {"xref": "x", "yref": self.axis, "x": 0, "y": 0, "yshift": 8, "xshift": 12}
         path = add_note(self.figure, "", ink_of(curve.style), size=VALUE_SIZE, **place)
-        texts = [
-            [f"<b>{self.panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row]
-            for row in curve.values
-        ]
+        texts = each_text(curve.values, lambda value: f"<b>{self.panel.show(value)}</b>", "")
         bind_fields(self.figure, path, {"text": texts, "y": heights})
         bind_fields(self.figure, path, {"x": list(range(len(self.names)))}, "lambda")
         sides = {"xanchor": np.where(is_left, "right", "left").tolist(), "xshift": np.where(is_left, -12, 12).tolist()}
@@ -315,12 +325,9 @@ class _Drawn:
         if not self.ring:
             return
         rows, columns = self.panel.curves[0].values.shape
-        texts, named = (
-            [[title(self.panel, row, column) for column in range(columns)] for row in range(rows)]
-            for title in (_title_text, _short_title)
-        )
-        bind_fields(self.figure, path, {"text": texts})
-        bind_fields(self.figure, path, {"text": named}, narrow=True)
+        for title, is_narrow in ((_title_text, False), (_short_title, True)):
+            texts = [[title(self.panel, row, column) for column in range(columns)] for row in range(rows)]
+            bind_fields(self.figure, path, {"text": texts}, narrow=is_narrow)
 
     def _add_end_labels(self, ends: list[tuple[Curve, np.ndarray]]) -> None:
         """Names of curves at the ends of their lines."""
@@ -331,9 +338,10 @@ class _Drawn:
             raw = [_last(row, sum(span) / 2) for row in drawn]
             placed.append(apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
         for (curve, _), heights in zip(ends, zip(*placed, strict=True), strict=True):
-            ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)
             place = {"xref": "x", "yref": self.axis, "x": last, "y": 0, "yanchor": "middle", "xshift": 12}
-            path = add_note(self.figure, curve.label, ink, narrow={"visible": False} if self.ring else None, **place)
+            path = add_note(
+                self.figure, curve.label, curve.ink, narrow={"visible": False} if self.ring else None, **place
+            )
             bind_fields(self.figure, path, {"y": heights}, "gamma")
 
 
@@ -416,29 +424,25 @@ def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
 
 
 def _title_text(panel: Panel, row: int, column: int) -> str:
-    shown = []
-    for curve in panel.curves:
-        if curve.faint:
-            continue
-        value = curve.values[row, column]
-        text = panel.show(value) if math.isfinite(value) else "not measured"
-        shown.append(f'<span style="color:{ink_of(curve.style)}"><b>{text}</b></span>')
-    values = "  ·  ".join(shown)
+    shown = [curve for curve in panel.curves if not curve.faint]
+    values = "  ·  ".join(_value_text(panel, curve, curve.values[row, column]) for curve in shown)
     return values if panel.alone else f"{panel.title}   {values}"
 
 
 def _short_title(panel: Panel, row: int, column: int) -> str:
     """On a narrow screen the curves' names stand here, before their values; the line's end has no room."""
-    shown = []
-    for curve in sorted(panel.curves, key=lambda one: one.faint):
-        value = curve.values[row, column]
-        if not math.isfinite(value) or (curve.faint and not curve.short):
-            continue
-        ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)
-        name = f"{curve.short} " if curve.short else ""
-        shown.append(f'<span style="color:{ink}">{name}<b>{panel.show(value)}</b></span>')
-    values = " · ".join(shown)
+    values = " · ".join(
+        _value_text(panel, curve, curve.values[row, column], f"{curve.short} " if curve.short else "")
+        for curve in sorted(panel.curves, key=lambda curve: curve.faint)
+        if math.isfinite(curve.values[row, column]) and (curve.short or not curve.faint)
+    )
     return values if panel.alone else f"{panel.short or panel.title}  {values}"
+
+
+def _value_text(panel: Panel, curve: Curve, value: float, name: str = "") -> str:
+    """Return a value, behind its name, in the colour of its curve."""
+    text = panel.show(value) if math.isfinite(value) else "not measured"
+    return f'<span style="color:{curve.ink}">{name}<b>{text}</b></span>'
 
 
 def _last(row: np.ndarray, otherwise: float) -> float:

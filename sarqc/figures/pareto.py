@@ -15,13 +15,14 @@ from sarqc.errors import Refused
 from sarqc.figures.drawing import (
     HOVER,
     PAPER,
+    PLAIN_AXIS,
     Figure,
     add_note,
+    apart,
     new_figure,
     scatter,
 )
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
-from sarqc.figures.ranges import PLAIN_AXIS, apart
 from sarqc.figures.titles import everywhere, fitting, set_finding
 
 SERIES = 4  # colours that can be told apart

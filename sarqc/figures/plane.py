@@ -23,13 +23,15 @@ from sarqc.figures.drawing import (
     add_trace,
     bind,
     bind_fields,
+    clamp,
+    even_axis,
+    honest_range,
     line_of,
     new_figure,
     plain_numbers,
     unclipped,
 )
 from sarqc.figures.numbers import lam_text, point_names, significant, two_digits
-from sarqc.figures.ranges import clamp, even_axis, honest_range
 from sarqc.figures.titles import set_finding, trade_off_finding
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts

@@ -11,16 +11,21 @@ import numpy as np
 from sarqc.figures.drawing import (
     HOVER,
     PAPER,
+    PLAIN_AXIS,
     QUALITY,
     REFERENCE,
     Figure,
     add_note,
+    bar_lengths,
     base_layout,
     box_shape,
+    clamp,
     error_bars,
+    honest_range,
     ink_of,
     line_shape,
     scatter,
+    whiskers,
 )
 from sarqc.figures.numbers import (
     Format,
@@ -36,7 +41,6 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
-from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, honest_range, whiskers
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.recipe import method_title, short_fitting
 from sarqc.study.document import Line, Study

@@ -15,10 +15,13 @@ from sarqc.figures.drawing import (
     DRIFT,
     HELD_OUT,
     HOVER,
+    PERCENT,
+    PLAIN_AXIS,
     RECON,
     Figure,
     Role,
     add_note,
+    apart,
     ink_of,
     line_of,
     line_shape,
@@ -26,9 +29,9 @@ from sarqc.figures.drawing import (
     new_figure,
     plain_numbers,
     scatter,
+    value_axis,
 )
 from sarqc.figures.numbers import DataTable, Headings, data_table, number, percent
-from sarqc.figures.ranges import PERCENT, PLAIN_AXIS, apart, value_axis
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.study.facts import LineFacts
 from sarqc.study.rounding import BlockRounding, RoundingCurves, blocks_of

@@ -19,21 +19,28 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     HOVER,
+    PLAIN_AXIS,
     QUALITY,
     RING,
     Figure,
     Part,
     add_caption,
     add_note,
+    bar_lengths,
     bind,
     bind_fields,
+    clamp,
     edge_trace,
     error_bars,
+    even_ticks,
+    honest_range,
     line_shape,
     marker_of,
     new_figure,
     plain_numbers,
+    position,
     scatter,
+    whiskers,
 )
 from sarqc.figures.flags import BY_DEFAULT, GPTQ, Tool
 from sarqc.figures.numbers import (
@@ -48,7 +55,6 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
-from sarqc.figures.ranges import PLAIN_AXIS, bar_lengths, clamp, even_ticks, honest_range, position, whiskers
 from sarqc.figures.titles import at_each, fitting, set_finding, shown_layer
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line

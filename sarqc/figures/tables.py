@@ -15,7 +15,7 @@ from sarqc.figures.deciles import decile_drift
 from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
-from sarqc.figures.layer_quantities import quantities_of, quantity_of
+from sarqc.figures.layer_map import quantities_of, quantity_of
 from sarqc.figures.numbers import Column, DataTable, Headings, columns_of, with_ends
 from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer

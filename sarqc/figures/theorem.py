@@ -19,18 +19,20 @@ from sarqc.figures.drawing import (
     DRIFT,
     HELD_OUT,
     LAM_CORNER,
+    PLAIN_AXIS,
     Figure,
     Role,
     add_note,
     add_trace,
     bind_fields,
+    each_text,
     ink_of,
+    lam_axis,
     line_trace,
     new_figure,
     ring_trace,
 )
 from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, percent, point_names
-from sarqc.figures.ranges import PLAIN_AXIS, lam_axis
 from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
@@ -227,10 +229,12 @@ def theorem_terms(facts: LineFacts) -> list[Term] | None:
 
 def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, names: list[str]) -> None:
     """A curve (G, M), its name above its left end or below it where a curve is above, and a ring at the shown λ."""
-    texts = [[_times(value) for value in row] for row in values]
     hover = f"λ = %{{x}}: %{{text}}<extra>{label}</extra>"
     add_trace(
-        figure, line_trace(label, style, names, text=[], hovertemplate=hover), {"y": values, "text": texts}, "gamma"
+        figure,
+        line_trace(label, style, names, text=[], hovertemplate=hover),
+        {"y": values, "text": each_text(values, _times)},
+        "gamma",
     )
     ring = add_trace(figure, ring_trace(style, "y"), {"x": [[name] for name in names]}, "lambda")
     bind_fields(figure, ring, {"y": values[..., None]})

@@ -28,17 +28,22 @@ from sarqc.figures.drawing import (
     HELD_OUT,
     HOVER,
     PAPER,
+    PERCENT,
     Figure,
     Part,
     Span,
     add_note,
     error_bars,
+    even_ticks,
+    honest_range,
+    lam_axis,
     new_figure,
     scatter,
+    step_decimals,
+    value_axis,
 )
 from sarqc.figures.numbers import DataTable, draws_text, lam_text, percent
 from sarqc.figures.panels import band_shape
-from sarqc.figures.ranges import PERCENT, even_ticks, honest_range, lam_axis, step_decimals, value_axis
 from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import (
     ENDS,

@@ -12,30 +12,27 @@ from sarqc.errors import NotFound, Refused
 from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
-from sarqc.figures.equation import Equation, equation
 from sarqc.figures.expert_maps import TokenTable, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
-from sarqc.figures.hero import Shown, curves, hero
+from sarqc.figures.hero import SCALES, Shown, curves, hero, scales_of
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words, worth_of
-from sarqc.figures.layer_map import layer_label, layer_map
-from sarqc.figures.layer_quantities import QUANTITIES, quantities_of, quantity_of
+from sarqc.figures.layer_map import QUANTITIES, layer_label, layer_map, quantities_of, quantity_of
 from sarqc.figures.measured import Fact, grid_text, how_measured
 from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.rounding import rounding
 from sarqc.figures.ruler import RulerTargets, ruler, ruler_targets
-from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.figures.titles import each_point
 from sarqc.plain import plain
-from sarqc.quantization.methods import METHODS, public_method
+from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
 from sarqc.recipe import fitting_text
 from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Second, Study, one_draw
@@ -97,6 +94,14 @@ class ViewStudy(TypedDict):
     recipe: dict[str, Any] | None
     flags: list[str]
     kept: KeptCodes | None  # points at which the page can run the model
+
+
+class Equation(TypedDict):
+    """min error + λ · penalty, or the error alone where the method has no λ."""
+
+    aim: Aim  # of the error
+    weighing: Weighing | None  # S of the penalty; None: no penalty
+    lam: str | None  # λ where it is not a choice of the line's: a number, or “auto”; None where the line has λ to move
 
 
 class ViewLine(TypedDict):
@@ -496,6 +501,20 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
         "equation": equation(line),
         "draws": list(line.draws),
     }
+
+
+def equation(line: Line) -> Equation | None:
+    """What the line's method minimises; None for a method that is not known here."""
+    entry = METHODS.get(line.method)
+    if entry is None:
+        return None
+    fitting = {name: value for name, value in line.fitting.items() if hasattr(entry.make, name)}
+    made = entry.make.with_(**fitting)
+    fixed: str | None = None
+    if made.lam is not None and not has_lam(line):
+        fixed = "auto" if line.selected and "lam" in entry.tunes else lam_text(made.lam)
+    penalised = made.lam is not None and fixed != "0"
+    return {"aim": made.aim, "weighing": made.weighing if penalised else None, "lam": fixed if penalised else None}
 
 
 def _line_choice(line: Line) -> LineChoice:

@@ -25,10 +25,10 @@ from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
 from sarqc.figures.compare import StudyComparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
+from sarqc.figures.hero import SCALES
 from sarqc.figures.ladder import LadderView
-from sarqc.figures.layer_quantities import QUANTITIES
+from sarqc.figures.layer_map import QUANTITIES
 from sarqc.figures.rounding import RoundingView
-from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tuning_figures import TuningView
 from sarqc.figures.view import View

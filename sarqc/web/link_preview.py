@@ -17,9 +17,8 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from sarqc.errors import SarqcError
-from sarqc.figures.hero import Shown
+from sarqc.figures.hero import Shown, scales_of
 from sarqc.figures.numbers import accuracy_text, lam_text, perplexity_text
-from sarqc.figures.scales import scales_of
 from sarqc.figures.sentence import Piece, QualityName, plain, sentence
 from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.figures.ranges import even_ticks, position
+from sarqc.figures.drawing import even_ticks, position
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "rules.json"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sarqc.figures.equation import equation
+from sarqc.figures.view import equation
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 

@@ -12,12 +12,11 @@ from scipy.stats import ttest_rel
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import compare_view, lab_view
-from sarqc.figures.drawing import QUALITY, Figure
+from sarqc.figures.drawing import QUALITY, Figure, clamp, honest_range, position
 from sarqc.figures.hero import curves, hero
 from sarqc.figures.measured import grid_text
 from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
-from sarqc.figures.ranges import clamp, honest_range, position
 from sarqc.figures.sentence import plain
 from sarqc.figures.view import COLUMNS
 from sarqc.study.facts import line_facts

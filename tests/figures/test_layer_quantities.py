@@ -10,7 +10,7 @@ import pytest
 
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
-from sarqc.figures.layer_quantities import Quantity
+from sarqc.figures.layer_map import Quantity
 from sarqc.study.document import Study
 from tests.figures.test_figures import at
 from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, write_mixture, write_study

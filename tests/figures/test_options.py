@@ -7,7 +7,7 @@ import pytest
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import figure_table, lab_view
-from sarqc.figures.scales import on_scale, scales_of
+from sarqc.figures.hero import on_scale, scales_of
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import LAMS, write_study

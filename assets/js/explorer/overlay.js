@@ -14,10 +14,10 @@ import { format } from "../base/format.js";
 
 /** The curve of the figure in whose panel each lies is known by its colour: that of the quantity. */
 const BESIDE = { recon: ROLES.recon, heldOut: ROLES.held_out, sar: ROLES.penalty };
-const INSET = 0.07; // of a panel's range: where what is off the scale is drawn, as clamp in sarqc/figures/ranges.py does
+const INSET = 0.07; // of a panel's range: where what is off the scale is drawn, as clamp in sarqc/figures/drawing.py does
 
 /**
- * Where a λ lies on the ordinal axis: between two ticks in proportion, as position in sarqc/figures/ranges.py says; null
+ * Where a λ lies on the ordinal axis: between two ticks in proportion, as position in sarqc/figures/drawing.py says; null
  * beyond the ends.
  * @param {number} lam
  * @param {number[]} lams of the ticks, rising
