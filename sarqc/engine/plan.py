@@ -56,8 +56,7 @@ from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
 from sarqc.models.promised import words_on_unread
 from sarqc.models.rotation import RotatedCheckpoint, rotated
-from sarqc.models.tokenizer_files import beginning_of, encode_each, facts_of
-from sarqc.models.tokenizing import NOTHING, Beginning
+from sarqc.models.tokenizing import NOTHING, Beginning, beginning_of, encode_each, facts_of
 from sarqc.plain import gib, percent
 from sarqc.recipe import TUNED_LAMS, UNDISTILLED, Effort, Fitting, Recipe, choice_words
 from sarqc.settings import Settings

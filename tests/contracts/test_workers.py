@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sarqc.calibration.uploaded_texts import text_name, text_path
+from sarqc.calibration.text_files import text_name, text_path
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started, Yielded

@@ -22,8 +22,7 @@ from sarqc.errors import Refused
 from sarqc.events import Finished, Warned
 from sarqc.figures.view import lab_view
 from sarqc.integrations.program import token_lines
-from sarqc.models.tokenizer_files import beginning_of
-from sarqc.models.tokenizing import Beginning
+from sarqc.models.tokenizing import Beginning, beginning_of
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
