@@ -35,7 +35,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.jobs": GROUND | {"sarqc.checkpoints"},
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
-    | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.calibration.text_files"}
+    | {"sarqc.calibration.corpora", "sarqc.calibration.text_files"}
     | {"sarqc.engine.plan", "sarqc.jobs"},
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures", "sarqc.files.room"}
     | {"sarqc.plain"},

@@ -69,7 +69,6 @@ ALLOWED = {
     # Names of files
     ("sarqc/models/catalogue.py", "root.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/files/scratch.py", "parent.glob(f'{kind}-*')"): "a constant where it is called, and a star",
-    ("sarqc/models/tokenizer_files.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tokenizing.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/extras/trackers/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",

@@ -195,7 +195,7 @@ def solve_curve(
 
 
 def _by_group(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:
-    """Linears that read one tensor share a scale. Readers come first: their scale divides the rows of their source."""
+    """Solve linears that read one tensor with one scale, readers first: it divides the rows of their source."""
     solved: Layers = {}
     row_scales: dict[str, Tensor] = {}
     block = loaded.blocks()[next(iter(linears.values())).info.block]
@@ -218,7 +218,7 @@ def _by_group(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, Linea
 def _through_the_block(
     job: CalibrationJob, linears: dict[str, LinearData], data: BlockData, index: int
 ) -> Generator[EpochDone | RoundingChecked, None, list[Layers]]:
-    """All linears through the block that they make; returns them by path, at each point."""
+    """Solve all linears through the block that they make; return them by path, at each point."""
     paths, points = list(linears), job.method.points(job.curve_lams())
     solving = [LayerJob(linear.checked(job.grids[linear.info.name], path), points) for path, linear in linears.items()]
     solved: list[Layers] = [{} for _ in points]

@@ -95,7 +95,7 @@ class _Found(Generic[_Total]):
         self._n_experts = 1 + max((number for number in numbers if number is not None), default=-1)
 
     def keepers(self) -> dict[str, Callable[..., None]]:
-        """Hooks that keep inputs until the next batch."""
+        """Return hooks that keep inputs until the next batch."""
 
         def keep(path: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
             self._float_inputs[path] = given[0]
@@ -103,7 +103,7 @@ class _Found(Generic[_Total]):
         return {path: partial(keep, path) for path in self.adders()}
 
     def adders(self) -> dict[str, Callable[..., None]]:
-        """Hooks that add inputs to the statistics."""
+        """Return hooks that add inputs to the statistics."""
 
         def add(path: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
             self._add(self._shared[path], given[0], self._float_inputs.pop(path, None))
@@ -114,7 +114,7 @@ class _Found(Generic[_Total]):
         return hooks
 
     def _add_experts(self, module: nn.Module, given: tuple[Tensor, ...]) -> None:
-        """A hook of the module that holds the experts, whose first argument is the hidden states (N, D)."""
+        """Add the inputs of experts, as a hook of their module, whose first argument is the states (N, D)."""
         states = given[0]
         float_states = self._float_inputs.pop(self._experts, None)  # (N, D)
         if float_states is not None:
@@ -132,12 +132,12 @@ class _Found(Generic[_Total]):
         self._sums.setdefault(tuple(paths), self._new_sums()).add(inputs, float_inputs)
 
     def statistics(self) -> dict[str, _Total]:
-        """Statistics of all batches so far."""
+        """Return statistics of all batches so far."""
         return {path: total for paths, sums in self._sums.items() for total in [sums.total()] for path in paths}
 
 
 def _ending(hooks: dict[str, Callable[..., None]]) -> dict[str, Callable[..., None]]:
-    """The same hooks for one pass; the last one called raises ``_AllSeen`` after its work."""
+    """Return the same hooks for one pass; the last one called raises ``_AllSeen`` after its work."""
     left = set(hooks)
 
     def call(path: str, module: nn.Module, given: tuple[Tensor, ...]) -> None:
@@ -151,7 +151,7 @@ def _ending(hooks: dict[str, Callable[..., None]]) -> dict[str, Callable[..., No
 
 @contextmanager
 def _hooked(block: nn.Module, hooks: dict[str, Callable[..., None]]) -> Iterator[None]:
-    """Hooks before the forward pass of some modules of the block, by path, and none of them afterwards."""
+    """Call hooks before the forward passes of some modules of the block, by path, within this context."""
     with ExitStack() as handles:
         for path, hook in hooks.items():
             handles.callback(block.get_submodule(path).register_forward_pre_hook(hook).remove)

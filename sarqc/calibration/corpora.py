@@ -18,8 +18,16 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
-from sarqc.calibration.text_files import LINES, READERS, TextDocuments, read_plain, read_rows
-from sarqc.calibration.uploaded_texts import UPLOAD_ENDINGS, UPLOADED, text_path
+from sarqc.calibration.text_files import (
+    LINES,
+    READERS,
+    UPLOAD_ENDINGS,
+    UPLOADED,
+    TextDocuments,
+    read_plain,
+    read_rows,
+    text_path,
+)
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
@@ -31,8 +39,7 @@ from sarqc.models.catalogue import embedded_models
 from sarqc.models.chats import chat_ids
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
-from sarqc.models.tokenizer_files import beginning_of, encode, tokenizer_identity
-from sarqc.models.tokenizing import FAST, NOTHING, Beginning
+from sarqc.models.tokenizing import FAST, NOTHING, Beginning, beginning_of, encode, tokenizer_identity
 from sarqc.settings import Settings
 
 JOINED_BY = "\n\n"  # between the texts of rows
@@ -182,11 +189,11 @@ class Text:
             return self
         own = max(1, min(_own_tokens(window, self.begin, "window"), len(self.ids)))
         windows = self.ids[: len(self.ids) // own * own].reshape(-1, own)
-        return replace(self, ids=_begun(windows, self.begin).ravel())
+        return replace(self, ids=_with_beginning(windows, self.begin).ravel())
 
 
 def _own_tokens(length: int, begin: Beginning, field: str) -> int:
-    """Number of tokens of a sequence behind its beginning."""
+    """Return the number of tokens of a sequence behind its beginning."""
     own = length - len(begin)
     if own < 1:
         raise Refused(
@@ -197,8 +204,8 @@ def _own_tokens(length: int, begin: Beginning, field: str) -> int:
     return own
 
 
-def _begun(windows: np.ndarray, begin: Beginning) -> np.ndarray:
-    """Windows (N, T) with their beginning in front."""
+def _with_beginning(windows: np.ndarray, begin: Beginning) -> np.ndarray:
+    """Return windows (N, T) with their beginning in front."""
     first = np.tile(np.array(begin.ids, dtype=windows.dtype), (len(windows), 1))
     return np.concatenate([first, windows], axis=1)
 
@@ -231,7 +238,7 @@ def in_common(sequences: np.ndarray, text: Text) -> tuple[float, float]:
 
 
 def _runs(ids: np.ndarray) -> np.ndarray:
-    """Hashes of all runs of 16 tokens (..., T - 15)."""
+    """Return the hashes of all runs of 16 tokens (..., T - 15)."""
     hashes, base = ids.astype(np.uint64), 0x9E3779B97F4A7C15
     for width in (1, 2, 4, 8):
         hashes = hashes[..., :-width] * np.uint64(pow(base, width, 1 << 64)) + hashes[..., width:]
@@ -270,7 +277,7 @@ def text_of(
         NotCached: If a corpus is still on its way after the timeout, without ``download``.
     """
     source = _source(name, settings, download=download)
-    text = _tokenised(
+    text = _tokenise(
         source,
         checkpoint.folder,
         tokenizer_identity(checkpoint.folder),
@@ -289,27 +296,29 @@ def text_of(
     return text.behind(own, first)
 
 
-_KEPT_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
+_CACHED_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
 
 
 @once(4)
-def _tokenised(
+def _tokenise(
     source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path | str
 ) -> Text:
-    documents, corpus = _read(source)
+    documents, corpus = _read_source(source)
     text = documents.text
     # Other processes have no use for a small text's tokens, and somebody's own text is gone when it is deleted.
-    small = len(text) < _KEPT_FROM or not (folder / FAST).exists() or UPLOADED.fullmatch(source.name)
+    small = len(text) < _CACHED_FROM or not (folder / FAST).exists() or UPLOADED.fullmatch(source.name)
     if small or documents.are_chats:
-        ids, starts = _encoded(documents, folder, model, vocabulary)
+        ids, starts = _encode_documents(documents, folder, model, vocabulary)
     else:
-        ids, starts = _kept(text, folder, model, vocabulary, artefacts), (0,)
+        ids, starts = _encode_cached(text, folder, model, vocabulary, artefacts), (0,)
     ids.flags.writeable = False  # shared by the cache
     return Text(corpus, ids, rows=documents.rows, starts=starts)
 
 
-def _encoded(documents: TextDocuments, folder: Path, model: str, vocabulary: int) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Tokens, and the places at which documents begin that are tokenised by themselves."""
+def _encode_documents(
+    documents: TextDocuments, folder: Path, model: str, vocabulary: int
+) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Return tokens, and the places at which documents begin that are tokenised by themselves."""
     if documents.are_chats:
         return chat_ids(documents.text, folder, model, vocabulary)
     return encode(documents.text, folder, model, vocabulary), (0,)
@@ -317,13 +326,13 @@ def _encoded(documents: TextDocuments, folder: Path, model: str, vocabulary: int
 
 def in_tokens_of(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
     """Return the text of a name in the tokens of another folder for a model; raises the errors of ``text_of``."""
-    documents, corpus = _read(_source(name, settings, download=True))
-    ids, starts = _encoded(documents, folder, checkpoint.name, checkpoint.architecture.vocab_size)
+    documents, corpus = _read_source(_source(name, settings, download=True))
+    ids, starts = _encode_documents(documents, folder, checkpoint.name, checkpoint.architecture.vocab_size)
     return Text(corpus, ids, starts=starts)
 
 
-def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path | str) -> np.ndarray:
-    """``encode``, read from a file where a process has done it before."""
+def _encode_cached(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path | str) -> np.ndarray:
+    """Return the result of ``encode``, read from a file where a process has computed it before."""
     store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
     key = chain_key("tokens 2", content, sha256_of(folder / FAST), vocabulary, tokenizers.__version__)
     if (kept := store.read(key, ".tokens")) is not None:
@@ -341,7 +350,7 @@ def check_corpus(name: str, settings: Settings) -> None:
 
 def read_corpus(name: str, settings: Settings) -> str:
     """Return the text of a named corpus or of a file; raises the errors of ``text_of``."""
-    return _read(_source(name, settings, download=True))[0].text
+    return _read_source(_source(name, settings, download=True))[0].text
 
 
 def described(name: str, settings: Settings) -> str:
@@ -350,7 +359,7 @@ def described(name: str, settings: Settings) -> str:
     For a file of rows and a corpus of the Hub it includes their number and what joins them. “partial” is among the
     words if a mirror holds only the beginning of a split.
     """
-    return _read(_source(name, settings, download=True))[1]
+    return _read_source(_source(name, settings, download=True))[1]
 
 
 def _source(name: str, settings: Settings, *, download: bool = False) -> _Source:
@@ -399,8 +408,8 @@ def _place(name: str) -> str:
     return f"text {shortened(name)}"
 
 
-def _read(source: _Source) -> tuple[TextDocuments, str]:
-    """The documents, and the name as a protocol states it."""
+def _read_source(source: _Source) -> tuple[TextDocuments, str]:
+    """Return the documents, and the name as a protocol states it."""
     corpus, where, joined_by = source.corpus, _place(source.name), JOINED_BY
     if corpus is not None:
         where, joined_by = f"{where}, {source.path.name}", corpus.joined_by
@@ -427,7 +436,7 @@ def _read(source: _Source) -> tuple[TextDocuments, str]:
 
 
 def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
-    """The file of a corpus of the Hub: the mirror's where there is one, else this host's own copy."""
+    """Return the file of a corpus of the Hub: the mirror's where there is one, else this host's own copy."""
     corpus = _HUB[name]
     if (path := _file_of(corpus, settings)) is not None:
         return path
@@ -456,7 +465,7 @@ _REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the pat
 
 
 def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None:
-    """Brings a corpus of the Hub to this host. A large dataset is streamed as far as it is read here."""
+    """Bring a corpus of the Hub to this host. A large dataset is streamed as far as it is read here."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
@@ -479,7 +488,7 @@ def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None
 
 
 def _save(name: str, path: Path) -> None:
-    """Writes the documents of a corpus of the Hub as a mirror has them; whole or not at all."""
+    """Write the documents of a corpus of the Hub as a mirror has them; whole or not at all."""
     corpus = _HUB[name]
     partial = path.with_name(f".partial-{secrets.token_hex(8)}")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -550,7 +559,7 @@ def draw_sequences(
         raise Refused(what, where, remedy).about("samples", *fixes)
     windows = text.ids[: available * own].reshape(available, own)
     order = np.arange(available) if sampling == "sequential" else np.random.default_rng(seed).permutation(available)
-    chosen = _begun(windows[order[:needed]], text.begin)
+    chosen = _with_beginning(windows[order[:needed]], text.begin)
     protocol: CalibrationProtocol = {
         "corpus": text.corpus,
         "sha256": hashlib.sha256(np.ascontiguousarray(chosen).tobytes()).hexdigest()[:16],

@@ -138,7 +138,7 @@ def _linear(
     points: Sequence[Method],
     random: Generator,
 ) -> Iterator[QuantizedLayer]:
-    """The largest linear; ``data`` is that of the largest block, which is held meanwhile."""
+    """Solve the largest linear; ``data`` is that of the largest block, which is held meanwhile."""
     layers, weights, statistics = random_linears(loaded, job, random)
     if points:
         block = BlockStatistics(layers, weights, statistics, statistics)

@@ -164,19 +164,19 @@ class SolvedLayer:
     from_cache: bool
 
 
-def told_points(solved: SolvedLayer) -> Iterator[PointDone]:
+def point_events(solved: SolvedLayer) -> Iterator[PointDone]:
     """Yield the points of a layer that was kept as a whole."""
     curve = solved.curve
     for index in range(len(curve.lams)):
         yield _point_done(solved.info, curve.lams, index, (getattr(curve, name)[index] for name in RELATIVE))
 
 
-def told_point(layer: LayerInfo, lams: tuple[float, ...], index: int, quantized: QuantizedLayer) -> PointDone:
+def point_event(layer: LayerInfo, lams: tuple[float, ...], index: int, quantized: QuantizedLayer) -> PointDone:
     """Return the point of a curve over ``lams`` that was just solved."""
     return _point_done(layer, lams, index, (getattr(quantized.report, f"relative_{name}") for name in RELATIVE))
 
 
 def _point_done(layer: LayerInfo, lams: tuple[float, ...], index: int, values: Iterable[float | None]) -> PointDone:
-    """Point in the precision of curves, so that it is the same for a layer that was solved or kept."""
+    """Return the point in the precision of curves, so that it is the same for a layer that was solved or kept."""
     numbers = (None if value is None or math.isnan(value) else float(np.float32(value)) for value in values)
     return PointDone(layer.name, index, len(lams), lams[index], *numbers)

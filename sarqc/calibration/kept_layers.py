@@ -79,14 +79,14 @@ class LayerWriter:
 
     def finish(self) -> Iterator[SolvedLayer]:
         """Wait until all are kept, and yield the last of them."""
-        return self._kept(0)
+        return self._take_written(0)
 
     def ready(self) -> Iterator[SolvedLayer]:
         """Yield the layers that are kept by now."""
-        return self._kept(MOST_WAITING)
+        return self._take_written(MOST_WAITING)
 
-    def _kept(self, most: int) -> Iterator[SolvedLayer]:
-        """The first layers, until at most ``most`` wait and the next is still being written."""
+    def _take_written(self, most: int) -> Iterator[SolvedLayer]:
+        """Yield the first layers, until at most ``most`` wait and the next is still being written."""
         while self._waiting:
             solved, writing = self._waiting[0]
             if writing is not None:

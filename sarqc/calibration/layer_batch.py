@@ -10,7 +10,7 @@ from itertools import chain, groupby, pairwise
 import torch
 from torch import Tensor
 
-from sarqc.calibration.job import SolvedLayer, told_point
+from sarqc.calibration.job import SolvedLayer, point_event
 from sarqc.calibration.pictures import curve_of
 from sarqc.events import PointDone
 from sarqc.models.families import LayerInfo
@@ -75,7 +75,7 @@ class LayerBatch:
             for index in range(len(self.lams)):
                 layers.append(next(found))
                 if self.tells_points:
-                    yield told_point(info, self.lams, index, layers[-1])
+                    yield point_event(info, self.lams, index, layers[-1])
             curve = curve_of(self.lams, layers, linear.weight, linear.statistics(), linear.held_out, self.grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(info, layers[self.own_point], curve, seconds, from_cache=False)

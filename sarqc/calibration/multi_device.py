@@ -12,14 +12,12 @@ import os
 import resource
 import signal
 import threading
-import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing.connection import Connection
-from queue import SimpleQueue
+from multiprocessing.queues import SimpleQueue
 from typing import Any, Self
 
 import torch
@@ -33,7 +31,11 @@ from sarqc.quantization.solving import Context
 
 _AHEAD = 2  # tasks for each device: the next one is there when one is done
 
-Told = list[SolvedLayer | PointDone]
+Steps = list[SolvedLayer | PointDone]
+
+# Of a process that solves.
+_device: torch.device
+_context: Context
 
 
 class MultiDevice:
@@ -49,22 +51,22 @@ class MultiDevice:
         self._budget_bytes = budget_bytes
 
     def __enter__(self) -> Self:
-        _allow_files()
+        # Each tensor on its way is an open file: as many as the host allows.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         threads = max(1, torch.get_num_threads() // len(self.devices))
-        self._solvers = [_Solver(device, threads, self._budget_bytes) for device in self.devices]
-        self._idle: SimpleQueue[_Solver] = SimpleQueue()
-        for solver in self._solvers:
-            self._idle.put(solver)
-        self._asking = ThreadPoolExecutor(len(self.devices), "spread")
+        context = torch.multiprocessing.get_context("spawn")
+        devices = context.SimpleQueue()
+        for device in self.devices:
+            devices.put(device)
+        self._solvers = ProcessPoolExecutor(len(self.devices), context, _begin, (devices, threads, self._budget_bytes))
         return self
 
     def __exit__(self, *error: object) -> None:
         if error[0] is not None:
-            for solver in self._solvers:
-                solver.terminate()
-        self._asking.shutdown(cancel_futures=True)
-        for solver in self._solvers:
-            solver.close()
+            for process in [*(self._solvers._processes or {}).values()]:
+                process.terminate()
+        self._solvers.shutdown(cancel_futures=True)
 
     def solved(self, batches: Iterable[LayerBatch]) -> Iterator[SolvedLayer | PointDone]:
         """Yield the results of each batch's ``LayerBatch.solved``, in order, with its linears shared among the devices.
@@ -72,85 +74,43 @@ class MultiDevice:
         Raises:
             WorkerLost: If a process has ended.
         """
-        waiting: deque[Future[Told]] = deque()
+        waiting: deque[Future[Steps]] = deque()
         try:
             for batch in batches:
                 for part in batch.on(torch.device("cpu")).in_parts(len(self.devices)):
-                    waiting.append(self._asking.submit(self._solved, part))
+                    waiting.append(self._solvers.submit(_solved, part))
                     if len(waiting) >= _AHEAD * len(self.devices):
                         yield from waiting.popleft().result()
             while waiting:
                 yield from waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise WorkerLost(
+                "a process that solves linears has ended",
+                ", ".join(map(str, self.devices)),
+                "Continue the run: it goes on from the layers that are kept. If the host was out of memory, in "
+                "/dev/shm too, set a smaller SARQC_SPAN.",
+            ) from error
         finally:
             for future in waiting:
                 future.cancel()
 
-    def _solved(self, part: LayerBatch) -> Told:
-        solver = self._idle.get()
-        try:
-            return solver.solved(part)
-        finally:
-            self._idle.put(solver)
 
-
-class _Solver:
-    """A process on ``device``, with a pipe of its own: whatever moment it ends at, the pipe ends with it."""
-
-    def __init__(self, device: torch.device, threads: int, budget_bytes: int) -> None:
-        self.device = device
-        context = torch.multiprocessing.get_context("spawn")
-        self._pipe, self._its_end = context.Pipe()
-        self._process = context.Process(target=_serve, args=(self._its_end, device, threads, budget_bytes))
-
-    def solved(self, part: LayerBatch) -> Told:
-        try:
-            if self._process.ident is None:
-                self._process.start()
-                self._its_end.close()
-            self._pipe.send(part)
-            answer: Told | Exception = self._pipe.recv()
-        except (EOFError, OSError) as error:
-            raise WorkerLost(
-                "a process that solves linears has ended",
-                str(self.device),
-                "Continue the run: it goes on from the layers that are kept. If the host was out of memory, in "
-                "/dev/shm too, set a smaller SARQC_SPAN.",
-            ) from error
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def terminate(self) -> None:
-        if self._process.ident is not None:
-            self._process.terminate()
-
-    def close(self) -> None:
-        self._its_end.close()
-        self._pipe.close()
-        if self._process.ident is not None:
-            self._process.join()
-
-
-def _serve(pipe: Connection, device: torch.device, threads: int, budget_bytes: int) -> None:
+def _begin(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) -> None:
+    """Make this process the solver of the next device."""
+    global _device, _context
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: who began the run ends it
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     torch.set_num_threads(threads)
-    context = Context.on(device, budget_bytes)
-    with suppress(EOFError):
-        while True:
-            part: LayerBatch = pipe.recv()
-            there = part.on(device)
-            answer: Told | Exception
-            try:
-                answer = [_on_the_host(step) for step in there.solved(context)]
-            except Exception as error:
-                error.add_note(traceback.format_exc())
-                answer = error
-            pipe.send(answer)
+    _device = devices.get()
+    _context = Context.on(_device, budget_bytes)
+
+
+def _solved(part: LayerBatch) -> Steps:
+    return [_on_the_host(step) for step in part.on(_device).solved(_context)]
 
 
 def _end_with_parent() -> None:
-    """Ends this process with its parent, so that none is left behind a parent that was killed."""
+    """End this process with its parent, so that none is left behind a parent that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -158,15 +118,9 @@ def _end_with_parent() -> None:
 
 
 def _on_the_host(step: SolvedLayer | PointDone) -> SolvedLayer | PointDone:
-    """A layer on the CPU, like one that was read from the store."""
+    """Return a layer on the CPU, like one that was read from the store."""
     if isinstance(step, PointDone):
         return step
     fields = vars(step.quantized).items()
     parts: dict[str, Any] = {name: value.cpu() for name, value in fields if isinstance(value, torch.Tensor)}
     return replace(step, quantized=replace(step.quantized, **parts))
-
-
-def _allow_files() -> None:
-    """Each tensor on its way is an open file: as many as the host allows."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -55,7 +55,7 @@ def surfaces(delta: Tensor, order: Tensor) -> dict[str, Tensor]:
 
 
 def _pooled(values: Tensor, size: int, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
-    """The last axis in ``size`` cells: (N, M) -> (N, size)."""
+    """Return the last axis in ``size`` cells: (N, M) -> (N, size)."""
     return pool(values.unsqueeze(1), (1, size)).squeeze(1)
 
 
@@ -64,14 +64,14 @@ def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:
     return (floored(abs_mean) / floored(column_means(weight))).argsort()
 
 
-def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Tensor:
-    """Return the root-mean-square ΔW (parts,) of the channels in each tenth of saliency, least salient first.
+def drift_by_saliency(delta: Tensor, order: Tensor) -> Tensor:
+    """Return the root-mean-square ΔW (10,) of the channels in each tenth of saliency, least salient first.
 
-    ``order`` (I,) is that of ``saliency_order``. A layer with fewer channels than parts repeats the nearest channel's
+    ``order`` (I,) is that of ``saliency_order``. A layer with fewer channels than tenths repeats the nearest channel's
     value.
     """
     by_channel = column_energies(delta)[order] / len(delta)  # (I,)
-    bounds = torch.linspace(0, len(order), parts + 1).round().long().tolist()
+    bounds = torch.linspace(0, len(order), DECILES + 1).round().long().tolist()
     means = []
     for first, last in pairwise(bounds):
         first = min(first, len(order) - 1)
@@ -196,7 +196,7 @@ def curve_of(
 
 
 def _energy(losses: Sequence[tuple[float | None, float | None]], n_tokens: int) -> float:
-    """Mean of ‖W x‖² over tokens, from pairs of a loss and the same loss relative to the sum of ‖W x‖²."""
+    """Return the mean of ‖W x‖² over tokens, from pairs of a loss and the same loss relative to the sum of ‖W x‖²."""
     sums = [loss / relative for loss, relative in losses if loss is not None and relative is not None and relative > 0]
     return sums[0] / n_tokens if sums and n_tokens else math.nan
 
@@ -244,13 +244,13 @@ def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) 
 
 
 def _zero(layer: QuantizedLayer, row: int, group: int) -> Tensor:
-    """The code that would stand for 0."""
+    """Return the code that would stand for 0."""
     zero = layer.zero_points[row, group].float()
     return zero if layer.biases is None else -layer.biases[row, group].float() / layer.scales[row, group].float()
 
 
 def _steps(layer: QuantizedLayer, row: int, group: int, channels: slice) -> Tensor:
-    """Distances of neighbouring levels of each channel, in the unit of the float weight: (K,)."""
+    """Return the distances of neighbouring levels of each channel, in the unit of the float weight: (K,)."""
     step = layer.scales[row, group].float().repeat(channels.stop - channels.start)  # (K,)
     if layer.row_scale is not None:
         step = step * layer.row_scale[row].float()

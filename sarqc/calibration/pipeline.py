@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sarqc.calibration.block import BlockData, Progress, solve_block, whole_batches
 from sarqc.calibration.capture import collect
-from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_points
+from sarqc.calibration.job import CalibrationJob, SolvedLayer, point_events
 from sarqc.calibration.kept_layers import SUFFIX, LayerWriter, read_layer
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.errors import NumericalError, SarqcError
@@ -114,7 +114,7 @@ def _solved(
     context: Context,
     spread: MultiDevice | None,
 ) -> Iterator[SolvedLayer | Progress]:
-    """The block's layers in order, kept ones from the store; linears that depend on each other only all together."""
+    """Yield the block's layers in order, kept ones from the store; linears that depend on each other all together."""
     by_path = {_path(loaded, layer): layer for layer in layers}
     missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
     storages = {path: loaded.stored_as(f"{layer.name}.weight") for path, layer in by_path.items()}
@@ -125,7 +125,7 @@ def _solved(
     for path, layer in by_path.items():
         solved = None if path in wanted else kept[layer.name]
         if solved is not None and job.curves.tells_points:
-            yield from told_points(solved)
+            yield from point_events(solved)
         while solved is None:
             step = next(fresh)
             if isinstance(step, SolvedLayer):
@@ -205,12 +205,12 @@ class Walks:
         )
 
     def pass_float(self, block: nn.Module) -> None:
-        """Moves the float states past a block that is still float."""
+        """Move the float states past a block that is still float."""
         for walk in self._float_walks():
             walk.advance(walk.outputs(block))
 
     def advance(self, block: nn.Module) -> None:
-        """Moves the states past the block, whose weights are quantized by now, as the job says."""
+        """Move the states past the block, whose weights are quantized by now, as the job says."""
         for number, walk in enumerate([*self._parts, self._held_out]):  # nothing is kept of a block without layers
             walk.advance(self._outputs[number] if self._outputs else walk.outputs(block))
         self._outputs = []
@@ -221,7 +221,7 @@ def _path(loaded: LoadedModel, layer: LayerInfo) -> str:
 
 
 def _check_weights(loaded: LoadedModel, layers: list[LayerInfo]) -> None:
-    """Refuses a bad weight before the walk carries it into the statistics of sound layers."""
+    """Refuse a bad weight before the walk carries it into the statistics of sound layers."""
     for layer in layers:
         if not torch.isfinite(loaded.weight(layer.name)).all():
             raise NumericalError("the weight is not finite", layer.name, "Repair or re-download the checkpoint.")

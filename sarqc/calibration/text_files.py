@@ -1,4 +1,4 @@
-"""Files of rows and chats, read without a tokenizer: JSON, JSON lines, CSV, TSV and Parquet.
+"""Files of texts, read without a tokenizer: plain ones, and rows and chats as JSON, JSON lines, CSV, TSV and Parquet.
 
 They come from anybody and may ask for any amount of memory, so a process within limits reads them.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from pydantic_core import from_json, to_json
 from sarqc.errors import Refused
 from sarqc.files.limited import GIB, Exhausted, answer_of
 from sarqc.files.names import shortened
+from sarqc.settings import Settings
 
 _CPU_SECONDS, _MEMORY = 60, 4 * GIB
 LINES = "lines"
@@ -33,6 +35,8 @@ _ROLES = {
     "tool": "tool",
     "observation": "tool",
 }  # of ShareGPT
+UPLOAD_ENDINGS = (".txt", ".jsonl")  # of plain texts, and of rows or chats of any kind of file
+UPLOADED = re.compile(r"text-[0-9a-f]{24}")
 
 Row = dict[str, Any]
 
@@ -52,25 +56,36 @@ class TextDocuments:
     are_chats: bool = False
 
 
-def read_plain(path: Path, where: str, *, check: bool = True) -> str:
-    """Return a UTF-8 text without its byte order mark; refuse JSON and NUL characters if ``check`` is set."""
+def text_name(digest: str) -> str:
+    """Return the name of a text from its SHA-256 hash."""
+    return f"text-{digest[:24]}"
+
+
+def text_path(name: str, settings: Settings) -> Path:
+    """Return the file of an uploaded text, whether it exists or not."""
+    plain, rows = (settings.text_uploads_dir() / f"{name}{ending}" for ending in UPLOAD_ENDINGS)
+    return rows if rows.exists() else plain
+
+
+def read_plain(path: Path, where: str) -> str:
+    """Return a UTF-8 text without its byte order mark; refuse JSON and NUL characters."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         remedy = f"Give a UTF-8 text file, or one that ends in {', '.join(READERS)}."
         raise Refused(f"the text can't be read: {reason}", where, remedy) from None
-    if check and "\0" in text:
+    if "\0" in text:
         what = f"character {text.index(chr(0)) + 1:,} of the text is NUL, which is in no plain text"
         raise Refused(what, where, "Save it as UTF-8 text.")
-    if check and _is_json(text):
+    if _is_json(text):
         remedy = "Rename it to .jsonl if each line is one, else to .json; then only its texts or chats are read."
         raise Refused("the text is JSON under the name of a plain text", where, remedy)
     return text
 
 
 def _is_json(text: str) -> bool:
-    """True if the first line or all of a text is a JSON object, or an array of some."""
+    """Return True if the first line or all of a text is a JSON object, or an array of some."""
     text = text.strip()
     if not text.startswith(("{", "[")):
         return False
@@ -134,6 +149,7 @@ def answer(request: bytes) -> bytes:
     path, where, ending = Path(asked["path"]), asked["where"], asked["ending"]
     try:
         rows = list(islice(({LINES: _lines} | READERS)[ending](path), asked["most"]))
+    # Readers of JSON and CSV, and Arrow with its subclasses of these, raise nothing else for a damaged file.
     except (OSError, ValueError, LookupError, RecursionError, NotImplementedError, csv.Error) as error:
         reason = shortened(str(getattr(error, "strerror", None) or error).partition("\n")[0])
         remedy = f"Give {_SHAPES.get(ending, 'a whole Parquet file')}, or a UTF-8 .txt file."
@@ -157,7 +173,7 @@ def answer(request: bytes) -> bytes:
 
 
 def _documents(rows: list[Row], column: str, where: str) -> list[Any]:
-    """Texts, or chats as objects."""
+    """Return texts, or chats as objects."""
     column = column or _column(rows, where)
     is_chat, documents = False, []
     for number, row in enumerate(rows, 1):
@@ -176,7 +192,7 @@ def _documents(rows: list[Row], column: str, where: str) -> list[Any]:
 
 
 def _column(rows: list[Row], where: str) -> str:
-    """The column of chats, “text”, or the only other one with text in it."""
+    """Return the column of chats, “text”, or the only other one with text in it."""
     chats = [name for name in _CHATS if any(isinstance(row.get(name), list) for row in rows)]
     texts = list(dict.fromkeys(name for row in rows for name, value in row.items() if isinstance(value, str)))
     columns = [*chats, *({"text"} & {*texts})] or texts
@@ -192,7 +208,7 @@ def _column(rows: list[Row], where: str) -> str:
 
 
 def _chat(messages: list[Any], tools: Any, where: str) -> Row:
-    """A chat as chat templates take it."""
+    """Return a chat as chat templates take it."""
     if not messages or not all(isinstance(message, dict) for message in messages):
         raise Refused(
             "the chat is not a list of messages", where, "Give each message as an object of role and content."

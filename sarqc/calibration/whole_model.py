@@ -109,14 +109,14 @@ class BesideFloat:
         return sum(mean * count for mean, count in means) / sum(count for _, count in means)
 
     def _mean(self, weights: Weights, tokens: Tensor, states: Tensor) -> Tensor:
-        """Mean over tokens (B, T), of which the float model's head reads states (B, T, D)."""
+        """Return the mean over tokens (B, T), of which the float model's head reads states (B, T, D)."""
         logits = self._loaded.logits(functional_call(self._call, self._parameters(weights), (tokens,)))  # (B, T, V)
         with torch.no_grad():
             p = self._loaded.float_head()(states).float().log_softmax(dim=-1)
         return (p.exp() * (p - logits.float().log_softmax(dim=-1))).sum(dim=-1).mean()
 
     def _parameters(self, weights: Weights) -> dict[str, Tensor]:
-        """Weights by the names of their parameters within ``_HeadInput``, in the dtype that the model computes in."""
+        """Return weights by the names of parameters in ``_HeadInput``, in the dtype that the model computes in."""
         left = {name: weight.to(self._loaded.compute_dtype) for name, weight in weights.items()}
         parameters: dict[str, Tensor] = {}
         for index, paths in self._paths.items():
@@ -141,6 +141,6 @@ class _HeadInput(nn.Module):
 
 
 def _steps(loaded: LoadedModel, sequences: np.ndarray) -> list[Tensor]:
-    """Sequences (N, T) in their order, as tokens (B, T) of each step."""
+    """Return sequences (N, T) in their order, as tokens (B, T) of each step."""
     ids = torch.from_numpy(sequences.copy()).to(loaded.device)
     return list(ids.split(SEQUENCES_OF_A_STEP)) if len(ids) else []

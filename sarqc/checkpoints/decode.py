@@ -62,7 +62,7 @@ def _levels_in_awq(place: StoredLinear, files: CheckpointReader) -> Levels:
 
 
 def _reordered(numbers: Tensor, order: tuple[int, ...], bits: int) -> Tensor:
-    """The columns of each word in an order: AWQ has one at 4 bits, and none at the others."""
+    """Return the columns of each word in an order: AWQ has one at 4 bits, and none at the others."""
     return numbers.unflatten(1, (-1, 8))[:, :, list(order)].flatten(1) if bits == 4 else numbers
 
 

@@ -87,7 +87,7 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
 
 
 def _misfit(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo]) -> tuple[str, str] | None:
-    """The property of a grid or a linear that a format has no place for, and the remedy beside the format plain."""
+    """Return the property of a grid or linear that a format has no place for, and the remedy beside format plain."""
     is_mlx = checkpoint_format == "mlx"
     if recipe.grid == "affine" and not is_mlx:
         return "the format has no place for the biases of the affine grid", "Use another grid or the format mlx"
@@ -204,7 +204,7 @@ def who_can_load(
 
 
 def _fixes(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo]) -> tuple[Fix, ...]:
-    """The grid without zero points, if a format that can't carry a recipe's result carries it on that grid."""
+    """Return the grid without zero points, if a format that can't carry a recipe's result carries it on that grid."""
     changed = recipe.model_copy(update={"grid": "symmetric"})
     if recipe.grid == "symmetric" or why_not(changed, checkpoint_format, layers) is not None:
         return ()
@@ -212,7 +212,7 @@ def _fixes(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo
 
 
 def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
-    """Words on the linears that a format with codes stores as dequantized values."""
+    """Return words on the linears that a format with codes stores as dequantized values."""
     parts = [layer for layer in layers if not layer.has_own_tensor]
     if checkpoint_format == "plain" or not parts:
         return ""

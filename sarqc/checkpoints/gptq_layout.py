@@ -1,7 +1,8 @@
-"""Places of codes in GPTQ's format, which GPTQModel, AutoGPTQ and AutoRound write, and in AWQ's; no torch.
+"""Places of codes in GPTQ's format, which GPTQModel and AutoGPTQ write, in AWQ's and in AutoRound's; no torch.
 
 Both have ``qweight``, ``qzeros`` and ``scales`` for a linear. GPTQ packs codes along the columns of a weight and zero
-points along its rows, AWQ both along rows of the transposed weight, at 4 bits in an order of its own.
+points along its rows, AWQ both along rows of the transposed weight, at 4 bits in an order of its own. AutoRound has
+either under a configuration of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sarqc.models.architecture import Strict, first_problem
 GPTQ_BITS = (2, 3, 4, 8)
 AWQ_BITS = tuple(range(2, 9))
 _AGAIN = "Export it as auto_round, which has room for all zero points, or quantize it symmetrically."
+_INTEGERS = "Quantize it again for weights alone, with the data type int."
 
 
 class GPTQConfig(Strict):
@@ -142,5 +144,56 @@ def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mappi
 
     def settings_of(module: str) -> Mapping[str, Any]:
         return {**said, **by_name.get(module, {})}
+
+    return settings_of
+
+
+def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
+    """Return the linears of a checkpoint by the ``packing_format`` of its ``quantization_config``.
+
+    “auto_round:auto_gptq” is GPTQ's format in its first convention, “auto_round” and “auto_round:gptqmodel” are that in
+    its second one, “auto_round:auto_awq” is AWQ's. Other kinds are refused.
+    """
+    kind = str(said.get("data_type", "int"))
+    if kind != "int":
+        raise headers.refused(f"its weights are stored as “{kind}”", _INTEGERS)
+    activations = said.get("act_bits")
+    if isinstance(activations, int) and activations < 16:
+        raise headers.refused(f"activations are quantized to {activations} bits beside weights", _INTEGERS)
+    for name in ("rotation_config", "hadamard_config", "transform_config"):
+        if said.get(name):
+            raise headers.refused(f"its weights were rotated ({name} in its configuration)", _INTEGERS)
+    packing = str(said.get("packing_format", "auto_round:auto_gptq"))
+    own = packing.removeprefix("auto_round").removeprefix(":")
+    settings_of = by_extra_config(headers, said)
+    if "awq" in own:
+        return Words(headers, "awq", settings_of)
+    if own.startswith(("auto_gptq", "gptq:")) or own == "gptq":
+        return Words(headers, "gptq", settings_of, less_one=True, any_zero_point=False)
+    if own in ("", "exllamav2", "tritonv2", "triton", "torch", "marlin") or own.startswith("gptqmodel"):
+        return Words(headers, "gptq", settings_of)
+    raise headers.refused(f"its codes are packed as “{packing}”", "Export it as auto_round, auto_gptq or auto_awq.")
+
+
+def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
+    """Return a function that gives the settings of a linear.
+
+    These are the settings for all, overridden by those of ``extra_config`` under the linear's name, or else under the
+    first pattern that matches in it. Entries under the names of linears are not patterns.
+    """
+    extra = said.get("extra_config")
+    own: dict[str, Mapping[str, Any]] = {
+        name: settings
+        for name, settings in (extra.items() if isinstance(extra, dict) else ())
+        if isinstance(settings, dict) and settings
+    }
+    parts = ("qweight", "weight")  # of a linear
+    others = (entry for entry in own.items() if not any(f"{entry[0]}.{part}" in headers for part in parts))
+    # AutoRound passes over invalid patterns too.
+    by_name = by_pattern(others, headers.modules, headers.refused, anywhere=True, skips_invalid=True)
+
+    def settings_of(module: str) -> Mapping[str, Any]:
+        settings = own.get(module) or by_name.get(module) or {}
+        return {**said, **{name: value for name, value in settings.items() if value is not None}}
 
     return settings_of

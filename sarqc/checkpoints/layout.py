@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from sarqc.checkpoints.auto_round_layout import auto_round
 from sarqc.checkpoints.compressed_tensors_layout import CompressedTensors
-from sarqc.checkpoints.gptq_layout import awq, gptq, quantizers
+from sarqc.checkpoints.gptq_layout import auto_round, awq, gptq, quantizers
 from sarqc.checkpoints.mlx_layout import Mlx
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, StoredLinear
 from sarqc.errors import Refused
@@ -22,7 +21,7 @@ from sarqc.models.effective import other_fields
 from sarqc.models.families import LayerInfo
 from sarqc.models.promised import check_tensor, unread_tensors, words_on_unread
 from sarqc.models.tensor_files import same_bits, weight_set
-from sarqc.models.tokenizer_files import other_tokenizer
+from sarqc.models.tokenizing import other_tokenizer
 
 QuantizedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
 READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"
@@ -158,7 +157,7 @@ def _check_head(headers: Headers, checkpoint: Checkpoint) -> None:
 
 
 def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
-    """The format, its reader, and the program that made the checkpoint."""
+    """Return the format, its reader, and the program that made the checkpoint."""
     config = headers.config
     said = config.get("quantization_config")
     if not isinstance(said, dict) and (older := headers.folder / "quantize_config.json").is_file():

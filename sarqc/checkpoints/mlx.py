@@ -72,7 +72,7 @@ def group_of(channels: int) -> int | None:
 
 
 def _parts(coded: Coded, size: int) -> dict[str, Tensor]:
-    """``weight`` (O, words) int32, ``scales`` and ``biases`` (O, I / size) of one linear."""
+    """Return ``weight`` (O, words) int32, ``scales`` and ``biases`` (O, I / size) of one linear."""
     scales, biases, bits = coded.scales, coded.biases, coded.grid.bits
     if biases is None:
         biases = -(1 << (bits - 1)) * scales
@@ -87,12 +87,12 @@ def _parts(coded: Coded, size: int) -> dict[str, Tensor]:
 
 
 def _as_stored(tensor: Tensor) -> Tensor:
-    """Words are unsigned there; torch can stack signed ones alone."""
+    """Return words as unsigned numbers, as they are there; torch can stack signed ones alone."""
     return tensor.view(torch.uint32) if tensor.dtype == torch.int32 else tensor
 
 
 def _check_stacks(loaded: LoadedModel) -> None:
-    """Refuses a stack of experts of which a part is quantized."""
+    """Refuse a stack of experts of which a part is quantized."""
     stacks = Counter(loaded.family.in_mlx(info) for info in loaded.checkpoint.layers if info.expert is not None)
     for info in loaded.checkpoint.layers:
         count = stacks.get(loaded.family.in_mlx(info))
@@ -105,7 +105,7 @@ def _check_stacks(loaded: LoadedModel) -> None:
 
 
 def _config(bits: int, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The entries of config.json: one for all linears, and those of linears with other groups than most."""
+    """Return the entries of config.json: one for all linears, and those of linears with other groups than most."""
     found = list(sizes.values())
     usual = max(dict.fromkeys(found), key=found.count)
     settings: dict[str, Any] = {"group_size": usual, "bits": bits, "mode": "affine"}
@@ -114,7 +114,7 @@ def _config(bits: int, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries that mlx-lm expects under the names of published checkpoints, where transformers 5 has its own names."""
+    """Return entries that mlx-lm expects under the names of published checkpoints, which transformers 5 has changed."""
     named: dict[str, Any] = {}
     if "num_local_experts" in config:
         named["num_experts"] = config["num_local_experts"]

@@ -81,7 +81,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
 
 
 def _stamp(summary: Summary) -> str:
-    """Instructions to verify that these are the codes of the recipe."""
+    """Return instructions to verify that these are the codes of the recipe."""
     digest = summary.get("stamp")
     if not digest:
         return ""
@@ -101,7 +101,7 @@ def _tunes_norms(recipe: Recipe) -> bool:
 
 
 def _weights(summary: Summary) -> str:
-    """History of the original's weights."""
+    """Return the history of the original's weights."""
     words = summary["protocol"].get("weights", "")
     return f"{words[0].upper()}{words[1:]}." if words else ""
 
@@ -113,7 +113,7 @@ def _per_channel(recipe: Recipe) -> str:
 
 
 def _starved(recipe: Recipe, summary: Summary) -> str:
-    """For a mixture: the number of experts with hardly any calibration tokens, and their treatment."""
+    """Return for a mixture the number of experts with hardly any calibration tokens, and their treatment."""
     experts = summary.get("experts")
     if experts is None:
         return ""
@@ -133,7 +133,7 @@ def _chosen(summary: Summary) -> str:
 
 
 def _measurements(summary: Summary) -> str:
-    """Every measured number, quantized beside float, with its protocol; empty without measurements."""
+    """Return every measured number, quantized beside float, with its protocol; empty without measurements."""
     rows: list[tuple[str, ...]] = []
     protocols: list[tuple[str, Mapping[str, object]]] = []
     protocol = summary["protocol"]["test"]
@@ -171,7 +171,7 @@ def _measurements(summary: Summary) -> str:
 
 
 def _with_error(summary: Summary, name: str, form: str) -> str:
-    """A measured number with its standard error over the windows of the text, where there are several."""
+    """Return a measured number with its standard error over the windows of the text, where there are several."""
     numbers = cast(Mapping[str, float | None], summary)
     error = numbers[f"{name}_standard_error"]
     return f"{numbers[name]:{form}}" + ("" if error is None else f" ± {error:{form}}")

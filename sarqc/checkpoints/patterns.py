@@ -73,7 +73,7 @@ def by_pattern(
 def _matched(
     patterns: tuple[str, ...], names: tuple[str, ...], anywhere: bool, skips_invalid: bool
 ) -> list[int | None] | dict[str, Any]:
-    """The answer of a process for itself. Every plan asks again. Raises ``Exhausted``."""
+    """Return the answer of a process of its own, as every plan asks again; raise ``Exhausted`` at a limit."""
     request = {"patterns": patterns, "names": names, "anywhere": anywhere, "skips_invalid": skips_invalid}
     function = "sarqc.checkpoints.patterns:matches"
     answer: list[int | None] | dict[str, Any] = json.loads(

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sarqc.files.modes import usual_mode
 from sarqc.models.loading import STORED, LoadedModel
-from sarqc.models.tokenizer_files import text_files
+from sarqc.models.tokenizing import text_files
 from sarqc.models.weight_files import write_weights
 
 NOTHING: Mapping[str, str] = MappingProxyType({})

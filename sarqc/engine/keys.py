@@ -27,7 +27,7 @@ from sarqc.models.host_copies import parts_on_host
 from sarqc.models.loading import STORED, LoadedModel
 from sarqc.models.rotated_files import RotatedFiles
 from sarqc.models.rotation import RotatedCheckpoint
-from sarqc.models.tokenizer_files import text_files
+from sarqc.models.tokenizing import text_files
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
 

@@ -41,7 +41,7 @@ from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
 from sarqc.models.rotation import RotatedCheckpoint, rotated
-from sarqc.models.tokenizer_files import beginning_of, encode_each
+from sarqc.models.tokenizing import beginning_of, encode_each
 from sarqc.recipe import Effort, Fitting, Recipe, choice_words
 from sarqc.settings import Settings
 

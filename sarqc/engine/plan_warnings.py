@@ -11,7 +11,7 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.promised import words_on_unread
 from sarqc.models.rotation import RotatedCheckpoint
-from sarqc.models.tokenizer_files import facts_of
+from sarqc.models.tokenizing import facts_of
 from sarqc.models.tokenizing import NOTHING, Beginning
 from sarqc.plain import percent
 from sarqc.recipe import TUNED_LAMS, Recipe

@@ -31,5 +31,5 @@ def task_bytes(vocabulary: int, positions: int) -> int:
 
 
 def _item_bytes(vocabulary: int, positions: int) -> int:
-    """Bytes of a long item; few are longer than that."""
+    """Return the bytes of a long item; few are longer than that."""
     return 2 * 4 * vocabulary * min(positions, _TASK_TOKENS)

@@ -107,7 +107,7 @@ class Summed:
 
 
 def _estimate(of_windows: np.ndarray) -> Estimate:
-    """Windows have equally many tokens, so the mean of their means is that of all tokens."""
+    """Return the mean of windows with equally many tokens, which is that of all tokens, and its error."""
     count = len(of_windows)
     error = float(of_windows.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
     return Estimate(float(of_windows.mean()), error)

@@ -40,15 +40,7 @@ class States(Protocol):
     def __getitem__(self, windows: slice, /) -> Tensor: ...
 
 
-def measure_perplexity(
-    loaded: LoadedModel,
-    ids: np.ndarray,
-    corpus: str,
-    window: int,
-    *,
-    begin: int = 0,
-    keep: Callable[[Tensor], object] | None = None,
-) -> Perplexity:
+def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, *, begin: int = 0) -> Perplexity:
     """Measure perplexity over non-overlapping windows, each token predicted from those before it.
 
     A remainder shorter than a window is left out, unless it is the whole text. Neither a window's first token is
@@ -60,13 +52,12 @@ def measure_perplexity(
         corpus: Name of the text in the protocol.
         window: Tokens of a window.
         begin: Special tokens that each window begins with.
-        keep: Function that gets the head's input, (B, T, D) on the CPU, batch by batch.
 
     Raises:
         Refused: For fewer than two tokens.
         NumericalError: If the model returns NaN.
     """
-    return drained(perplexity_steps(loaded, ids, corpus, window, None, keep, begin=begin))[0]
+    return drained(perplexity_steps(loaded, ids, corpus, window, None, begin=begin))[0]
 
 
 def measure_beside(
@@ -80,7 +71,7 @@ def measure_beside(
         corpus: Name of the text in the protocol.
         window: Tokens of a window.
         float_states: The float model's states of the same windows, from ``states_of`` or ``keep`` of
-            ``measure_perplexity``.
+            ``perplexity_steps``.
         begin: Special tokens that each window begins with.
 
     Raises:
@@ -137,6 +128,8 @@ def perplexity_steps(
 ) -> Steps:
     """Measure in steps: as ``measure_perplexity``, or with ``float_states`` as ``measure_beside``.
 
+    ``keep`` gets the head's input, (B, T, D) on the CPU, batch by batch.
+
     Yields:
         After each batch the number of windows done, and of all windows.
 
@@ -176,7 +169,7 @@ def perplexity_steps(
 
 
 def _windows(ids: np.ndarray, corpus: str, window: int) -> Tensor:
-    """The text cut into windows (N, T)."""
+    """Return the text cut into windows (N, T)."""
     if len(ids) < 2:
         raise Refused(f"the text has {len(ids)} tokens", f"test text {corpus}", "Give at least two tokens.")
     window = min(window, len(ids))
@@ -184,12 +177,12 @@ def _windows(ids: np.ndarray, corpus: str, window: int) -> Tensor:
 
 
 def _positions_in(size: int, loaded: LoadedModel) -> int:
-    """Number of positions whose float32 logits have this many bytes."""
+    """Return the number of positions whose float32 logits have this many bytes."""
     return max(1, size // (4 * loaded.vocabulary))
 
 
 def _states(loaded: LoadedModel, windows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Tokens (B, T) and the head's input (B, T, D) of them, batch by batch."""
+    """Yield tokens (B, T) and the head's input (B, T, D) of them, batch by batch."""
     if loaded.streaming is not None:
         yield from zip(
             (window.to(loaded.device) for window in torch.split(windows, 1)), last_states(loaded, windows), strict=True
@@ -213,7 +206,7 @@ class _Prediction(NamedTuple):
 def _predictions(
     loaded: LoadedModel, tokens: Tensor, states: Tensor, original: Tensor | None, given: int
 ) -> Iterator[_Prediction]:
-    """Predictions of all tokens but the ``given`` first ones of each window, window by window.
+    """Yield predictions of all tokens but the ``given`` first ones of each window, window by window.
 
     At most ``LOGIT_BYTES`` of logits are made at once: of the whole batch, or of stretches of a single window.
     """

@@ -175,7 +175,7 @@ def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
 
 
 def _ends_of_text(loaded: LoadedModel) -> set[int]:
-    """End-of-text tokens of the model's own generation settings."""
+    """Return the end-of-text tokens of the model's own generation settings."""
     settings: Any = loaded.model.generation_config
     ends: int | list[int] | None = settings.eos_token_id
     return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}

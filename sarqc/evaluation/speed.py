@@ -84,7 +84,7 @@ class Int4Linear(nn.Module):
 
 
 def _packed(codes: Tensor) -> Tensor:
-    """Codes (O, I) from 0 to 15 in the kernel's own order for the device that they are on."""
+    """Return codes (O, I) from 0 to 15 in the kernel's own order for the device that they are on."""
     if not codes.is_cuda:
         packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
         return packed
@@ -217,7 +217,7 @@ def _rates(seconds: list[tuple[float, float]], prompt_tokens: int, decoded: int)
 
 
 def _in_bfloat16(model: nn.Module, replaced: Mapping[str, nn.Module] | None = None) -> nn.Module:
-    """A copy of the model in the kernel's precision, with some of its linears replaced; weights are not held twice."""
+    """Return a copy of the model in the kernel's precision, with some linears replaced; weights are not held twice."""
     replaced = replaced or {}
     memo: dict[int, Any] = {id(model.get_submodule(name)): module for name, module in replaced.items()}
     dropped = {id(model.get_submodule(name).weight) for name in replaced}
@@ -228,7 +228,7 @@ def _in_bfloat16(model: nn.Module, replaced: Mapping[str, nn.Module] | None = No
 
 
 def _seconds(model: nn.Module, prompt: Tensor, decoded: int) -> tuple[float, float]:
-    """Seconds of the prompt (1, N) in one pass, and of ``decoded`` most probable tokens one by one after it."""
+    """Return the seconds of the prompt (1, N) in one pass, and of ``decoded`` most probable tokens one by one."""
 
     def now() -> float:
         if prompt.is_cuda:

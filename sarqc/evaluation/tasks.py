@@ -12,16 +12,16 @@ import hashlib
 import json
 import logging
 import math
-import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval, task_batch
 from sarqc.evaluation.task_names import published_tasks
+from sarqc.files.once import once
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
 
@@ -235,7 +235,6 @@ def measure_accuracy(
     settings: Settings,
     *,
     limit: int | None = None,
-    batch_size: int | None = None,
     tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> Accuracy:
     """Measure the accuracy of the model in its present state on one task, zero-shot.
@@ -248,7 +247,6 @@ def measure_accuracy(
         name: Name of the task.
         settings: Settings of the host.
         limit: Largest number of items, in a group for each subject; None for all.
-        batch_size: Items of a batch; None for a size that fits the vocabulary.
         tell: Function that is called with the number of answers so far, and of all.
 
     Raises:
@@ -256,8 +254,8 @@ def measure_accuracy(
         NotFound: For rows that the mirror lacks.
         Unreachable: Without a Hub.
     """
-    batch_size = batch_size or task_batch(loaded.vocabulary, loaded.checkpoint.max_positions)
     writes_programs, positions = name == human_eval.TASK, loaded.checkpoint.max_positions
+    batch_size = task_batch(loaded.vocabulary, positions)
     if writes_programs:
         human_eval.require_permission(settings)
     from lm_eval import __version__, simple_evaluate
@@ -346,13 +344,13 @@ class _Answered:
 
 
 def _mean(samples: list[dict[str, Any]], metric: str) -> tuple[float, float]:
-    """The mean of zeros and ones with its binomial standard error."""
+    """Return the mean of zeros and ones with its binomial standard error."""
     value = sum(sample[metric] for sample in samples) / len(samples)
     return value, math.sqrt(value * (1 - value) / max(len(samples) - 1, 1))
 
 
 def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
-    """The mirror's files of a usual task or of a group's tasks, by task; empty without a mirror. May raise NotFound."""
+    """Return the mirror's files of a usual task or of a group's tasks, by task; empty without a mirror."""
     members = [member for member in _members(name) if member in _USUAL]
     if settings.data_dir is None or not members:
         return {}
@@ -369,7 +367,7 @@ def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
 
 
 def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
-    """lm-eval's tasks for a name, with their rows read, and the source: “embedded”, “mirror” or “hub”."""
+    """Return lm-eval's tasks for a name, with their rows read, and the source: “embedded”, “mirror” or “hub”."""
     _quieten()
     wanted: Any
     if (embedded := embedded_tasks(settings).get(name)) is not None:
@@ -406,7 +404,7 @@ def _quieten() -> None:
 
 
 def _from_file(split: str, file: Path) -> dict[str, Any]:
-    """The part of a task's definition that says where its rows are: those of a JSON-lines file, and no other split."""
+    """Return the part of a task's definition about its rows: those of a JSON-lines file, and no other split."""
 
     def dataset(**_: Any) -> dict[str, Any]:
         from datasets import Dataset
@@ -421,35 +419,28 @@ def _from_file(split: str, file: Path) -> dict[str, Any]:
     return {"custom_dataset": dataset, **splits, f"{split}_split": split}
 
 
-class _Shared:
-    """lm-eval's managers of tasks, which read each definition below a folder first: one is made for each folder."""
-
-    _managers: ClassVar[dict[str, Any]] = {}
-    _making = threading.Lock()
-
-    @classmethod
-    def get(cls, folder: str, make: Callable[[], Any]) -> Any:
-        with cls._making:
-            if folder not in cls._managers:
-                cls._managers[folder] = make()
-            return cls._managers[folder]
-
-
 def _manager(name: str, settings: Settings) -> Any:
-    """lm-eval's manager for a task: of the task's folder if it is known, since all take ten seconds and more."""
+    """Return lm-eval's manager for a task: of the task's folder if it is known, since all take ten seconds and more."""
+    if name in embedded_tasks(settings):  # and defined here
+        from lm_eval.tasks import TaskManager
+
+        return TaskManager(include_defaults=False)
+    usual = _USUAL.get(_members(name)[0])
+    return _manager_of("" if usual is None else usual.folder)
+
+
+@once(16)
+def _manager_of(folder: str) -> Any:
+    """Return lm-eval's manager of the tasks below one of its folders, all of whose definitions it reads first."""
     from lm_eval import tasks
 
-    if name in embedded_tasks(settings):  # and defined here
-        return tasks.TaskManager(include_defaults=False)
-    usual = _USUAL.get(_members(name)[0])
-    if usual is None:
-        return _Shared.get("", tasks.TaskManager)
-    path = Path(tasks.__file__).parent / usual.folder
-    return _Shared.get(usual.folder, lambda: tasks.TaskManager(include_path=path, include_defaults=False))
+    if not folder:
+        return tasks.TaskManager()
+    return tasks.TaskManager(include_path=Path(tasks.__file__).parent / folder, include_defaults=False)
 
 
 def _task_config(name: str, file: Path) -> dict[str, Any]:
-    """lm-eval's configuration of a task whose items are lines {"context", "choices", "answer"} of a file."""
+    """Return lm-eval's configuration of a task whose items are lines {"context", "choices", "answer"} of a file."""
     return {
         "task": name,
         **_from_file("test", file),

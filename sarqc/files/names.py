@@ -16,7 +16,7 @@ MOST_JSON = 16 << 20  # bytes; the longest file here, the index of a checkpoint 
 
 
 def path_of(name: str) -> Path | None:
-    """The path that a person named, with ``~`` expanded and links resolved; None where there is nothing by that name.
+    """Return the path that a person named, with ``~`` expanded and links resolved; None if nothing has that name.
 
     A name that no file system takes, too long or of an unknown user, is the name of nothing.
     """
@@ -27,12 +27,12 @@ def path_of(name: str) -> Path | None:
 
 
 def shortened(name: str) -> str:
-    """A name as a sentence can quote it."""
+    """Return a name as a sentence can quote it."""
     return name if len(name) <= 100 else f"{name[:99]}…"
 
 
 def is_regular(path: Path) -> bool:
-    """Whether it is a file with an end: no folder, device, pipe or socket. Nothing is opened."""
+    """Return True if it is a file with an end: no folder, device, pipe or socket. Nothing is opened."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -63,13 +63,13 @@ def remove(path: Path) -> None:
 
 
 def file_identity(path: Path) -> tuple[str, int, int, int, int]:
-    """What changes with a file, without reading it."""
+    """Return what changes with a file, without reading it."""
     state = path.stat()
     return str(path), state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def read_object(path: Path, where: str, *, remedy: str) -> dict[str, Any]:
-    """The JSON object in a file. Raises ``Refused`` for anything else, at ``where`` as a person knows the place."""
+    """Return the JSON object in a file; raise ``Refused`` for anything else, at ``where`` as people know the place."""
     if not is_regular(path):
         raise Refused(f"{path.name} is not a regular file", where, remedy)
     try:

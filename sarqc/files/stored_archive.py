@@ -26,7 +26,7 @@ class _Parts:
         return len(part)
 
     def flush(self) -> None:
-        """Does nothing: a zip file asks for it."""
+        """Do nothing: a zip file asks for it."""
 
     def take(self) -> bytes:
         taken, self._parts = bytes(self._parts), bytearray()

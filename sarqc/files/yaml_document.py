@@ -37,7 +37,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """The content of a file, as JSON could hold it; ``what`` it is, for errors. Raises ``Refused``."""
+    """Return the content of a file as JSON could hold it; raise ``Refused``, which says ``what`` the file is."""
     try:
         if path.exists() and not is_regular(path):
             raise ValueError("it is not a regular file")

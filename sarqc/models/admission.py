@@ -51,7 +51,7 @@ def admit(loaded: LoadedModel, *, learns: bool) -> None:
 
 
 def _compare(loaded: LoadedModel, decoder: Decoder, *, learns: bool) -> None:
-    """Compares the hidden states and logits of both passes; raises ``Refused`` where they differ."""
+    """Compare the hidden states and logits of both passes; raise ``Refused`` where they differ."""
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(loaded.vocabulary, (1, _TOKENS), generator=generator).to(loaded.device)
     inputs: list[Tensor] = []
@@ -85,7 +85,7 @@ def _differs(loaded: LoadedModel, decoder: Decoder, index: int) -> Refused:
 
 @contextmanager
 def _reads(block: nn.Module, decoder: Decoder, index: int) -> Iterator[dict[str, list[Tensor]]]:
-    """A context in which the inputs of the linears of a block outside its experts are kept, by path."""
+    """Keep the inputs of the linears of a block outside its experts, by path, within this context."""
     reads: dict[str, list[Tensor]] = {path: [] for group in _shared_groups(decoder, index) for path in group}
 
     def keep(path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def _reads(block: nn.Module, decoder: Decoder, index: int) -> Iterator[dict[str,
 
 
 def _check_groups(loaded: LoadedModel, decoder: Decoder, index: int, reads: dict[str, list[Tensor]]) -> None:
-    """Refuses linears that are not called once, or that read other numbers than the first of their group."""
+    """Refuse linears that are not called once, or that read other numbers than the first of their group."""
     for group in _shared_groups(decoder, index):
         first = reads[group[0]]
         for path in group:
@@ -118,7 +118,7 @@ def _check_groups(loaded: LoadedModel, decoder: Decoder, index: int, reads: dict
 
 
 def _shared_groups(decoder: Decoder, index: int) -> list[list[str]]:
-    """The groups of a block without the linears of its experts, whose inputs are seen where tokens are routed."""
+    """Return the groups of a block without linears of experts, whose inputs are seen where tokens are routed."""
     kind = decoder.kind(index)
     inside = "" if kind.experts is None else f"{kind.experts.path}."
     groups = ([path for path in group.linears if not inside or not path.startswith(inside)] for group in kind.groups)
@@ -131,7 +131,7 @@ def _is_near(first: Tensor, second: Tensor) -> bool:
 
 
 def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor]) -> AbstractContextManager[None]:
-    """A context in which each block has rounded linears during its forward pass; its inputs are kept."""
+    """Round the linears of each block during its forward pass within this context; its inputs are kept."""
 
     def forward(index: int, own: Callable[..., Any], *given: Any, **named: Any) -> Any:
         block = loaded.blocks()[index]
@@ -144,7 +144,7 @@ def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor])
 
 @contextmanager
 def _rounded(block: nn.Module, decoder: Decoder, index: int) -> Iterator[None]:
-    """A context in which the linears of a block are rounded."""
+    """Round the linears of a block within this context."""
     paths = [
         path
         for group in decoder.kind(index).groups

@@ -23,7 +23,7 @@ from sarqc.models.families import fitting_group_sizes, is_written
 from sarqc.models.gguf_header import gguf_files, is_gguf
 from sarqc.models.gguf_model import GgufModel, gguf_model
 from sarqc.models.hub import NotCached
-from sarqc.models.tokenizer_files import check_tokenizer
+from sarqc.models.tokenizing import check_tokenizer
 from sarqc.plain import gib
 from sarqc.settings import Settings
 
@@ -137,7 +137,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
 
 
 def _is_unknown(folder: Path, name: str) -> bool:
-    """True for a checkpoint without a written family whose description is not kept yet."""
+    """Return True for a checkpoint without a written family whose description is not kept yet."""
     config = read_object(folder / "config.json", name, remedy="Write it again.")
     is_plain = all(config.get(name) is None for name in ("quantization_config", "quantization", "auto_map"))
     model_type = config.get("model_type")
@@ -145,7 +145,7 @@ def _is_unknown(folder: Path, name: str) -> bool:
 
 
 def _fitting_groups(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The largest usual group size up to the default, where it is not the default, that divides every linear."""
+    """Return the largest usual group size up to the default, where it is not the default, that divides every linear."""
     size = next((size for size in fitting_group_sizes(checkpoint.layers) if size <= _DEFAULT_GROUP_SIZE), None)
     if size is None:
         return {"indivisible": "per_channel"}
@@ -171,7 +171,7 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
 
 
 def _declared_gguf(settings: Settings) -> dict[str, Path]:
-    """GGUF files in the operator's declared folders, and one folder below.
+    """Return GGUF files in the operator's declared folders, and one folder below.
 
     Files of Ollama have no ending. A folder with a single model gives it its name; of a model in pieces the first is
     named.
@@ -218,7 +218,7 @@ _SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers",
 
 
 def _described(entry: ModelEntry, checkpoint: Checkpoint, quantized: dict[str, dict[str, Any]]) -> ModelEntry:
-    """An entry with what its checkpoint adds."""
+    """Return an entry with what its checkpoint adds."""
     shape = [checkpoint.config.get(field) for field in _SHAPE]
     opened = tuple(name for name, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape)
     facts = {"family": checkpoint.family.title, "parameters": checkpoint.parameters, "opened": opened}
@@ -298,7 +298,7 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
 
 
 def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
-    """The folder that a model in GGUF files was unpacked to; ``NotCached`` if it was not and may not be."""
+    """Return the folder that a model in GGUF files was unpacked to; ``NotCached`` if it was not and may not be."""
     folder = settings.unpacked_dir() / model.folder_name
     if folder.is_dir():
         return folder

@@ -23,7 +23,7 @@ from sarqc.models.families import Family, InputGroup, LayerInfo, family_of, is_w
 from sarqc.models.origin import Origin, read_origin
 from sarqc.models.promised import check_tensor, promised_shapes, unread_tensors
 from sarqc.models.tensor_files import check_folder, read_tensors, same_bits, weight_set
-from sarqc.models.tokenizer_files import check_settings
+from sarqc.models.tokenizing import check_settings
 
 _PARAMETERS = (".weight", ".bias")  # endings of the names of parameters, in every family here
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}  # in safetensors, of torch's names
@@ -206,7 +206,7 @@ class Checkpoint:
         return self.dtypes[self.family.in_file(path)]
 
     def _shape(self, name: str) -> tuple[int, int]:
-        """(out_features, in_features) of a linear by its full name."""
+        """Return (out_features, in_features) of a linear by its full name."""
         if self.decoder is not None:
             return self.decoder.shape(name)
         shape = self.shapes.get(f"{self.family.in_file(name)}.weight")
@@ -224,7 +224,7 @@ class Checkpoint:
         return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
 
     def _is_wanted(self, name: str) -> bool:
-        """Whether the patterns leave a linear to quantize; small ones only if they are included."""
+        """Return True if the patterns leave a linear to quantize; small ones only if they are included."""
         if self._is_small(name) and not any(fnmatchcase(name, pattern) for pattern in self.included):
             return False
         return not any(fnmatchcase(name, pattern) for pattern in self.excluded)

@@ -85,7 +85,7 @@ class DeepseekConfig(PreTrainedConfig):
 
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """Dtype of norms, angles and routing: float32, or float64 for a float64 model."""
+    """Return the dtype of norms, angles and routing: float32, or float64 for a float64 model."""
     return torch.promote_types(dtype, torch.float32)
 
 

@@ -181,25 +181,27 @@ class _Pass:
         """Return a context in which the model's forward pass is written down."""
         hooks = ExitStack()
         for index, block in enumerate(self.blocks):
-            hooks.callback(block.register_forward_pre_hook(partial(self._entered, index), with_kwargs=True).remove)
-            hooks.callback(block.register_forward_hook(partial(self._left, index)).remove)
+            hooks.callback(block.register_forward_pre_hook(partial(self._record_input, index), with_kwargs=True).remove)
+            hooks.callback(block.register_forward_hook(partial(self._record_output, index)).remove)
             for path, module in block.named_modules():
                 if is_linear(module) or is_stacked(module):
-                    hook = partial(self._read, index, path)
+                    hook = partial(self._record_reader, index, path)
                     hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
                 if routes_tokens(module):
                     _stub(module, hooks)
         hooks.callback(head.register_forward_hook(self._headed).remove)
         return hooks
 
-    def _entered(self, index: int, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _record_input(self, index: int, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.calls.append(index)
         self.states.append(first_tensor(given, named))
 
-    def _left(self, index: int, _module: nn.Module, _given: Any, returned: Any) -> None:
+    def _record_output(self, index: int, _module: nn.Module, _given: Any, returned: Any) -> None:
         self.returned[index] = returned
 
-    def _read(self, index: int, path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _record_reader(
+        self, index: int, path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
         self.reads[index].append((path, first_tensor(given, named)))
 
     def _headed(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
@@ -207,9 +209,9 @@ class _Pass:
 
 
 def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
-    """The list of modules that a pass over text uses with the most parameters; the outermost of nested ones."""
+    """Return the list of modules that a pass over text uses with the most parameters; the outermost of nested ones."""
     lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList) and module]
-    used = _used(model, [child for _, module in lists for child in module])
+    used = _called_modules(model, [child for _, module in lists for child in module])
     lists = [(path, module) for path, module in lists if any(child in used for child in module)]
     if not lists:
         raise Refused("the model has no list of blocks", where, _OTHER)
@@ -217,8 +219,8 @@ def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
     return lists[max(range(len(lists)), key=lambda at: (sizes[at], -at))]
 
 
-def _used(model: nn.Module, modules: list[nn.Module]) -> set[nn.Module]:
-    """Those of some modules that a forward pass over text calls."""
+def _called_modules(model: nn.Module, modules: list[nn.Module]) -> set[nn.Module]:
+    """Return those of some modules that a forward pass over text calls."""
     used: set[nn.Module] = set()
     with ExitStack() as hooks:
         for module in modules:
@@ -231,13 +233,13 @@ def _used(model: nn.Module, modules: list[nn.Module]) -> set[nn.Module]:
 
 
 def _stub(experts: nn.Module, hooks: ExitStack) -> None:
-    """Makes experts return any states of the shape of theirs: where a token goes depends on numbers."""
+    """Make experts return any states of the shape of theirs: where a token goes depends on numbers."""
     experts.forward = lambda states, *_args, **_named: torch.empty_like(states)
     hooks.callback(vars(experts).pop, "forward")
 
 
 def _forward(model: nn.Module, where: str) -> Tensor:
-    """The logits (1, T, V) of one pass."""
+    """Return the logits (1, T, V) of one pass."""
     try:
         with torch.no_grad():
             logits: Tensor = model(torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False).logits
@@ -248,7 +250,7 @@ def _forward(model: nn.Module, where: str) -> Tensor:
 
 
 def _check_order(seen: _Pass, where: str) -> None:
-    """Refuses blocks that are not called once each, in their order, with the states of the block before."""
+    """Refuse blocks that are not called once each, in their order, with the states of the block before."""
     times = Counter(seen.calls)
     for index, block in enumerate(seen.blocks):
         if times[index] != 1:
@@ -261,7 +263,7 @@ def _check_order(seen: _Pass, where: str) -> None:
 def _kind(
     block: nn.Module, reads: list[tuple[str, Tensor]], returned: Any, shared: Counter[int]
 ) -> tuple[BlockKind, list[tuple[str, str, int]]]:
-    """The kind of a block, and what of it stays float: path, reason and number of parameters."""
+    """Return the kind of a block, and what of it stays float: path, reason and number of parameters."""
     times = Counter(path for path, _ in reads)
     stacks = [(path, module) for path, module in block.named_modules() if is_stacked(module) and times[path]]
     experts, n_routes = None, 0
@@ -316,7 +318,7 @@ def _kind(
 
 
 def _routes(block: nn.Module, path: str, experts: StackedExperts) -> bool:
-    """True for a linear with a row for each expert that stands beside them, or alone in a module there."""
+    """Return True for a linear with a row for each expert that stands beside them, or alone in a module there."""
     owner, holder = experts.path.rpartition(".")[0], path.rpartition(".")[0]
     if owner and not path.startswith(f"{owner}."):
         return False
@@ -324,7 +326,7 @@ def _routes(block: nn.Module, path: str, experts: StackedExperts) -> bool:
 
 
 def _replace_fakes(model: nn.Module) -> None:
-    """Makes meta tensors of all parameters and buffers; those that are one remain one."""
+    """Make meta tensors of all parameters and buffers; those that are one remain one."""
     made: dict[int, Tensor] = {}
     for module in model.modules():
         tables: list[dict[str, Any]] = [module._parameters, module._buffers]
@@ -338,7 +340,7 @@ def _replace_fakes(model: nn.Module) -> None:
 
 
 def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
-    """The tensors that transformers writes, as views of parameters; without those put together from several."""
+    """Return the tensors that transformers writes, as views of parameters; without those put together from several."""
     from transformers.core_model_loading import revert_weight_conversion
 
     own = model.state_dict()
@@ -378,7 +380,7 @@ class _OnlyViews(TorchFunctionMode):
 def _linears(
     path: str, blocks: nn.ModuleList, kinds: list[BlockKind], model: nn.Module, stored: dict[str, StoredTensor]
 ) -> dict[str, Linear]:
-    """The linears to quantize by their full paths."""
+    """Return the linears to quantize by their full paths."""
     parameters = model.state_dict()
     by_place: dict[Hashable, str] = {}
     by_storage: dict[Hashable, str] = {}

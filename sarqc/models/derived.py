@@ -42,10 +42,10 @@ def decoder_of(config: dict[str, Any], where: str) -> Decoder:
         Refused: If transformers has no such decoder, or if its blocks can't be run one by one.
     """
     _check_size(config, "", where)
-    if len(asked := _asked(config)) > _MOST_TEXT:
+    if len(asked := _relevant_fields(config)) > _MOST_TEXT:
         raise Refused(f"config.json has {len(asked):,} characters", where, _REPAIR)
     try:
-        return _derived(asked)
+        return _description(asked)
     except Refused as refusal:
         raise Refused(refusal.what, where, refusal.remedy) from None
 
@@ -65,21 +65,21 @@ def _check_size(value: object, name: str, where: str) -> None:
 
 
 def _most(name: str) -> int:
-    """The largest number of that name that is not refused."""
+    """Return the largest number of that name that is not refused."""
     return next((most for words, most in _MOST.items() if any(word in name for word in words)), _MOST_OTHER)
 
 
 def is_described(config: dict[str, Any]) -> bool:
     """Return True if the description of a config.json is kept, so that ``decoder_of`` takes no time."""
-    return _kept().touch(_name(_asked(config)))
+    return _descriptions().touch(_name(_relevant_fields(config)))
 
 
-def _asked(config: dict[str, Any]) -> str:
-    """What of a configuration decides about the model, as text."""
+def _relevant_fields(config: dict[str, Any]) -> str:
+    """Return what of a configuration decides about the model, as text."""
     return json.dumps({name: value for name, value in config.items() if name not in _NOT_ASKED}, sort_keys=True)
 
 
-def _kept() -> Folder:
+def _descriptions() -> Folder:
     return Folder(Settings().resolved_state_dir() / "decoders")
 
 
@@ -89,9 +89,9 @@ def _name(config: str) -> str:
 
 
 @once(64)
-def _derived(config: str) -> Decoder:
-    """The description. Raises ``Refused`` if there is none, or none in time."""
-    kept, name = _kept(), _name(config)
+def _description(config: str) -> Decoder:
+    """Return the description; raise ``Refused`` if there is none, or none in time."""
+    kept, name = _descriptions(), _name(config)
     if (found := kept.read(name)) is not None:
         with suppress(ValidationError):
             return Decoder.model_validate_json(found)

@@ -13,7 +13,7 @@ from sarqc.files.room import free_bytes
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files
-from sarqc.models.tokenizer_files import TEXT_FILES, TOKENIZERS
+from sarqc.models.tokenizing import TEXT_FILES, TOKENIZERS
 from sarqc.settings import Settings
 
 HUB_FILES = ["*.json", "*.safetensors", *TEXT_FILES]  # never pickles, never code
@@ -94,7 +94,7 @@ def download(model: str, revision: str | None) -> Path:
 
 
 def _offer(model: str, revision: str | None, settings: Settings) -> tuple[dict[str, Any], dict[str, int]]:
-    """The configuration of a model of the Hub, and the bytes of each file that would be fetched."""
+    """Return the configuration of a model of the Hub, and the bytes of each file that would be fetched."""
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.utils._paths import filter_repo_objects
 

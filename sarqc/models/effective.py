@@ -51,7 +51,7 @@ def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -
     Raises:
         Refused: If transformers can't read one of them.
     """
-    both = [_stated(one) for one in (config, original)]
+    both = [_explicit_fields(one) for one in (config, original)]
     if both[0] == both[1]:  # as nearly always: no process is asked
         return []
     try:
@@ -61,8 +61,8 @@ def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -
         raise Refused(what, where, "Repair it, or download it again.") from None
 
 
-def _stated(config: dict[str, Any]) -> dict[str, Any]:
-    """What a configuration states, with the rotation of positions in one place as transformers reads its spellings."""
+def _explicit_fields(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what a configuration states, with rotation in one place as transformers reads its spellings."""
     stated = {name: value for name, value in config.items() if value is not None and _has_effect(name)}
     if stated.get("num_experts") == stated.get("num_local_experts"):
         stated.pop("num_experts", None)  # MLX's name beside that of transformers
@@ -84,7 +84,7 @@ def _differences(both: str) -> list[str]:
 
 def differences(request: bytes) -> bytes:
     """Answer two configurations as JSON with their ``other_fields``."""
-    own, original = (dict(_effective(one)) for one in json.loads(request))
+    own, original = (dict(_effective_fields(one)) for one in json.loads(request))
     names = [name for name in {**original, **own} if own.get(name) != original.get(name)]
     if {value for fields in (own, original) for name, value in fields.items() if name.endswith("rope_type")} <= _SHORT:
         names = [name for name in names if name != "max_position_embeddings"]
@@ -95,8 +95,8 @@ def _words(fields: dict[str, Any], name: str) -> str:
     return shortened(json.dumps(fields[name])) if name in fields else "left out"
 
 
-def _effective(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Fields by name, those of nested ones behind full stops, with the defaults of the model's class."""
+def _effective_fields(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield fields by name, those of nested ones behind full stops, with the defaults of the model's class."""
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
     from sarqc.models import deepseek_moe

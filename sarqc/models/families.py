@@ -122,7 +122,7 @@ class Family:
 
 
 def _for_each_expert(group: InputGroup, n_experts: int) -> list[InputGroup]:
-    """The group with its “*” written out: one group for each expert where they have sources of their own."""
+    """Return the group with its “*” written out: one group for each expert where they have sources of their own."""
 
     def written_out(paths: tuple[str, ...], experts: range) -> tuple[str, ...]:
         patterns = tuple(path for path in paths if "*" in path)

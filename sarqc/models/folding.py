@@ -148,7 +148,7 @@ def _fold(block: nn.Module, group: InputGroup, heads: int) -> Fold:
 
 
 def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tensor | None:
-    """The common s̃ of a group; refused if its linears differ, or if nothing could take it up."""
+    """Return the common s̃ of a group; refused if its linears differ, or if nothing could take it up."""
     scales = [layers[path].channel_scale for path in group.linears]
     if all(scale is None for scale in scales):
         return None
@@ -163,7 +163,7 @@ def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tenso
 
 
 def _check_source(group: InputGroup, source: str, layers: Mapping[str, ScaledLayer]) -> None:
-    """Refuses divisors of a linear's rows that are not the factors of its readers' columns."""
+    """Refuse divisors of a linear's rows that are not the factors of its readers' columns."""
     scale, row_scale = _shared_scale(group, layers), layers[source].row_scale
     if scale is None and row_scale is None:
         return

@@ -175,13 +175,13 @@ def _piece(path: Path) -> GgufHeader:
         def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
             if raw_type != GGUFValueType.ARRAY:
                 return super()._get_field_parts(orig_offs, raw_type)
-            kind, count = struct.unpack_from("<IQ", self.data, orig_offs)
+            kind, count = struct.unpack_from("<IQ", self.data.data, orig_offs)
             end = orig_offs + struct.calcsize("<IQ")
             if kind == GGUFValueType.ARRAY:
                 raise ValueError("a list of lists is not read")
             if kind == GGUFValueType.STRING:
                 for _ in range(count):
-                    end += struct.calcsize("<Q") + struct.unpack_from("<Q", self.data, end)[0]
+                    end += struct.calcsize("<Q") + struct.unpack_from("<Q", self.data.data, end)[0]
             else:
                 end += count * np.dtype(self.gguf_scalar_to_np[GGUFValueType(kind)]).itemsize
             return end - orig_offs, [count], [], [GGUFValueType.ARRAY]
@@ -207,9 +207,10 @@ def _piece(path: Path) -> GgufHeader:
         if field.types[0] == GGUFValueType.ARRAY:
             lengths[key] = int(field.parts[-1])
         elif not key.startswith("GGUF."):  # where the reader puts what it was told of the header itself
-            fields[key] = field.contents() if len(field.parts[-1]) <= _LONGEST_NAME else ""
-            if isinstance(fields[key], float) and not math.isfinite(fields[key]):
-                raise ValueError(f"{shortened(key)!r} is {fields[key]}")
+            value = field.contents() if len(field.parts[-1]) <= _LONGEST_NAME else ""
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{shortened(key)!r} is {value}")
+            fields[key] = value
     tensors: dict[str, GgufTensor] = {}
     for tensor in reader.tensors:
         shape = tuple(reversed(tensor.shape.tolist()))
@@ -219,5 +220,5 @@ def _piece(path: Path) -> GgufHeader:
         if offset < 0 or offset % int(reader.alignment):
             raise ValueError(f"{shortened(tensor.name)!r} lies between its places")
         tensors[tensor.name] = GgufTensor(shape, tensor.tensor_type.name, path, tensor.data_offset, tensor.n_bytes)
-    state, digest = path.stat(), hashlib.sha256(reader.data[: reader.end])
+    state, digest = path.stat(), hashlib.sha256(reader.data[: reader.end].data)
     return GgufHeader((path,), fields, lengths, tensors, f"{digest.hexdigest()} {state.st_size} {state.st_mtime_ns}")

@@ -95,13 +95,15 @@ def gguf_model(files: tuple[Path, ...], where: str) -> GgufModel:
 
 @once(64)
 def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufModel:
+    from gguf.quants import _type_traits
+
     header = read_header(files, where)
     config = _config(header, where)
     architecture, family = check_config(config, where)
     names = _names(header, where, architecture.num_hidden_layers)
     places: dict[str, TensorPlace] = {}
     shapes = dict(promised_shapes(architecture, family))
-    types = {*_FLOATS, *_readable()}
+    types = {*_FLOATS, *(kind.name for kind in _type_traits)}  # whose weights the gguf package computes
     for name, shape in shapes.items():
         module, _, kind = name.rpartition(".")
         expert = family.expert_of(module)
@@ -125,15 +127,8 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     return GgufModel(header, config, places, shapes, dtypes, of_linears, where)
 
 
-def _readable() -> frozenset[str]:
-    """The quantized types whose weights the gguf package computes."""
-    from gguf.quants import _type_traits
-
-    return frozenset(kind.name for kind in _type_traits)
-
-
 def _names(header: GgufHeader, where: str, blocks: int) -> Any:
-    """Map from the names of an architecture's tensors in checkpoints to those in GGUF."""
+    """Return the map from the names of an architecture's tensors in checkpoints to those in GGUF."""
     from gguf.constants import MODEL_ARCH_NAMES
     from gguf.tensor_mapping import get_tensor_name_map
 
@@ -145,7 +140,7 @@ def _names(header: GgufHeader, where: str, blocks: int) -> Any:
 
 
 def _config(header: GgufHeader, where: str) -> dict[str, Any]:
-    """The config.json of a model, by transformers' own table of the names of GGUF's fields."""
+    """Return the config.json of a model, by transformers' own table of the names of GGUF's fields."""
     from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
 
     if (kind := header.fields.get("general.type", "model")) != "model" or not header.tensors:
@@ -186,7 +181,7 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
 
 
 def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> None:
-    """Takes in the fields that transformers' table leaves out, and refuses the rest."""
+    """Take in the fields that transformers' table leaves out, and refuse the rest."""
     head = rest.pop("attention.key_length", None)
     if head is not None:
         config["head_dim"] = head
@@ -217,7 +212,7 @@ def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> Non
 
 
 def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str, Any]:
-    """Rotation by the factors that a file states for each frequency: the usual one, or that of llama3."""
+    """Return the rotation by the factors that a file states for each frequency: the usual one, or that of llama3."""
     tensor = header.tensors[_ROPE_FACTORS]
     if tensor.type != "F32" or tensor.size > _LONGEST_ROPE:
         raise Refused(f"{_ROPE_FACTORS} is {tensor.type} of {tensor.shape}", where, _AGAIN)
@@ -235,7 +230,7 @@ def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str
 
 
 def _llama3_factors(head: int, theta: float, factor: float) -> np.ndarray:
-    """Divisors of the head/2 frequencies in llama3."""
+    """Return the divisors of the head/2 frequencies in llama3."""
     wavelengths = 2 * math.pi * theta ** (np.arange(0, head, 2) / head)
     low, high = _LLAMA3["low_freq_factor"], _LLAMA3["high_freq_factor"]
     smooth = (_LLAMA3["original_max_position_embeddings"] / wavelengths - low) / (high - low)

@@ -27,7 +27,7 @@ from sarqc.models.gguf_header import gguf_files
 from sarqc.models.gguf_model import GgufModel, TensorPlace, gguf_model
 from sarqc.models.loading import STORED
 from sarqc.models.origin import ORIGIN
-from sarqc.models.tokenizing import FAST
+from sarqc.models.tokenizing import FAST, refusing
 from sarqc.models.weight_files import write_weights
 from sarqc.plain import gib
 
@@ -75,28 +75,23 @@ def _write_tokenizer(model: GgufModel, folder: Path) -> None:
     if kind == "gpt2" and not single_digits and split not in (*GGUF_PRE_TOKENIZER_SPLITS, "default", "gpt-2"):
         what = f"its tokenizer splits texts in the way of {shortened(str(split))!r}, which transformers does not read"
         raise Refused(what, model.name, _OTHERS)
-    try:
+    with refusing("its tokenizer can't be read", first.parent, model.name, _OTHERS):
         tokenizer = AutoTokenizer.from_pretrained(first.parent, gguf_file=first.name, local_files_only=True)
         if single_digits:
             tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
                 [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
             )
         tokenizer.save_pretrained(folder)
-        _without_foreign_tokens(folder / FAST, model.config["vocab_size"])
-    except Exception as error:  # the libraries raise what they like
-        reason = next(iter(str(error).splitlines()), type(error).__name__).replace(str(first.parent), "")
-        raise Refused(f"its tokenizer can't be read: {reason[:200]}", model.name, _OTHERS) from None
-
-
-def _without_foreign_tokens(path: Path, vocabulary: int) -> None:
-    """Removes the tokens that the library's class adds behind the model's own."""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    document["added_tokens"] = [token for token in document["added_tokens"] if token["id"] < vocabulary]
-    path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        path = folder / FAST
+        document = json.loads(path.read_text(encoding="utf-8"))
+        # Without the tokens that the library's class adds behind the model's own.
+        added, vocabulary = document["added_tokens"], model.config["vocab_size"]
+        document["added_tokens"] = [token for token in added if token["id"] < vocabulary]
+        path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
 
 
 def _weights(model: GgufModel) -> Iterator[tuple[str, Tensor]]:
-    """Name and value of tensors, as transformers has them."""
+    """Yield name and value of tensors, as transformers has them."""
     from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor
 
     processors: dict[Any, Any] = TENSOR_PROCESSORS
@@ -110,7 +105,7 @@ def _weights(model: GgufModel) -> Iterator[tuple[str, Tensor]]:
 
 
 def _numbers(place: TensorPlace) -> np.ndarray:
-    """The numbers of a tensor, or of one expert's part of it, as float32."""
+    """Return the numbers of a tensor, or of one expert's part of it, as float32."""
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 

@@ -89,7 +89,7 @@ def paley(order: int) -> np.ndarray:
 
 
 def _residues(prime: int) -> np.ndarray:
-    """χ(i - j) (prime, prime): 1 for a square, -1 for another number, 0 on the diagonal."""
+    """Return χ(i - j) (prime, prime): 1 for a square, -1 for another number, 0 on the diagonal."""
     character = np.full(prime, -1, dtype=np.int8)
     character[np.arange(1, prime) ** 2 % prime] = 1
     character[0] = 0
@@ -99,7 +99,7 @@ def _residues(prime: int) -> np.ndarray:
 
 
 def _construction(order: int) -> int:
-    """The first or the second construction of an order; 0 for neither."""
+    """Return the first or the second construction of an order; 0 for neither."""
     if _is_prime(order - 1) and (order - 1) % 4 == 3:
         return 1
     half = order // 2 - 1

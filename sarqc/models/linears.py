@@ -25,7 +25,10 @@ _FUSED: dict[str, tuple[str, int | None]] = {
     "down_proj": ("down_proj", None),
 }
 _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "up_proj": ("up_proj",), "down_proj": ("down_proj",)}
-_UNSAID: dict[str, dict[str, bool]] = {"Llama4TextExperts": {"is_transposed": True}, "LongcatFlashExperts": {}}
+_IMPLICIT_LAYOUTS: dict[str, dict[str, bool]] = {
+    "Llama4TextExperts": {"is_transposed": True},
+    "LongcatFlashExperts": {},
+}
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -41,9 +44,9 @@ def is_plain_linear(module: nn.Module) -> bool:
 
 def is_stacked(module: nn.Module) -> bool:
     """Return True for a module that has the experts of a mixture in stacked parameters of a known layout."""
-    if not hasattr(module, "is_transposed") and _unsaid(module) is None:
+    if not hasattr(module, "is_transposed") and _implicit_layout(module) is None:
         return False
-    stacks = (getattr(module, name, None) for name in ("down_proj", _first(module)))
+    stacks = (getattr(module, name, None) for name in ("down_proj", _input_parameter(module)))
     return all(isinstance(stack, nn.Parameter) and stack.ndim == 3 for stack in stacks)
 
 
@@ -56,7 +59,7 @@ def routes_tokens(module: nn.Module) -> bool:
 
 def expert_counts(experts: nn.Module) -> tuple[int, int]:
     """Return the number of experts with weights in stacked parameters, and of those with identities beside them."""
-    return len(experts.get_parameter("down_proj")), len(experts.get_parameter(_first(experts)))
+    return len(experts.get_parameter("down_proj")), len(experts.get_parameter(_input_parameter(experts)))
 
 
 def rows_by_expert(experts: nn.Module, given: tuple[Tensor, ...], number: int) -> Iterator[Tensor]:
@@ -93,7 +96,7 @@ def weight_of(block: nn.Module, path: str) -> Tensor:
     if number is not None and is_stacked(experts := block.get_submodule(container)):
         fused, half = _place(experts, name)
         weight = experts.get_parameter(fused)[number]
-        return _half(experts, weight.mT if _says(experts, "is_transposed", False) else weight, half)
+        return _half(experts, weight.mT if _layout_flag(experts, "is_transposed", False) else weight, half)
     module = block.get_submodule(path)
     own = module.get_parameter("weight")
     return own.mT if _is_transposed_linear(module) else own
@@ -132,18 +135,18 @@ def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, 
         made = []
         for paths in slices_of(name, len(block.get_parameter(name))):
             parts = [weights[path] if path in weights else weight_of(block, path) for path in paths]
-            if len(parts) == 2 and not _says(experts, "is_concatenated", True):
+            if len(parts) == 2 and not _layout_flag(experts, "is_concatenated", True):
                 made.append(torch.stack(parts, dim=1).flatten(0, 1))
             else:
                 made.append(torch.cat(parts))
         whole = torch.stack(made)
-        parameters[name] = whole.mT if _says(experts, "is_transposed", False) else whole
+        parameters[name] = whole.mT if _layout_flag(experts, "is_transposed", False) else whole
     return parameters
 
 
 def readers_of_states(experts: nn.Module) -> tuple[str, ...]:
     """Return the names of an expert's linears that read the hidden state."""
-    return _PARTS[_first(experts)]
+    return _PARTS[_input_parameter(experts)]
 
 
 def inside_expert(block: nn.Module, path: str, states: Tensor) -> Tensor:
@@ -168,7 +171,7 @@ def between_products(experts: Any, made: list[Tensor]) -> Tensor:
     elif getattr(type(experts), "_apply_gate", None) in (None, _default_gate()):
         inner = experts.act_fn(made[0]) * made[1]
     else:  # a gate of the model's own, which takes both factors as they are stored
-        is_concatenated = _says(experts, "is_concatenated", True)
+        is_concatenated = _layout_flag(experts, "is_concatenated", True)
         inner = experts._apply_gate(
             torch.cat(made, dim=-1) if is_concatenated else torch.stack(made, dim=-1).flatten(-2)
         )
@@ -190,27 +193,27 @@ def is_fused_parameter(module: nn.Module, name: str) -> bool:
 def _half(experts: nn.Module, rows: Tensor, half: int | None) -> Tensor:
     if half is None:
         return rows
-    return rows.chunk(2)[half] if _says(experts, "is_concatenated", True) else rows[half::2]
+    return rows.chunk(2)[half] if _layout_flag(experts, "is_concatenated", True) else rows[half::2]
 
 
 def _place(experts: nn.Module, name: str) -> tuple[str, int | None]:
-    """The parameter that has a linear of all experts, and the half of its rows; None for all."""
-    return ("up_proj", None) if name == _first(experts) == "up_proj" else _FUSED[name]
+    """Return the parameter that has a linear of all experts, and the half of its rows; None for all."""
+    return ("up_proj", None) if name == _input_parameter(experts) == "up_proj" else _FUSED[name]
 
 
-def _first(experts: nn.Module) -> str:
-    """Name of the parameter that reads the hidden state."""
-    return "gate_up_proj" if _says(experts, "has_gate", True) else "up_proj"
+def _input_parameter(experts: nn.Module) -> str:
+    """Return the name of the parameter that reads the hidden state."""
+    return "gate_up_proj" if _layout_flag(experts, "has_gate", True) else "up_proj"
 
 
-def _says(experts: nn.Module, name: str, usual: bool) -> bool:
-    """What a module of experts says of its layout, in the terms of transformers."""
-    return bool(getattr(experts, name, (_unsaid(experts) or {}).get(name, usual)))
+def _layout_flag(experts: nn.Module, name: str, usual: bool) -> bool:
+    """Return what a module of experts says of its layout, in the terms of transformers."""
+    return bool(getattr(experts, name, (_implicit_layout(experts) or {}).get(name, usual)))
 
 
-def _unsaid(module: nn.Module) -> dict[str, bool] | None:
-    """The layout of a class that does not say it; None for other classes."""
-    return _UNSAID.get(type(module).__name__) if type(module).__module__.startswith("transformers.") else None
+def _implicit_layout(module: nn.Module) -> dict[str, bool] | None:
+    """Return the layout of a class that does not say it; None for other classes."""
+    return _IMPLICIT_LAYOUTS.get(type(module).__name__) if type(module).__module__.startswith("transformers.") else None
 
 
 def _default_gate() -> object:
@@ -224,7 +227,7 @@ def _is_transposed_linear(module: nn.Module) -> bool:
 
 
 def _split(path: str) -> tuple[str, int | None, str]:
-    """(module of the experts, number of the expert, name of its linear); the number is None for other linears."""
+    """Return the experts' module, the number of the expert and the name of its linear; for other linears no number."""
     parent, _, name = path.rpartition(".")
     container, _, number = parent.rpartition(".")
     return container, int(number) if number.isdigit() else None, name

@@ -235,7 +235,7 @@ def load(
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
-    """The architecture of a configuration, with shapes for parameters, in our code or that of transformers."""
+    """Return the architecture of a configuration, with shapes for parameters, in our code or that of transformers."""
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
     from transformers.utils import logging
@@ -244,8 +244,9 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedMo
 
     deepseek_moe.register()  # before anything is looked up, so that no checkpoint's own code is ever wanted
     logging.disable_progress_bar()  # progress is ours to tell, in events
-    with _refusing(checkpoint, "config.json does not describe a model"):
-        config = AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+    folder, repair = checkpoint.folder, "Repair it, or download it again."
+    with refusing("config.json does not describe a model", folder, checkpoint.name, repair):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         with init_empty_weights(include_buffers=False):
             model: PreTrainedModel = AutoModelForCausalLM.from_config(
                 config,
@@ -255,26 +256,15 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedMo
                 # Where attention of a derived model has several implementations, transformers takes its preferred one.
                 **({} if checkpoint.decoder is not None else {"attn_implementation": "sdpa"}),
             )
-    if (checkpoint.folder / "generation_config.json").is_file():
-        with _refusing(checkpoint, "generation_config.json can't be read"):
-            settings = GenerationConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
+    if (folder / "generation_config.json").is_file():
+        with refusing("generation_config.json can't be read", folder, checkpoint.name, repair):
+            settings = GenerationConfig.from_pretrained(str(folder), local_files_only=True)
         model.generation_config = settings
     return model
 
 
-@contextmanager
-def _refusing(checkpoint: Checkpoint, what: str) -> Iterator[None]:
-    """A context in which any error of transformers about a checkpoint's files becomes ``Refused``."""
-    try:
-        yield
-    except Exception as error:  # every architecture raises what it likes
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        reason = reason.replace(str(checkpoint.folder), checkpoint.name)
-        raise Refused(f"{what}: {reason[:300]}", checkpoint.name, "Repair it, or download it again.") from error
-
-
 def _experts(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, str]:
-    """The implementation of experts in transformers: the default kernel takes neither every size nor float64."""
+    """Return the implementation of experts: transformers' default kernel takes neither every size nor float64."""
     shapes = [layer.shape for layer in checkpoint.linears if layer.expert is not None]
     takes = dtype != torch.float64 and all(size * dtype.itemsize % 16 == 0 for shape in shapes for size in shape)
     return {} if takes else {"experts_implementation": "eager"}

@@ -92,13 +92,13 @@ def logits_of(
 
 
 def _as_returned(hidden: Tensor, decoder: Decoder, index: int) -> Any:
-    """A hidden state in the form in which a block returns it."""
+    """Return a hidden state in the form in which a block returns it."""
     outputs = decoder.kind(index).outputs
     return hidden if not outputs else (hidden, *[None] * (outputs - 1))
 
 
 def _returning(decoder: Decoder, hidden: Tensor | None = None) -> Callable[[int], Callable[..., Any]]:
-    """Blocks that return a hidden state: this one, or with None the one that each is given."""
+    """Return forward passes of blocks that return a hidden state: this one, or with None the one that each is given."""
 
     def of_block(index: int, *given: Any, **named: Any) -> Any:
         own = given[0] if given else named["hidden_states"]
@@ -119,7 +119,7 @@ def first_tensor(given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
 
 @contextmanager
 def replaced(blocks: nn.Module, forward: Callable[[int], Callable[..., Any]]) -> Iterator[None]:
-    """A context in which the blocks have other forward passes, by their numbers, above those of their classes."""
+    """Give the blocks other forward passes, by their numbers, above those of their classes, within this context."""
     before = {block: vars(block).get("forward") for block in blocks.children()}
     try:
         for index, block in enumerate(blocks.children()):

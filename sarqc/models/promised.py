@@ -143,7 +143,7 @@ def _of_block(architecture: Architecture, family: Family, block: int) -> Iterato
 
 
 def _linear(architecture: Architecture, family: Family, path: str) -> Shape | None:
-    """(out_features, in_features) of the linear at a path within a block; None for a name that is not usual."""
+    """Return (out_features, in_features) of the linear at a path within a block; None for a name that is not usual."""
     width, head = architecture.hidden_size, architecture.head_size(family.head_size)
     queries = architecture.num_attention_heads * head
     keys = (architecture.num_key_value_heads or architecture.num_attention_heads) * head

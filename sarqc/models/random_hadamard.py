@@ -49,7 +49,7 @@ class RandomHadamard:
         return made
 
     def _of_columns(self, columns: Tensor, small: Tensor | None) -> Tensor:
-        """The product of columns (D, R), which are written over: neighbours in memory take the same steps."""
+        """Return the product of columns (D, R), which are written over: neighbours in memory take the same steps."""
         shape, count = self.shape, columns.shape[-1]
         values = columns.view(shape.blocks, shape.small, shape.power * count)
         if small is not None:

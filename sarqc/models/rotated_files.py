@@ -98,11 +98,11 @@ class RotatedFiles(WeightFiles):
         self.original.close()
 
     def _in_heads(self, rows: Tensor, turn: Callable[[Tensor], Tensor]) -> Tensor:
-        """Rows (…, heads · width), each head's part turned by itself."""
+        """Return rows (…, heads · width), each head's part turned by itself."""
         return turn(rows.reshape(-1, self._rotation.head_width)).view(rows.shape)
 
     def _norm_of(self, name: str) -> Tensor:
-        """The weight of the norm (D,) that a reader has taken up; 1 () for other tensors."""
+        """Return the weight of the norm (D,) that a reader has taken up; 1 () for other tensors."""
         norm = self._rotation.columns[name]
         return torch.ones((), dtype=torch.float64) if norm is None else self.original.read(norm).double()
 

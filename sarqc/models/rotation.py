@@ -131,7 +131,7 @@ def _without() -> Fix:
 
 
 def _check_order(width: int, what: str, fix: Fix) -> None:
-    """Refuses a width whose matrix mixes too few channels."""
+    """Refuse a width whose matrix mixes too few channels."""
     if (order := shape_for(width).order) < _FEWEST:
         raise refused_for(
             "rotate",
@@ -142,14 +142,15 @@ def _check_order(width: int, what: str, fix: Fix) -> None:
 
 
 def _with_head(facts: Mapping[str, Any], rotation: Rotation) -> dict[str, Any]:
-    """Facts of tensors by name, with those of the head; a checkpoint that is only promised has no files."""
+    """Return the facts of tensors by name, with those of the head; a checkpoint that is only promised has no files."""
     source = rotation.copied_from
     return {**facts, rotation.head: facts[source]} if source in facts else {**facts}
 
 
 def _roles(checkpoint: Checkpoint, kind: RotationKind, seed: int, width: int, head_width: int) -> Rotation:
-    """The roles of tensors: a group behind a norm reads the residual stream, the others write to it, and one behind
-    values reads the heads.
+    """Return the roles of tensors.
+
+    A group behind a norm reads the residual stream, the others write to it, and one behind values reads the heads.
     """
     family = checkpoint.family
     paths_outside = (family.embedding, family.norm, family.head)

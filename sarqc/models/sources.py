@@ -153,7 +153,7 @@ class _Probe:
             yield chosen
 
     def _candidates(self, group: InputGroup, earlier: Sequence[str]) -> Iterator[InputGroup]:
-        """The group with each operation that could take up its scale."""
+        """Yield the group with each operation that could take up its scale."""
         first = group.linears[0]
         readers = set(map(self._reader, group.linears))
         given = self._seen.reads[self._reader(first)]
@@ -167,18 +167,18 @@ class _Probe:
             yield from (InputGroup(group.linears, path) for path in reversed(earlier) if self._can_divide(path))
 
     def _can_take_up(self, path: str) -> bool:
-        """Whether the parameters of a norm can be divided."""
+        """Return True if the parameters of a norm can be divided."""
         parameters = self.block.get_submodule(path).named_parameters(recurse=False)
         return all(f"{path}.{name}" in self.changeable for name, _ in parameters)
 
     def _can_divide(self, path: str) -> bool:
-        """Whether the rows of a quantized linear can be divided; its bias is divided in its checkpoint."""
+        """Return True if the rows of a quantized linear can be divided; its bias is divided in its checkpoint."""
         module = self.block.get_submodule(path)
         has_bias = bias_of(self.block, path) is not None
         return is_plain_linear(module) and (not has_bias or f"{path}.bias" in self.changeable)
 
     def _can_follow(self, path: str, width: int) -> bool:
-        """Whether the columns of a float reader can be multiplied; it must not read another tensor as well."""
+        """Return True if the columns of a float reader can be multiplied; it must not read another tensor as well."""
         module = self.block.get_submodule(path)
         if self._seen.times[path] != 1 or f"{path}.weight" not in self.changeable or is_stacked(module):
             return False
@@ -188,12 +188,12 @@ class _Probe:
         return self.kind.experts is not None and path.startswith(f"{self.kind.experts.path}.")
 
     def _reader(self, path: str) -> str:
-        """The module that is called with what a linear reads: for an expert's that of all experts."""
+        """Return the module that is called with what a linear reads: for an expert's that of all experts."""
         experts = self.kind.experts
         return experts.path if experts is not None and self._is_expert(path) else path
 
     def _is_taken_up(self, group: InputGroup) -> bool:
-        """Whether the block computes the same after the operation took up a random scale."""
+        """Return True if the block computes the same after the operation took up a random scale."""
         fold = folds(self.block, [group], self.heads)[0]
         if fold.source is None:
             return False
@@ -202,14 +202,17 @@ class _Probe:
             without = self._results()
             with self._divided(fold, scale):
                 taken_up = self._results()
-        return _apart(taken_up, self._own) <= _EQUAL and _apart(without, self._own) > _DIFFERENT
+        return (
+            _relative_difference(taken_up, self._own) <= _EQUAL
+            and _relative_difference(without, self._own) > _DIFFERENT
+        )
 
     def _powers(self, number: int) -> Tensor:
-        """Random scales, powers of two."""
+        """Return random scales, powers of two."""
         return torch.randint(-_EXPONENT, _EXPONENT + 1, (number,), generator=self.generator).float().exp2()
 
     def _is_linear_in_up(self, path: str) -> bool:
-        """Whether what an expert's second linear reads is proportional to the outputs of its last one before."""
+        """Return True if what an expert's second linear reads is proportional to the outputs of its last one before."""
         experts = self.block.get_submodule(path)
         if any(name.endswith("bias") for name, _ in experts.named_parameters(recurse=False)):
             return False  # stored in one tensor for all experts, which nothing divides by parts
@@ -217,11 +220,11 @@ class _Probe:
         scale = self._powers(width)
         *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self.generator)
         own, other = (between_products(experts, [*gate, values]) for values in (up, up / scale))
-        return _apart([other * scale], [own]) <= _EQUAL
+        return _relative_difference([other * scale], [own]) <= _EQUAL
 
     @contextmanager
     def _scaled(self, group: InputGroup, scale: Tensor) -> Iterator[None]:
-        """A context in which the columns of a group's linears, and of their float readers, are multiplied by (I,)."""
+        """Multiply the columns of a group's linears, and of their float readers, by (I,) within this context."""
 
         def multiply(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
             states = first_tensor(given, named)
@@ -243,7 +246,7 @@ class _Probe:
 
     @contextmanager
     def _divided(self, fold: Fold, channel_scale: Tensor) -> Iterator[None]:
-        """A context in which an operation has taken up a scale (I,)."""
+        """Let an operation take up a scale (I,) within this context."""
         assert fold.source is not None
         module, rows = self.block.get_submodule(fold.source), fold.source_scale(channel_scale)
         with ExitStack() as changes:
@@ -257,13 +260,13 @@ class _Probe:
             yield
 
     def _results(self) -> list[Tensor]:
-        """All floating-point numbers that the block returns or writes into its arguments."""
+        """Return all floating-point numbers that the block returns or writes into its arguments."""
         _, others, named = self.call
         returned = self.block(self._hidden.clone(), *others, **named)
         return [tensor.clone() for tensor in _tensors((returned, others, named)) if tensor.is_floating_point()]
 
     def _watched(self) -> _Seen:
-        """One pass in which inputs and outputs of modules are written down."""
+        """Run one pass in which inputs and outputs of modules are written down."""
         seen = _Seen()
 
         def read(path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -299,7 +302,7 @@ def _has_columns(module: nn.Module) -> bool:
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
-    """The tensors within tuples, lists and dictionaries."""
+    """Yield the tensors within tuples, lists and dictionaries."""
     if isinstance(values, Tensor):
         yield values
     elif isinstance(values, tuple | list | dict):
@@ -307,8 +310,8 @@ def _tensors(values: Any) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-def _apart(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest difference, relative to the largest number of its tensor; infinite for other shapes and for NaN."""
+def _relative_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """Return the largest difference relative to the largest number of its tensor; infinite for other shapes and NaN."""
     if [tensor.shape for tensor in found] != [tensor.shape for tensor in expected]:
         return torch.inf
     most = 0.0
@@ -345,7 +348,7 @@ def _fill(model: PreTrainedModel, generator: torch.Generator) -> None:
 
 
 def _random(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """A random tensor; one of many numbers has parts that overlap."""
+    """Return a random tensor; one of many numbers has parts that overlap."""
     if len(shape) < 2:
         return torch.empty(shape).uniform_(0.5, 1.5, generator=generator)
     strides = [1]
@@ -359,7 +362,7 @@ def _random(shape: torch.Size, generator: torch.Generator) -> Tensor:
 
 @contextmanager
 def _small_functions(model: PreTrainedModel, generator: torch.Generator) -> Iterator[None]:
-    """A context in which linears are sparse, and experts a function without products of their own."""
+    """Make linears sparse, and experts a function without products of their own, within this context."""
     with ExitStack() as changes:
         for module in model.modules():
             if is_plain_linear(module):
@@ -374,7 +377,7 @@ def _small_functions(model: PreTrainedModel, generator: torch.Generator) -> Iter
 
 
 def _sparse(columns: int, rows: int, bias: Tensor | None, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
-    """A random linear in which each row reads a few columns, and each column is read."""
+    """Return a random linear in which each row reads a few columns, and each column is read."""
     taps = max(_TAPS, -(-2 * columns // rows))
     made: list[Tensor] = []
 
@@ -391,7 +394,7 @@ def _sparse(columns: int, rows: int, bias: Tensor | None, generator: torch.Gener
 
 
 def _experts(generator: torch.Generator) -> Callable[..., Tensor]:
-    """A random function of states (N, D), of the chosen experts and of their weights, which depends on all of them."""
+    """Return a random function of states (N, D), chosen experts and their weights, which depends on all of them."""
     made: list[Callable[[Tensor], Tensor]] = []
 
     def forward(states: Tensor, *given: Any, **named: Any) -> Tensor:

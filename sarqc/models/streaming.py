@@ -83,7 +83,7 @@ class Streaming:
 def _call_held(
     streaming: weakref.ref[Streaming], block: nn.Module, forward: Callable[..., Any], *given: Any, **named: Any
 ) -> Any:
-    """A block's forward pass, with its weights."""
+    """Run a block's forward pass, with its weights."""
     alive = streaming()
     assert alive is not None  # the walk of a model holds what streams it
     with alive.at(block):

@@ -97,7 +97,7 @@ def weight_set(folder: Path, where: str) -> tuple[list[Path], str]:
 
 
 def _sets(folder: Path, where: str) -> Iterator[tuple[str, list[Path]]]:
-    """The sets of weights in a folder, in transformers' order: a name for each, and its files, which may be missing."""
+    """Yield the sets of weights in a folder, in transformers' order: a name for each, and its files, maybe missing."""
     for base in _bases(folder, where):
         single, index = f"{base}.safetensors", f"{base}.safetensors.index.json"
         has_single = is_regular(folder / single)
@@ -120,7 +120,7 @@ def _sets(folder: Path, where: str) -> Iterator[tuple[str, list[Path]]]:
 
 
 def _bases(folder: Path, where: str) -> Iterator[str]:
-    """The names of weight files without their endings: transformers', and that of AutoGPTQ."""
+    """Yield the names of weight files without their endings: transformers', and that of AutoGPTQ."""
     yield "model"
     for name in ("quantize_config.json", "config.json"):
         content = read_object(folder / name, where, remedy=_AGAIN) if (folder / name).is_file() else {}
@@ -146,7 +146,7 @@ def _no_weights(folder: Path, where: str) -> Refused:
 
 @lru_cache(maxsize=16)
 def _are_same(files: tuple[Path, ...], others: tuple[Path, ...], where: str, _identity: tuple[object, ...]) -> bool:
-    """True if two sets of files hold the same tensors, bit for bit."""
+    """Return True if two sets of files hold the same tensors, bit for bit."""
     one, other = (
         {name: entry for path in paths for name, entry in _read_header(path, where).items()}
         for paths in (files, others)
@@ -159,7 +159,7 @@ def _are_same(files: tuple[Path, ...], others: tuple[Path, ...], where: str, _id
 
 
 def _read_header(path: Path, where: str) -> dict[str, TensorEntry]:
-    """The tensors of a file by name, after safetensors has checked types, shapes and offsets against its length."""
+    """Return the tensors of a file, after safetensors has checked types, shapes and offsets against its length."""
     try:
         with safe_open(path, framework="np") as file:
             names = file.keys()

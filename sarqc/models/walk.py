@@ -118,7 +118,7 @@ class DerivedCalls:
         self._depends_on_tokens = not all(_same(alone, arguments) for arguments in changed)
 
     def _recorded(self, tokens: Tensor) -> list[Arguments]:
-        """The arguments of each block beside the states."""
+        """Return the arguments of each block beside the states."""
         with torch.no_grad():
             calls = recorded_calls(self._loaded.model, self._decoder, tokens)
         return [(call.others, call.named) for call in calls]
@@ -172,7 +172,7 @@ def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
 
 
 def _states_in(returned: Any) -> Tensor:
-    """The hidden state among what a block returns."""
+    """Return the hidden state among what a block returns."""
     states: Tensor = returned[0] if isinstance(returned, tuple | list) else returned
     return states
 
@@ -189,7 +189,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
-    """The arguments of each block beside the states, for all sequences of the length of this one (1, T).
+    """Return the arguments of each block beside the states, for all sequences of the length of this one (1, T).
 
     The model's own forward pass decides them, masks of sliding windows among them, while the blocks only write them
     down. Masks and positions broadcast over the batch; blocks of one kind share one mask (1, 1, T, T).

@@ -129,7 +129,7 @@ def kept_channels(width: int, group_size: int, fraction: float) -> Tensor:
 
 
 def _restricted(statistics: LayerStatistics, channels: Tensor) -> LayerStatistics:
-    """The statistics of some of the channels."""
+    """Return the statistics of some of the channels."""
     if len(channels) == statistics.gram.shape[-1]:
         return statistics
     at = channels.to(statistics.gram.device)
@@ -138,7 +138,7 @@ def _restricted(statistics: LayerStatistics, channels: Tensor) -> LayerStatistic
 
 
 def _score(layer: QuantizedLayer, part: CheckedLayer, cross: Tensor | None, point: Method) -> float:
-    """Score of a candidate: Σ ‖ΔW x‖², and with a shift Σ ‖ΔW x - W d‖² - Σ ‖W d‖², d = x_float - x.
+    """Return the score of a candidate: Σ ‖ΔW x‖², and with a shift Σ ‖ΔW x - W d‖² - Σ ‖W d‖², d = x_float - x.
 
     cross (I, I) is of the validation inputs, None if the float model's inputs are not known.
     """

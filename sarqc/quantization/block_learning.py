@@ -128,7 +128,7 @@ class BlockLearning:
     def _until_stopped(
         self, learned: Learned, descent: Optimiser, start: Epoch
     ) -> Generator[StepCheck, None, dict[str, QuantizedLayer]]:
-        """Yields the checks; returns the layers of the one with the smallest held-out error.
+        """Yield the checks; return the layers of the one with the smallest held-out error.
 
         All checks are in the report of the first linear.
         """
@@ -158,7 +158,7 @@ class BlockLearning:
 
     @torch.no_grad()
     def _check(self, learned: Learned, step: int, error: float) -> StepCheck:
-        """The state after some steps; ``error``: on the calibration sequences."""
+        """Return the state after some steps; ``error``: on the calibration sequences."""
         dtype = self.batches[0][0].dtype
         weights, moved, energy = {}, 0.0, 0.0
         for name, linear in self.linears.items():
@@ -243,7 +243,7 @@ class BlockLearning:
 
     @torch.no_grad()
     def _layer(self, linear: LearnedLinear, kept: Sequence[Tensor], said: Mapping[str, object]) -> QuantizedLayer:
-        """The linear with its learned tensors; ``said``: facts of the learning for its report."""
+        """Return the linear with its learned tensors; ``said``: facts of the learning for its report."""
         rounded = linear.round(kept)
         return linear.layer.quantized(
             rounded.codes.flatten(-2),
@@ -311,7 +311,7 @@ def check_steps(steps: int, checks: int) -> list[int]:
 
 
 def _check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
-    """Checks that a block can be learned."""
+    """Check that a block can be learned."""
     names = [layer.name for layer in layers]
     if len(set(names)) < len(names):
         raise Refused("linears share a name", ", ".join(names), "Name each as the block's function does.")

@@ -60,7 +60,7 @@ def descend(block: ColumnDescent, grid: Grid) -> None:
 
 
 def _launch(kernel: Any, like: Tensor, parts: tuple[Tensor, ...], grid: Grid, **constants: Any) -> None:
-    """Runs a kernel over all rows and candidates of ``like`` (C, B, O)."""
+    """Run a kernel over all rows and candidates of ``like`` (C, B, O)."""
     candidates, width, rows = like.shape
     for part in parts:
         assert part.stride(-1) == 1, "kernels read rows as they lie in memory"
@@ -84,7 +84,7 @@ def _launch(kernel: Any, like: Tensor, parts: tuple[Tensor, ...], grid: Grid, **
 
 @triton.jit
 def _rounded(value, DOUBLE: tl.constexpr):
-    """To the nearest integer, ties to even; what is far outside of every grid stays far outside.
+    """Round to the nearest integer, ties to even; what is far outside of every grid stays far outside.
 
     A number to which 1.5 · 2^52 is added, in float32 1.5 · 2^23, has no room for what is smaller than 1.
     """
@@ -95,13 +95,13 @@ def _rounded(value, DOUBLE: tl.constexpr):
 
 @triton.jit
 def _quotient(value, divisor, DOUBLE: tl.constexpr):
-    """Rounded correctly, which “/” is in float64 only."""
+    """Return the quotient rounded correctly, which “/” is in float64 only."""
     return value / divisor if DOUBLE else tl.math.div_rn(value, divisor)
 
 
 @triton.jit
 def _added(block, weights, row, is_later):
-    """``addcmul_`` of the columns to come: block (B, O), weights (B,), row (O,)."""
+    """Return ``addcmul_`` of the columns to come: block (B, O), weights (B,), row (O,)."""
     weights, row = tl.broadcast(weights[:, None], row[None, :])
     return tl.where(is_later[:, None], tl.fma(weights, row, block), block)
 

@@ -109,7 +109,7 @@ class _Point:
 
 
 def _points_at_once(first: _Point, budget_bytes: int) -> int:
-    """Number of points that may be solved together, at least one."""
+    """Return the number of points that may be solved together, at least one."""
     layer, method = first.layer, first.method
     rows, width = layer.weight.shape
     group_size = width if layer.found is not None else layer.grid.group_size_for(width)
@@ -119,7 +119,7 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
 
 
 def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iterator[Solved]:
-    """The points as one batch; all memory is taken before this returns, but for what one report needs."""
+    """Solve the points as one batch; all memory is taken before this returns, but for what one report needs."""
     first, settings = points[0].layer, points[0].method
     batch = _Batch.of(points)
     stated = [_state(point, batch, position) for position, point in enumerate(points)]
@@ -177,7 +177,7 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
 
 
 def _stacked(found: Sequence[FoundCodes], name: str, like: Tensor) -> Tensor:
-    """Codes, scales or zero points of several layers, in the type of a weight: (C, …)."""
+    """Return codes, scales or zero points of several layers, in the type of a weight: (C, …)."""
     return torch.stack([getattr(one, name) for one in found]).to(like)
 
 
@@ -189,7 +189,7 @@ def _results(
     zero_points: Tensor,
     dequantized: Tensor,
 ) -> Iterator[Solved]:
-    """The layers of a batch: codes and dequantized (C, O, I), scales and zero_points (C, O, G)."""
+    """Yield the layers of a batch: codes and dequantized (C, O, I), scales and zero_points (C, O, G)."""
     for position, (point, said) in enumerate(zip(points, stated, strict=True)):
         if point.method.shift != "none" and not is_finite(dequantized[position]):
             raise NumericalError(
@@ -242,7 +242,7 @@ class _Batch:
 
 
 def _state(point: _Point, batch: _Batch, position: int) -> dict[str, Any]:
-    """Writes the problem of a point into the batch; returns what its report says of it."""
+    """Write the problem of a point into the batch; return what its report says of it."""
     layer, method = point.layer, point.method
     try:
         s_squared = _s_squared(layer, method)
@@ -280,7 +280,7 @@ def _state(point: _Point, batch: _Batch, position: int) -> dict[str, Any]:
 
 
 def _s_squared(layer: CheckedLayer, method: ColumnSolver) -> Tensor | None:
-    """s² (I,) of a method; None for 1."""
+    """Return s² (I,) of a method; None for 1."""
     if method.saliency == "identity" or method.gamma is None:
         return None
     return saliency(layer.abs_mean, layer.weight, method.gamma).square()
@@ -508,7 +508,7 @@ def solve_columns(
 
 
 def _working_copy(original: Tensor, carried: Tensor, inside: Tensor, kept: Tensor | None) -> Tensor:
-    """GPTQ's compensated copy of a group when its first column is reached: W_g + c T⁻¹.
+    """Return GPTQ's compensated copy of a group when its first column is reached: W_g + c T⁻¹.
 
     original, carried (C, K, O); inside (C, K, K) = T, the group's unit upper block of F.
     ``carried`` alone is what column j gains when it is its turn, after the columns between have been done; the copy

@@ -165,7 +165,7 @@ class _RangeSearch:
         self.upper = torch.where(is_less, upper, self.upper)
 
     def _tried(self, lower: Tensor | int, upper: Tensor | int) -> tuple[Tensor, Tensor, Tensor]:
-        """Scales and zero points (...) of a range, and Σ_j h_j (Q(w)_j - w_j)²."""
+        """Return scales and zero points (...) of a range, and Σ_j h_j (Q(w)_j - w_j)²."""
         scales, zero_points = parameters_of_range(
             lower / PARTS * self._low, upper / PARTS * self._high, self._grid, self._storage
         )

@@ -70,6 +70,6 @@ def rounded(value: Fraction) -> float:
 
 
 def _turn(first: _Point, second: _Point, third: _Point) -> int:
-    """1 where the way through three points bends upwards, 0 where it is straight, -1 where it bends downwards."""
+    """Return 1 where the way through three points bends upwards, 0 where it is straight, -1 where it bends down."""
     area = (second[0] - first[0]) * (third[1] - first[1]) - (second[1] - first[1]) * (third[0] - first[0])
     return (area > 0) - (area < 0)

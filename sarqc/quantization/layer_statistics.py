@@ -196,7 +196,7 @@ def _check_crosses(one: Tensor | None, other: Tensor | None) -> None:
 
 
 def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tensor:
-    """Σ x xᵀ of tokens (N, I), added to what there is: (I, I) in the working precision.
+    """Return Σ x xᵀ of tokens (N, I), added to what there is: (I, I) in the working precision.
 
     A product of two numbers of 16 bits is exact in float32, and a GPU's units for such products take a fifth of the
     time. But they cut sums off instead of rounding them: on an H100 the largest error, in units of √(G_ii G_jj), was
@@ -213,7 +213,7 @@ def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tenso
 
 
 def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Tensor:
-    """Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to what there is: (I, I).
+    """Return Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to what there is: (I, I).
 
     On a GPU a difference goes through the units for 16 bits in two parts, see ``in_two``.
     """
@@ -251,7 +251,7 @@ def in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Te
 
 
 def _own_product(wide: Tensor) -> Tensor:
-    """xᵀx of (N, I), where it is large only the half above the diagonal, in a few products: (I, I)."""
+    """Return xᵀx of (N, I), where it is large only the half above the diagonal, in a few products: (I, I)."""
     width = wide.shape[-1]
     if width < (_HALVED_FROM if wide.device.type == "cpu" else _HALVED_FROM_ON_GPU):
         return wide.mT @ wide

@@ -75,7 +75,7 @@ class RoundedLinear(LearnedLinear):
         self._offsets = (codes - nearest).clamp_(-LARGEST_OFFSET, LARGEST_OFFSET)
 
     def _begun_at(self, codes: Tensor, solver: ColumnSolver, solved: QuantizedLayer) -> Tensor:
-        """B (O, G, K) of these codes (O, G, K)."""
+        """Return B (O, G, K) of these codes (O, G, K)."""
         rounded = self.rounded_in(*self._factors * self.ends)
         scale, zero_point = rounded.scales.unsqueeze(-1), rounded.zero_points.unsqueeze(-1)
         gram = column_solver.gram_of(self.layer, solver)
@@ -90,7 +90,7 @@ class RoundedLinear(LearnedLinear):
         return dequantize(torch.minimum(torch.maximum(places, least), most), scale, zero_point, self.grid.is_affine)
 
     def _factors_of(self, scales: Tensor) -> Tensor:
-        """The part of each group's range that these scales span: one of ``SHRINKS``, (O, G) -> (2, O, G).
+        """Return the part of each group's range that these scales span: one of ``SHRINKS``, (O, G) -> (2, O, G).
 
         By the nearest of them, as scales are rounded to storage.
         """

@@ -334,7 +334,7 @@ def _reported_loss(delta: Tensor, gram: Tensor) -> float:
 
 
 def _weighted(energies: Tensor, s: Tensor | None = None) -> Tensor:
-    """‖ΔW diag(S)‖²_F from the energies of its columns (I,), S (I,) or None for 1."""
+    """Return ‖ΔW diag(S)‖²_F from the energies of its columns (I,), S (I,) or None for 1."""
     return (energies if s is None else energies * s.square()).sum()
 
 

@@ -82,7 +82,7 @@ def _one_pass(
     scales: Tensor,
     grid: Grid,
 ) -> tuple[Tensor, Tensor]:
-    """Codes (C, I, O) and ΔWᵀ (C, I, O) after each column has had its turn; scales (C, I, O) are those of the columns.
+    """Return codes (C, I, O) and ΔWᵀ (C, I, O) after each column has had its turn; scales (C, I, O) are the columns'.
 
     ``pull`` is overwritten: it is kept right for the columns to come only.
     """

@@ -282,7 +282,7 @@ class TunedCodes(TunedScales):
         """Take no sums: d is that of the weights."""
 
     def _codes(self) -> Tensor:
-        """Codes (O, G, K) of the positions, as int16."""
+        """Return codes (O, G, K) of the positions, as int16."""
         return self._positions.detach().round().clamp_(self._grid.lowest, self._grid.highest).to(torch.int16)
 
 
@@ -345,7 +345,7 @@ class _Tuning:
     norms: Mapping[str, TunedNorm]
 
     def parameters(self) -> list[tuple[list[Tensor], float]]:
-        """Unknowns that Adam tunes, with the parts of its rate."""
+        """Return unknowns that Adam tunes, with the parts of its rate."""
         of_linears = [(linear.parameters(), linear.rate()) for linear in self.linears.values()]
         return of_linears + [(norm.parameters(), 1.0) for norm in self.norms.values()]
 
@@ -360,7 +360,7 @@ class _Tuning:
         )
 
     def changed(self, layers: Mapping[str, QuantizedLayer]) -> float:
-        """Share of the codes of all linears that differ from those before the first step."""
+        """Return the share of the codes of all linears that differ from those before the first step."""
         count = sum(layer.codes.numel() for layer in layers.values())
         return sum(linear.changed(layers[name]) for name, linear in self.linears.items()) / count
 
@@ -368,7 +368,7 @@ class _Tuning:
         return sum(linear.penalty_of(layers[name]) for name, linear in self.linears.items())
 
     def drift(self, layers: Mapping[str, QuantizedLayer]) -> float:
-        """√(Σ d / Σ ‖W diag(S)‖²)."""
+        """Return √(Σ d / Σ ‖W diag(S)‖²)."""
         energy = sum(linear.energy() for linear in self.linears.values())
         return math.sqrt(self.penalty_of(layers) / energy) if energy > 0 else 0.0
 
@@ -443,7 +443,7 @@ def distilled(
 
 
 def _first(tuning: _Tuning, distance: Distance, start: Distilled) -> DistillationEpoch:
-    """The state before the first step."""
+    """Return the state before the first step."""
     with torch.no_grad():
         weights = tuning.weights()
         distances = [float(distance.of_step(weights, step)) for step in range(distance.steps)]
@@ -452,7 +452,7 @@ def _first(tuning: _Tuning, distance: Distance, start: Distilled) -> Distillatio
 
 
 def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, factor: float) -> float:
-    """Adds the gradient of the objective on the sequences of a step; returns their distance."""
+    """Add the gradient of the objective on the sequences of a step; return their distance."""
     with torch.enable_grad():
         found = distance.of_step(tuning.weights(), step)
     with in_a_fixed_order(found.device):

@@ -110,7 +110,7 @@ def refitted_scales(
 
 
 def _changes(basis: Tensor, pull: Tensor, gram: Tensor, is_affine: bool) -> Tensor:
-    """δ (C, O, U) float64 of all rows; 0 where it is not determined.
+    """Return δ (C, O, U) float64 of all rows; 0 where it is not determined.
 
     basis, pull (C, O, G, K): a group's row of B on its own channels, and (ŵ - w) G. Some rows at a time, so that their
     normal equations take as many numbers as G.
@@ -131,7 +131,7 @@ def _changes(basis: Tensor, pull: Tensor, gram: Tensor, is_affine: bool) -> Tens
 
 
 def _normal_matrix(basis: Tensor, gram: Tensor, is_affine: bool) -> Tensor:
-    """B G Bᵀ (C, R, U, U) from basis (C, R, G, K), group by group: no row of B is ever written out."""
+    """Return B G Bᵀ (C, R, U, U) from basis (C, R, G, K), group by group: no row of B is ever written out."""
     groups, size = basis.shape[-2:]
     scale_scale, scale_bias = [], []
     for group in range(groups):
@@ -151,7 +151,7 @@ def _normal_matrix(basis: Tensor, gram: Tensor, is_affine: bool) -> Tensor:
 
 
 def _solved(matrix: Tensor, aim: Tensor, noise: float, is_affine: bool) -> Tensor:
-    """δ (C, R, U) with δ matrix = aim; 0 for groups that are singular by themselves and rows that are so as a whole."""
+    """Return δ (C, R, U) with δ matrix = aim; 0 for groups that are singular by themselves and rows that are so."""
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)  # (C, R, U), a view
     regular = diagonal > 0
     if is_affine:

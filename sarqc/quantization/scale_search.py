@@ -247,7 +247,7 @@ def candidate_losses(
 
 
 def _mean_over_tokens(layers: Sequence[CheckedLayer]) -> Tensor:
-    """mean |x| (I,) of the tensor that the linears read: all of them the same tokens, or each some of them."""
+    """Return mean |x| (I,) of the tensor that the linears read: all of them the same tokens, or each some of them."""
     first = layers[0]
     if all(torch.equal(layer.abs_mean, first.abs_mean) for layer in layers):
         return first.abs_mean
@@ -320,7 +320,7 @@ def min_max(losses: Tensor) -> Tensor:
 
 
 def _tied(values: Tensor, ties: Tensor | None) -> Tensor:
-    """Each value's mean over those with the same number: values (I,), ties (I,) or None for themselves -> (I,).
+    """Return each value's mean over those with the same number: values (I,), ties (I,) or None for themselves -> (I,).
 
     On the CPU, where a sum has one order, and in float64.
     """

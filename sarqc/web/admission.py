@@ -8,7 +8,7 @@ Hub only what the operator lists with a revision, and of the uploads only one's 
 from __future__ import annotations
 
 from sarqc.calibration import corpora
-from sarqc.calibration.uploaded_texts import UPLOADED
+from sarqc.calibration.text_files import UPLOADED
 from sarqc.errors import Forbidden, NotFound, in_recipe
 from sarqc.files.names import path_of, shortened
 from sarqc.models import catalogue

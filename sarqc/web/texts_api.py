@@ -13,8 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from sarqc.calibration.text_files import READERS, as_json_lines, read_plain
-from sarqc.calibration.uploaded_texts import UPLOAD_ENDINGS, text_name, text_path
+from sarqc.calibration.text_files import READERS, UPLOAD_ENDINGS, as_json_lines, read_plain, text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
 from sarqc.files.settled import settle
 from sarqc.jobs.run import iso_time

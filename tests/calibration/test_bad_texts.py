@@ -122,7 +122,7 @@ def test_tokens_of_a_large_text_are_kept_for_other_processes(
     path.write_text("Once upon a time there was a fox. " * 8000)
     first = text_of(str(path), checkpoint, settings)
     (file,) = kept()
-    corpora._tokenised.cache_clear()  # as in another process
+    corpora._tokenise.cache_clear()  # as in another process
 
     def refuse(*_: object) -> None:
         raise AssertionError("tokenised again")
@@ -138,7 +138,7 @@ def test_tokens_of_a_large_text_are_kept_for_other_processes(
     file.write_bytes(b"damaged" + file.read_bytes()[7:])
     path.write_text("Once upon a time there was a fox. " * 8000)
     assert np.array_equal(text_of(str(path), checkpoint, settings).ids, first.ids)
-    corpora._tokenised.cache_clear()
+    corpora._tokenise.cache_clear()
     path.write_text("Once upon a time")
     text_of(str(path), checkpoint, settings)
     assert len(kept()) == 1  # a short one is not worth a file

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from sarqc.calibration.corpora import Text, described, draw_sequences, offered, read_corpus
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.models.tokenizer_files import encode
+from sarqc.models.tokenizing import encode
 from sarqc.settings import Settings
 
 WIKITEXT = Path("Salesforce", "wikitext", "wikitext-2-raw-v1")

@@ -139,7 +139,7 @@ def test_no_process_outlives_its_parent() -> None:
     program = (
         "import torch, time; from sarqc.calibration.multi_device import MultiDevice\n"
         "with MultiDevice([torch.device('cpu')], 1 << 30) as spread:\n"
-        "    spread._solvers[0]._process.start(); print(spread._solvers[0]._process.pid, flush=True); time.sleep(600)\n"
+        "    spread._solvers.submit(int).result(); print(*spread._solvers._processes, flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
         child = psutil.Process(int(parent.stdout.readline()))

@@ -18,7 +18,7 @@ import pytest
 
 from app import create_app
 from sarqc import extras
-from sarqc.calibration.uploaded_texts import text_name, text_path
+from sarqc.calibration.text_files import text_name, text_path
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started, Yielded

@@ -22,8 +22,7 @@ from sarqc.events import Finished, Warned
 from sarqc.extras.engines.program import token_lines
 from sarqc.extras.verify.checks import VerificationRequest, verify
 from sarqc.figures.view import lab_view
-from sarqc.models.tokenizer_files import beginning_of
-from sarqc.models.tokenizing import Beginning
+from sarqc.models.tokenizing import Beginning, beginning_of
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe

@@ -6,10 +6,7 @@ import math
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ from sarqc.evaluation.tasks import (
     _POOLED,
     _USUAL,
     _manager,
-    _Shared,
+    _manager_of,
     embedded_tasks,
     items_key,
     known_task,
@@ -42,7 +39,7 @@ TASK = "tiny-llama-continuations"
 def test_equals_the_most_likely_choice(
     settings: Settings, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch, begin: list[int]
 ) -> None:
-    monkeypatch.setattr(_Shared, "_managers", {})
+    _manager_of.cache_clear()
     limit = 24
     items = [json.loads(line) for line in embedded_tasks(settings)[TASK].read_text(encoding="utf-8").splitlines()]
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_llama), AutoTokenizer.from_pretrained(tiny_llama)
@@ -64,7 +61,7 @@ def test_equals_the_most_likely_choice(
     assert found.value == sum(expected) / limit
     assert found.standard_error == pytest.approx(math.sqrt(found.value * (1 - found.value) / (limit - 1)))
     assert found.protocol["limit"] == limit
-    assert _Shared._managers == {}  # no definition of lm-eval's own was read
+    assert not _manager_of._results  # no definition of lm-eval's own was read
 
 
 def test_items_are_sound(settings: Settings) -> None:
@@ -265,24 +262,6 @@ def test_the_shipped_names_are_those_of_the_installed_lm_eval() -> None:
     assert len(names["tasks"]) > 10_000
     assert {"humaneval", "mbpp", "humaneval_instruct"} <= set(names["unsafe"])
     assert len(names["unsafe"]) < 50
-
-
-def test_a_manager_is_made_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Shared, "_managers", {})
-    made, all_ask = [], threading.Barrier(8)
-
-    def make() -> object:
-        made.append(object())
-        time.sleep(0.1)  # longer than a switch of threads: without a lock each of them begins
-        return made[-1]
-
-    def ask(_: int) -> object:
-        all_ask.wait()
-        return _Shared.get("piqa", make)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(ask, range(8))) == {made[0]}
-    assert len(made) == 1
 
 
 def test_the_table_agrees_with_lm_eval(settings: Settings) -> None:

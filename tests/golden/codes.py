@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import load
-from sarqc.models.tokenizer_files import encode
+from sarqc.models.tokenizing import encode
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, method

@@ -332,7 +332,7 @@ def test_a_plan_needs_the_configuration_alone(tiny_llama: Path, tmp_path: Path) 
 def test_a_description_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads(small_config("phi3").to_json_string(use_diff=False))
     first = derived.decoder_of(config, "phi3")
-    derived._derived.cache_clear()
+    derived._description.cache_clear()
 
     def fail(*_given: object, **_named: object) -> None:
         raise AssertionError("a second process")

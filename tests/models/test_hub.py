@@ -14,7 +14,7 @@ import pytest
 from sarqc.errors import Unreachable
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import ask, within
-from sarqc.models.tokenizer_files import text_files
+from sarqc.models.tokenizing import text_files
 from sarqc.settings import Settings
 from tests.models.fake_hub import FakeHub, serving
 

@@ -17,9 +17,18 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from sarqc.errors import Refused
-from sarqc.models import tokenizer_files
-from sarqc.models.tokenizer_files import SHIPPED, check_tokenizer, encode, encode_each, facts_of, text_files
-from sarqc.models.tokenizing import FAST, Beginning, tokenizer_of
+from sarqc.models import tokenizing
+from sarqc.models.tokenizing import (
+    FAST,
+    SHIPPED,
+    Beginning,
+    check_tokenizer,
+    encode,
+    encode_each,
+    facts_of,
+    text_files,
+    tokenizer_of,
+)
 from sarqc.settings import Settings
 
 # What ByteLevel does by itself, as GPT-2 writes it.
@@ -181,8 +190,8 @@ BOMBS: dict[str, tuple[Change, str]] = {
 def test_what_a_tokenizer_takes_is_bounded(
     tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bomb: str
 ) -> None:
-    monkeypatch.setattr(tokenizer_files, "CPU_SECONDS", 2)
-    monkeypatch.setattr(tokenizer_files, "CPU_SECONDS_EACH_MIB", 0)
+    monkeypatch.setattr(tokenizing, "CPU_SECONDS", 2)
+    monkeypatch.setattr(tokenizing, "CPU_SECONDS_EACH_MIB", 0)
     change, what = BOMBS[bomb]
     folder, other = changed(tiny_llama, tmp_path / "1", change), changed(tiny_llama, tmp_path / "2", single_digits)
     refusals: list[Refused] = []

@@ -36,7 +36,7 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import STORED, LoadedModel, choose_device, load
 from sarqc.models.rotated_files import open_files
-from sarqc.models.tokenizer_files import beginning_of
+from sarqc.models.tokenizing import beginning_of
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.document import Study
