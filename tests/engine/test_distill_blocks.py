@@ -180,16 +180,6 @@ def slope_of(block: Any, path: str) -> Tensor:
 
 
 @pytest.mark.thorough
-def test_a_mixture_is_tuned(document: dict[str, Any], mixture: Path, fresh_settings: Settings, tmp_path: Path) -> None:
-    document |= {"model": str(mixture), "samples": 2, "length": 8, "method": "sarqc-gbs", "lambda": 0.1}
-    events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
-    blocks = blocks_of(events)
-    assert [block.block for block in blocks] == [0, 1, 2]
-    assert all(block.held_out <= block.held_out_before for block in blocks)  # type: ignore[operator]
-    assert summary_of(events)["written"]["other_tensors"] == []
-
-
-@pytest.mark.thorough
 def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(
     document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
