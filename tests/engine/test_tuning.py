@@ -117,12 +117,7 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
     assert following.inputs_from == "quantized"
     assert plan(following, tuned_settings).layers == 21
     standings = [event.tuning for event in of_type(tuned, TuningStanding)]
-    assert standings[0]["draws"] == 0
-    assert standings[0]["best"] is None
     assert all(not one["band"] and one["best"] is None for one in standings if one["draws"] < 2)
-    assert [one["screened"][0] for one in standings][:3] == [7, 14, 21], "block by block"
-    assert [one["measured"] for one in standings] == sorted(one["measured"] for one in standings)
-    assert standings[-1]["measured"] == standings[-1]["planned"]
     assert {row["method"] for row in tuning["rows"] if row["standing"] == "baseline"} == {"gptq", "rtn"}
 
 
