@@ -136,18 +136,6 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_the_packed_format(flags: list[str], tmp_path: Path) -> None:
-    state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
-    arguments = [*flags, "--output", str(tmp_path / "out"), "--format", "packed"]
-    assert "zero points" in refused("quantize", *arguments, "--json", **state)["what"]
-    assert not (tmp_path / "state").exists()
-    answer("quantize", *arguments, "--grid", "symmetric", **state)
-    config = json.loads((tmp_path / "out" / "model" / "config.json").read_text())
-    assert config["quantization_config"]["format"] == "pack-quantized"
-    assert "this folder" in (tmp_path / "out" / "model" / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.thorough
 def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tmp_path: Path) -> None:
     environment = {"SARQC_STORAGE": "s3://no-such-bucket/here", "SARQC_STATE_DIR": str(tmp_path / "state")}
     error = refused("quantize", *flags, "--json", **environment)
@@ -235,15 +223,6 @@ def test_names_that_are_numbers_are_names(monkeypatch: pytest.MonkeyPatch) -> No
     done = sarqc("plan", *flags, "--lambda", "1e-2")
     assert (done.returncode, "“2024”" in done.stderr) == (2, True)
     assert seen == [names | {"lambda": 0.01}]
-
-
-@pytest.mark.thorough
-def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_path: Path) -> None:
-    arguments = [*flags, "--prompts", "The king, my lord", "--prompts", "42", "--new-tokens", "3", "--sweep", "0, 2"]
-    summary = answer("quantize", *arguments, SARQC_STATE_DIR=str(tmp_path / "state"))
-    assert summary["recipe"]["prompts"] == ["The king, my lord", "42"]
-    assert summary["recipe"]["sweep"] == [0, 2]
-    assert [len(text["greedy"]["float"]["ids"]) for text in summary["texts"]] == [3, 3]
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

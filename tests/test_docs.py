@@ -1,8 +1,6 @@
 """The generated page is current, and the written ones name what exists."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,14 +9,6 @@ from sarqc.quantization.methods import METHODS
 from tests.code_names import CodeNames, code_names
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("page", ["reference", "results"])
-def test_generated_pages_are_current(page: str) -> None:
-    command = [sys.executable, f"docs/make_{page}.py", "--check"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
 
 
 def test_verdicts_of_the_results_are_their_intervals() -> None:
@@ -39,13 +29,6 @@ def test_verdicts_of_the_results_are_their_intervals() -> None:
         assert float(low) <= float(mean) <= float(high)
         assert (float(low) > 0 or float(high) < 0) == clear
     assert "±" not in "".join(text)
-
-
-@pytest.mark.thorough
-def test_what_the_browser_shares_is_current() -> None:
-    command = [sys.executable, "-m", "sarqc.web.browser_contract", "--check"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
 
 
 def test_every_method_is_described() -> None:

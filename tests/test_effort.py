@@ -179,10 +179,6 @@ def test_over_rest(fresh_settings: Settings) -> None:
         assert {effort: plan["effort"] for effort, plan in plans.items()} == {effort: effort for effort in EFFORTS}
         minutes = [plan["minutes"] for plan in plans.values()]
         assert minutes == sorted(minutes)
-        own = client.post("/api/plan", json=LEAST | {"effort": "quick", "refine": 2}).json()
-        assert (own["effort"], own["fitting"]) == (None, EFFORTS["quick"] | {"refine": 2})
-        several = client.post("/api/plan", json=LEAST | {"effort": [*EFFORTS]}).json()
-        assert (several["runs"], several["effort"], several["fitting"]) == (3, None, {})
         run = client.post("/api/runs", json=LEAST | {"effort": "balanced"}).json()
         assert run["recipe"] == Recipe.parse(LEAST | BALANCED).to_json()
 

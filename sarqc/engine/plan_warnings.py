@@ -11,8 +11,7 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.promised import words_on_unread
 from sarqc.models.rotation import RotatedCheckpoint
-from sarqc.models.tokenizing import facts_of
-from sarqc.models.tokenizing import NOTHING, Beginning
+from sarqc.models.tokenizing import NOTHING, Beginning, facts_of
 from sarqc.plain import percent
 from sarqc.recipe import TUNED_LAMS, Recipe
 

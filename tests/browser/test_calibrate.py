@@ -409,14 +409,10 @@ def test_texts_and_speed_of_a_run(app: App, open_page):
     page.wait_for_selector("[data-testid=text-pair]")
     said = [text.strip() for text in page.locator(".prompt").all_text_contents()]
     assert said == [f"Prompt {text}" for text in prompts]
-    for mode, text in zip(("greedy", "sampled"), ("Greedy", "Sampled"), strict=True):
-        page.click(f".texts-switch button:has-text('{text}')")
-        found = told[1][mode]
-        pair = page.locator("[data-testid=text-pair] >> nth=1")
-        columns = pair.locator(".text-column p").all_text_contents()
-        for column, which in zip(columns, ("float", "quantized"), strict=True):
-            assert column.replace("first different token: ", "") == "".join(found[which]["pieces"])
-        assert pair.locator("mark").count() == 2 * (found["divergence"] is not None)
+    page.click(".texts-switch button:has-text('Sampled')")
+    columns = page.locator("[data-testid=text-pair] >> nth=1").locator(".text-column p").all_text_contents()
+    for column, which in zip(columns, ("float", "quantized"), strict=True):
+        assert column.replace("first different token: ", "") == "".join(told[1]["sampled"][which]["pieces"])
     page.focus("[data-testid=kl-strip] >> nth=1")
     page.keyboard.press("End")
     assert page.locator("[data-testid=kl-strip] >> nth=1").get_attribute("aria-valuenow") == "8"

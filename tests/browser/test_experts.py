@@ -47,14 +47,8 @@ def test_from_all_layers_to_an_expert_and_back(app, open_page):
 
     page.click("[data-level=blocks]")
     assert title.text_content() == "Every layer; narrow: worst expert: reconstruction error, unseen text"
-    page.select_option("[data-testid=pick-quantity]", "tokens")
-    page.wait_for_url("**quantity=tokens*")
-    assert title.text_content() == "Every layer; narrow: expert with fewest: calibration tokens"
-    page.keyboard.press("ArrowRight")  # what λ does not change is at the new λ as it was
-    page.wait_for_function("(at) => document.querySelector('[data-plot=lab-map]').dataset.drawn !== at", arg="0,2")
-    page.keyboard.press("ArrowLeft")
     page.click("[data-level=experts]")
-    assert title.text_content() == "Block 1: calibration tokens"
+    assert title.text_content() == "Block 1: reconstruction error, unseen text"
     page.select_option("[data-testid=pick-block]", "0")  # its first layer, which is not an expert's
     page.wait_for_selector("[data-testid=level]", state="hidden")
     assert title.text_content().startswith("Every layer")

@@ -97,22 +97,6 @@ def test_a_cell_that_is_pointed_at_is_marked_with_its_values(page):
     page.mouse.move(5, 5)
     page.wait_for_function("!document.querySelector('.cell-mark')")
 
-    figure_menu(page, "surfaces").locator("[data-drawing=flat]").click()
-    page.wait_for_selector('[data-plot="lab-surfaces_flat"][data-drawn]')
-    page.keyboard.press("Escape")
-    maps = page.locator('[data-plot="lab-surfaces_flat"] .plot-canvas')
-    x, y = inside(maps, 0.24, 0.62)
-    page.mouse.move(x, y)
-    page.wait_for_selector(".cell-mark")
-    first, second = page.evaluate(MARKS)
-    assert abs(first["x"] - x) < 8
-    assert abs(first["y"] - y) < 8
-    assert first["lines"][1:] == second["lines"][1:]  # the same channels
-    assert first["lines"][0] != second["lines"][0]
-    assert second["x"] > first["x"] + 0.3 * maps.bounding_box()["width"]  # maps are side by side
-    page.mouse.move(5, 5)
-    page.wait_for_function("!document.querySelector('.cell-mark')")
-
 
 SURFACE = """async () => {
   const { scripts } = await import('page-scripts');

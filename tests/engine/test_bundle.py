@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from sarqc.calibration.float_statistics import packed
-from sarqc.engine.bundle import FORMAT, MOST_BYTES, Bundle
+from sarqc.engine.bundle import FORMAT, MOST_BYTES, Bundle, screen_bundle
 from sarqc.errors import Refused
 from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
 
 NAME = "model.layers.0.mlp.down_proj"
 DEEP = 100_000
@@ -118,6 +120,9 @@ def test_what_is_right_is_read(tmp_path: Path) -> None:
     (block,) = bundle.blocks(torch.device("cpu"))
     assert block.own["mlp.down_proj"].gram.shape == (8, 8)
     assert [layer.name for layer in bundle.layers] == [NAME]
+    asked = Recipe.parse({"kind": "tune", "model": "m", "calibration": "c", "test": "t", "group_size": 3})
+    with pytest.raises(Refused, match="do not divide"):
+        screen_bundle(bundle, asked, Settings(state_dir=tmp_path))
 
 
 @pytest.mark.thorough

@@ -119,9 +119,6 @@ def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(
     checks = checks_of(tmp_path / "model", document, fresh_settings)
     assert checks["other tensors"].outcome == "equal"
     assert "tuned as the stamp says" in checks["other tensors"].words
-    again = run(document, fresh_settings, checkpoint_dir=tmp_path / "again")
-    assert summary_of(again)["stamp"] == summary["stamp"]
-    assert all(torch.equal(value, after[name]) for name, value in norms_in(tmp_path / "again").items())
 
 
 @pytest.mark.parametrize(
@@ -150,8 +147,6 @@ def test_files_with_codes_have_the_tuned_numbers(
     assert summary["written"]["parts_at"] is None
     checks = checks_of(tmp_path / "model", document, fresh_settings)
     assert checks["quantized linears"].outcome == "equal"
-    assert checks["solved again"].outcome == "unchecked"
-    assert "distilled" in checks["solved again"].words
 
 
 @pytest.mark.thorough

@@ -143,17 +143,6 @@ def test_every_format_has_the_rotated_model(
 
 
 @pytest.mark.thorough
-def test_the_stamp_of_another_rotation_is_not_that_of_this_one(
-    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path
-) -> None:
-    document |= {"test": None, "method": "rtn"}
-    run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
-    stamps = {summary_of(run(document | change, fresh_settings))["stamp"]
-              for change in ({}, {"seed": 3}, {"rotate": "none"}, {"rotate": "r1+r2"})}  # fmt: skip
-    assert len(stamps) == 4
-
-
-@pytest.mark.thorough
 def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_basis(
     document: dict[str, Any], fresh_settings: Settings
 ) -> None:

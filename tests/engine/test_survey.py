@@ -283,20 +283,6 @@ def test_a_line_over_beta_begins_with_the_plain_one(
     assert sum("kept as it is" in line for line in kept) == 2
 
 
-@pytest.mark.thorough
-def test_a_line_over_alpha_is_of_runs(small: dict, surveyed: Surveyed, fresh_settings: Settings) -> None:
-    lines = [{"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3], "shift_strength": [0, 1], "pictures": "none"}]
-    _, study = surveyed(lines, inputs_from="quantized")
-    (line,) = study.lines
-    assert (line.name, line.gammas, line.label) == (
-        "sarqc-gptaq-shift-strength", (0.0, 1.0), "GPTAQ + saliency penalty, over α"
-    )  # fmt: skip
-    given = {"bits": 2, "method": "sarqc-gptaq", "lambda": 0.3, "shift_strength": 1}
-    summary = list(execute(run_of(small, **given), fresh_settings))[-1].summary
-    assert study.array(line, "perplexity")[0, 1, 1] == np.float32(summary["perplexity"])
-    json.dumps(lab_view(study), allow_nan=False)
-
-
 def test_a_line_has_one_value_beside_lambda(small: dict) -> None:
     base = {"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3]}
     over_alpha = {**base, "shift_strength": [0, 0.5]}
@@ -326,6 +312,7 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
         {"method": "sarqc-gptaq", "bits": 3, "lambda": "auto"},
         {"method": "sarqc-gs", "bits": 3, "lambda": "auto"},
         {"method": "omniquant", "bits": 4},
+        {"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3], "shift_strength": [0, 1], "pictures": "none"},
     ]
     _, study = surveyed(lines, inputs_from="quantized")
     assert study.prefix == "quantized"
@@ -336,11 +323,15 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
         ({"bits": 3, "method": "sarqc-gptaq", "lambda": "auto", "gamma": "auto"}, (0, 0, 0)),
         ({"bits": 3, "method": "sarqc-gs", "lambda": "auto"}, (0, 0, 0)),
         ({"bits": 4, "method": "omniquant"}, (0, 0, 0)),
+        ({"bits": 2, "method": "sarqc-gptaq", "lambda": 0.3, "shift_strength": 1}, (0, 1, 1)),
     ]
+    over_alpha = study.lines[-1]
+    assert (over_alpha.gammas, over_alpha.label) == ((0.0, 1.0), "GPTAQ + saliency penalty, over α")
+    json.dumps(lab_view(study, method=over_alpha.name, bits=2), allow_nan=False)
     for recipe, point in asked:
         events = list(execute(run_of(small, **recipe), fresh_settings))
         summary = events[-1].summary
-        line = study.line(recipe["method"], recipe["bits"])
+        line = over_alpha if "shift_strength" in recipe else study.line(recipe["method"], recipe["bits"])
         assert study.array(line, "perplexity")[point] == np.float32(summary["perplexity"])
         recon = study.array(line, "recon")[point[0], :, point[1], point[2]]
         reports = reports_of(events).values()

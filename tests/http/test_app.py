@@ -87,16 +87,6 @@ def test_an_app_without_its_device_does_not_start(settings: Settings) -> None:
 
 
 @pytest.mark.thorough
-def test_main_says_in_one_line_why_it_can_not_start(settings: Settings) -> None:
-    environment = {"SARQC_STATE_DIR": str(settings.state_dir), "SARQC_DEVICE": "abacus", "PATH": ""}
-    answer = subprocess.run([sys.executable, "app.py"], capture_output=True, text=True, env=environment)
-    assert answer.returncode == 2
-    (line,) = answer.stderr.splitlines()
-    assert line.startswith("SARQC_DEVICE: the setting is 'abacus'")
-    assert line.endswith("auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.")
-
-
-@pytest.mark.thorough
 def test_the_whole_app_does_not_import_torch(settings: Settings) -> None:
     code = (
         "import sys; from app import create_app; from sarqc.settings import Settings; from pathlib import Path\n"

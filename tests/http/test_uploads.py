@@ -18,7 +18,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.settings import SITE, Settings
+from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.web import studies_api, upload_check, uploads
 from sarqc.web.uploads import store_upload
@@ -74,16 +74,6 @@ def test_what_is_downloaded_can_be_uploaded_elsewhere(client: TestClient, settin
     assert client.delete(f"/api/studies/{entry['id']}").status_code == 204
     assert kept(settings) == []
     assert_error(client.delete(f"/api/studies/{entry['id']}"), 404, "not_found")
-
-
-@pytest.mark.thorough
-def test_shipped_studies_go_round_too(settings: Settings) -> None:
-    settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
-    with TestClient(create_app(settings, with_pages=False)) as client:
-        answer = send(client, client.get("/api/studies/tiny-llama/download").content)
-        assert answer.status_code == 201, answer.text
-        view, shipped = (client.get(f"/api/studies/{one}/view").json() for one in (answer.json()["id"], "tiny-llama"))
-        assert view["figures"] == shipped["figures"]
 
 
 def changed(files: Files, change: Callable[[dict], None]) -> Files:

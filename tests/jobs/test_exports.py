@@ -2,7 +2,6 @@
 
 import io
 import os
-import shutil
 import tarfile
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ import pytest
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.events import Finished
 from sarqc.jobs import exports
-from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -37,33 +35,6 @@ def tell(settings: Settings, what: str) -> None:
 
 def partial(settings: Settings, export: Run) -> Path:
     return exports.export_folder(settings, export.id) / ".partial" / "model.safetensors"
-
-
-@pytest.mark.thorough
-def test_an_export_is_a_run_of_its_own(supervise: Supervise, store: Store, settings: Settings) -> None:
-    supervisor = supervise("exporting")
-    run_id = supervisor.submit(recipe(1, grid="symmetric"), "ann").id
-    parent = until_state(store, run_id, State.FINISHED)
-    made, is_queued = supervisor.export(parent.id, "packed", 5, "bob")
-    assert (made.parent, made.format, made.bytes, made.owner, is_queued) == (parent.id, "packed", 5, "bob", True)
-    done = until_state(store, made.id, State.FINISHED)
-    folder = exports.finished_checkpoint(store, settings, parent.id, "packed")
-    assert folder.name == "fake-3bit-sarqc-gbs-packed"
-    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
-    assert (done.bytes, done.study_id) == (6000, None)
-    assert store.exported_bytes() == (6000, 0)
-    assert store.get(parent.id) == parent
-    assert (settings.studies_dir() / parent.id / "study.json").is_file()
-    assert supervisor.export(parent.id, "packed", 5, "ann") == (done, False)
-    assert [run.id for run in store.listed(Question(), 9)] == [parent.id]  # the table of runs knows only runs
-    assert [run.id for run in store.exports(parent.id)] == [made.id]
-    with pytest.raises(NotFound, match="plain"):
-        exports.finished_checkpoint(store, settings, parent.id, "plain")
-    shutil.rmtree(folder)
-    anew, is_queued = supervisor.export(parent.id, "packed", 5, "ann")
-    assert is_queued
-    assert anew.id != made.id
-    until_state(store, anew.id, State.FINISHED)
 
 
 @pytest.mark.thorough

@@ -32,15 +32,6 @@ def test_a_run_from_its_queue_to_its_summary(supervise: Supervise, store: Store)
 
 
 @pytest.mark.thorough
-def test_runs_queue_up_and_go_in_turn(supervise: Supervise, store: Store) -> None:
-    supervisor = supervise("quick")
-    ids = [supervisor.submit(recipe(1), owner).id for owner in ("ann", "ann", "bob")]
-    until(lambda: store.counts()["finished"] == 3)
-    by_start = sorted(ids, key=lambda run_id: store.get(run_id).started)
-    assert by_start == [ids[0], ids[2], ids[1]]
-
-
-@pytest.mark.thorough
 def test_each_device_has_one_run_at_a_time(
     supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
