@@ -15,7 +15,7 @@ from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Con
 
 
 def brief(name: str, **choices: object) -> Method:
-    """The method of a public name; if it learns, not for long."""
+    """Return the method of a public name; if it learns, not for long."""
     lengths = {"epochs": 2, "steps": 3}
     return method(name, **{length: lengths[length] for length in lengths if length in METHODS[name].options}, **choices)
 
@@ -24,7 +24,7 @@ Statistics = LayerStatistics | Mapping[str, LayerStatistics]
 
 
 def zeros_of(layer: QuantizedLayer) -> Tensor:
-    """What oracles call zero points: (O, G), on the affine grid its biases."""
+    """Return the zero points of the oracles: (O, G), on the affine grid its biases."""
     return layer.zero_points if layer.biases is None else layer.biases
 
 
@@ -49,7 +49,7 @@ def same_tensors(one: QuantizedLayer, other: QuantizedLayer) -> None:
 
 
 def quantize_layers(jobs: Sequence[LayerJob], budget_bytes: int = BUDGET_BYTES) -> list[list[QuantizedLayer]]:
-    """The points of each linear."""
+    """Return the points of each linear."""
     found: list[list[QuantizedLayer]] = [[] for _ in jobs]
     for solved in only_solved(quantize(jobs, Context(budget_bytes))):
         found[solved.job].append(solved.layer)
@@ -66,7 +66,7 @@ def quantize_group_points(
     ties: Tensor | None = None,
     row_scales: dict[str, Tensor] | None = None,
 ) -> Iterator[dict[str, QuantizedLayer]]:
-    """A group at several points; statistics are of the tensor that all read, or by name."""
+    """Return a group at several points; statistics are of the tensor that all read, or by name."""
     seen, unseen = (
         part if isinstance(part, Mapping) else dict.fromkeys(weights, part) for part in (statistics, held_out)
     )
@@ -109,7 +109,7 @@ def quantize_block(
     held_out_inputs: Sequence[Tensor] = (),
     held_out_targets: Sequence[Tensor] = (),
 ) -> Iterator[Learning | dict[str, QuantizedLayer]]:
-    """The epochs or checks, then the layers by name."""
+    """Return the epochs or checks, then the layers by name."""
     jobs = [
         LayerJob(CheckedLayer(weight, statistics[name], grids[name], held_out and held_out[name], name=name), [chosen])
         for name, weight in weights.items()

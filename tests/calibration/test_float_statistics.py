@@ -29,7 +29,7 @@ def loaded(request: pytest.FixtureRequest, settings: object) -> LoadedModel:
 
 
 def walked(loaded: LoadedModel) -> dict[int, Statistics]:
-    """What a walk collects, without this module."""
+    """Return the statistics that a walk collects, without this module."""
     walk, found = BlockWalk(loaded, torch.from_numpy(SEQUENCES.copy())), {}
     for index, block in enumerate(loaded.blocks()):
         found[index], outputs = collect(walk, block)

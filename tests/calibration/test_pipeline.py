@@ -43,7 +43,7 @@ def a_plan(
 def solved_by(
     loaded: LoadedModel, plan: CalibrationJob, store: Path | None = None, spread: MultiDevice | None = None
 ) -> list[SolvedLayer]:
-    """The layers of a calibration, kept in a folder where there is one."""
+    """Return the layers of a calibration, kept in a folder where there is one."""
     kept = None if store is None else ArtefactStore(store)
     steps = calibrate(loaded, plan, kept, layer_keys(describe(loaded), plan), spread=spread)
     return [step for step in steps if isinstance(step, SolvedLayer)]
@@ -100,7 +100,7 @@ def weights(loaded: LoadedModel) -> dict[str, torch.Tensor]:
 
 
 def inputs_of(loaded: LoadedModel, names: list[str], tokens: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What reaches the linears in one forward pass of the whole model."""
+    """Return the inputs of the linears in one forward pass of the whole model."""
     inputs: dict[str, torch.Tensor] = {}
 
     def keep(path: str) -> object:

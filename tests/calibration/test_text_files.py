@@ -77,7 +77,7 @@ def checkpoint(tiny_llama: Path) -> Checkpoint:
 
 @pytest.fixture
 def chatting(tiny_llama: Path, tmp_path: Path) -> Checkpoint:
-    """A model with a chat template, whose tokenizer puts a begin token before every text."""
+    """Return a model with a chat template, whose tokenizer puts a begin token before every text."""
     folder = shutil.copytree(tiny_llama, tmp_path / "chatting")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     begin = ("<s>", tokenizer.token_to_id("<s>"))

@@ -74,7 +74,7 @@ def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_p
 def states_of(
     quantized: LoadedModel, original: LoadedModel, block: int, tokens: torch.Tensor
 ) -> tuple[list[torch.Tensor], dict[str, object]]:
-    """What enters the block on one prefix, what leaves it on the other, and how it is called."""
+    """Return what enters the block on one prefix, what leaves it on the other, and its arguments."""
     found: list[torch.Tensor] = []
     arguments: dict[str, object] = {}
 

@@ -134,7 +134,7 @@ def write(
     source: Path, target: Path, linears: Mapping[str, Linear], stored: Callable[[str, Linear], dict[str, Tensor]],
     config: Mapping[str, Any], more: Mapping[str, Tensor] | None = None,
 ) -> Path:  # fmt: skip
-    """The files of ``source`` with those linears stored in another way, in two files with an index."""
+    """Write the files of ``source`` with those linears stored in another way, in two files with an index."""
     shutil.copytree(source, target)
     (target / "model.safetensors").unlink()
     tensors = load_file(source / "model.safetensors")

@@ -32,7 +32,7 @@ def unpacked(words: np.ndarray, bits: int, width: int) -> np.ndarray:
 
 
 def quantized(folder: Path, grid: Grid, name: str = "gptq", **choices: object) -> tuple[LoadedModel, Layers, dict]:
-    """A model quantized in place, its layers and their grids; groups that do not divide become whole rows."""
+    """Return a model quantized in place, its layers and their grids; groups that do not divide become whole rows."""
     loaded = load(read_checkpoint(folder), torch.device("cpu"))
     grids = {
         layer.name: Grid(grid.bits, grid.group_size, grid.kind)
@@ -55,7 +55,7 @@ def logits(model: torch.nn.Module) -> torch.Tensor:
 
 
 def in_dtype(folder: Path, target: Path, dtype: torch.dtype) -> Path:
-    """A copy of a checkpoint in another dtype."""
+    """Return a copy of a checkpoint in another dtype."""
     AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).save_pretrained(target)
     AutoTokenizer.from_pretrained(folder).save_pretrained(target)
     return target

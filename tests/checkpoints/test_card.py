@@ -25,7 +25,7 @@ def recipe_in(card: str) -> Recipe:
 
 
 def rows_of(card: str, heading: str) -> list[list[str]]:
-    """The cells of the table under a heading, without its head."""
+    """Return the cells of the table under a heading, without its head."""
     lines = [line for line in card.split(f"## {heading}\n")[1].split("\n## ")[0].splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 

@@ -34,7 +34,7 @@ def loaded_again(folder: Path, dtype: torch.dtype) -> torch.nn.Module:
 
 
 def assert_round_trip(loaded: LoadedModel, layers: Layers, grids: dict[str, Grid], folder: Path) -> dict:
-    """Saves and loads; returns the file's tensors."""
+    """Save and load, and return the file's tensors."""
     before = logits(loaded.model)
     save_packed(loaded, layers, grids, folder)
     assert torch.equal(logits(loaded.model), before)  # saving leaves the model as it was

@@ -44,7 +44,7 @@ CHANGES: dict[str, list[tuple[dict[str, Any], str]]] = {
 
 
 def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with other fields; None takes one away."""
+    """Return a configuration with other fields; None takes one away."""
     return {name: value for name, value in (config | changes).items() if value is not None}
 
 

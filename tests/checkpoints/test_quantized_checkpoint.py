@@ -33,7 +33,7 @@ Stored = Callable[[str, Linear], dict[str, Tensor]]
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
-    """A float model with one block, biases, and a head that is the embedding."""
+    """Return a float model with one block, biases, and a head that is the embedding."""
     folder = tmp_path_factory.mktemp("opening") / "float"
     return make_checkpoint("qwen2", folder, tiny_llama, **ONE_BLOCK)
 

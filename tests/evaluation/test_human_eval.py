@@ -39,7 +39,7 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def allowing(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A host that allows it, with a mirror of three rows."""
+    """Return a host that allows it, with a mirror of three rows."""
     folder = tmp_path_factory.mktemp("mirror")
     path = _USUAL[TASK].file(folder)
     path.parent.mkdir(parents=True)
@@ -49,7 +49,7 @@ def allowing(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Se
 
 @pytest.fixture(scope="module")
 def writer(loaded: LoadedModel) -> LoadedModel:
-    """The embedded model with 48 positions, so that it writes 24 tokens at most."""
+    """Return the embedded model with 48 positions, so that it writes 24 tokens at most."""
     return of_positions(loaded, 48)
 
 
@@ -59,7 +59,7 @@ def of_positions(loaded: LoadedModel, positions: int) -> LoadedModel:
 
 
 def written(loaded: LoadedModel, prompt: str, tokens: int) -> str:
-    """The greedy answer, one token after another without a cache, up to lm-eval's stop words."""
+    """Return the greedy answer, one token after another without a cache, up to lm-eval's stop words."""
     ids = loaded.tokenizer(prompt)["input_ids"]
     given = len(ids)
     end = loaded.tokenizer.eos_token_id

@@ -98,7 +98,7 @@ def test_nan_is_an_error(loaded: LoadedModel) -> None:
 
 
 def probabilities(folder: Path, ids: np.ndarray, window: int, change: float) -> np.ndarray:
-    """What a float64 model with every linear's weights changed predicts: (windows, tokens, vocabulary)."""
+    """Return the predictions of a float64 model with changed linears: (windows, tokens, vocabulary)."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
     scale_layers(model, change)
     with torch.no_grad():

@@ -24,7 +24,7 @@ SHORTEST = replace(SMALL, wall_seconds=1.0)
 
 
 def said(program: str) -> str:
-    """What a program prints into its last error."""
+    """Return the text that a program prints into its last error."""
     outcome = run_program(f"{program}\nraise ValueError(found)", SMALL)
     assert outcome.result == "failed"
     return outcome.error.removeprefix("ValueError: ")
@@ -109,7 +109,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def isolated() -> int:
-    """Number of processes in isolation on this host: their command is the text of ``inside.py``."""
+    """Return the number of processes in isolation on this host: their command is the text of ``inside.py``."""
     text = Path(sandbox.__file__).with_name("inside.py").read_bytes()[:80]
     return sum(text in line for line in command_lines())
 

@@ -37,7 +37,7 @@ def loaded(random_model: LoadedModel) -> LoadedModel:
 
 @pytest.fixture
 def worse(random_llama: Path) -> LoadedModel:
-    """The same model with one layer disturbed, as quantization in place would leave it."""
+    """Return the same model with one layer disturbed, as quantization in place would leave it."""
     model = load(read_checkpoint(random_llama), torch.device("cpu"))
     weight = model.weight("model.layers.1.mlp.down_proj")
     weight += 0.15 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))

@@ -20,7 +20,7 @@ ROWS, COLUMNS = 48, 256
 
 
 def solved(grid: Grid, name: str, positive: bool = False) -> tuple[nn.Linear, QuantizedLayer]:
-    """A linear that holds its quantized weight, and the layer that it holds."""
+    """Return a linear that holds its quantized weight, and the layer that it holds."""
     noise = torch.Generator().manual_seed(3)
     weight = torch.randn(ROWS, COLUMNS, generator=noise).half().float()
     inputs = torch.randn(64, COLUMNS, generator=noise) * torch.linspace(0.1, 4, COLUMNS)

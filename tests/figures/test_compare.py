@@ -106,7 +106,7 @@ def test_auto_is_a_line_without_marks_that_says_so(tmp_path: Path) -> None:
 
 
 def figure_at(figure: Figure, path: str) -> list[Any]:
-    """What is bound at a path at the one point of a comparison."""
+    """Return the value bound at a path at the one point of a comparison."""
     return next(bound["values"][0] for bound in figure["bindings"] if bound["path"] == path)
 
 

@@ -42,7 +42,7 @@ def view(study):
 
 
 def at(figure: dict[str, Any], gamma: int, lam: int) -> dict[str, Any]:
-    """The figure at a point: the slow twin of assets/js/charts/bind.js."""
+    """Return the figure at a point: the slow twin of assets/js/charts/bind.js."""
     made = json.loads(json.dumps({"data": figure["data"], "layout": figure["layout"], "aria": figure.get("aria", "")}))
     for binding in figure["bindings"]:
         if "array" in binding:
@@ -132,7 +132,7 @@ class TestHero:
         assert texts["≈"]["y"] < min(points)
 
     def words_of_the_float_model(self, float_model, count):
-        """A figure of one curve of so many points, and the note in it."""
+        """Return a figure of one curve of so many points, and the note in it."""
         curve = Curve("perplexity", QUALITY, np.linspace(70, 72, count)[None], label="this grid")
         panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=float_model)
         lams = [0.01 * (step + 1) for step in range(count)]

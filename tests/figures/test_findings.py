@@ -28,7 +28,7 @@ DOORS = ("where", "trade_off", "steps", "text", "proof")
 
 
 def sentences(study: Study, method: str, bits: int = 2, layer: int | None = None) -> dict[Door, list[list[str]]]:
-    """The findings of a line, with plain spaces."""
+    """Return the findings of a line, with plain spaces."""
     made = findings(line_facts(study, method=method, bits=bits, layer=layer), ladder(study, bits))
     return {door: [[text.replace("\u00a0", " ") for text in row] for row in rows] for door, rows in made.items()}
 
@@ -36,7 +36,7 @@ def sentences(study: Study, method: str, bits: int = 2, layer: int | None = None
 def made_up(
     folder: Path, lams: tuple[float, ...] = (0.0, 0.1, 1.0), sizes: tuple[int, ...] = (), **arrays: Any
 ) -> Study:
-    """A study of one line without γ; of each array the values that broadcast to draw, layer and λ (or size and λ)."""
+    """Return a study of one line without γ; values of arrays broadcast to draw, layer and λ (or size and λ)."""
     with_gamma = {name: np.atleast_1d(values)[..., None, :] for name, values in arrays.items()}
     return one_line(folder, lams, method="rqc-gbs", sizes=sizes, **with_gamma)
 

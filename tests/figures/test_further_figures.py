@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sarqc.figures import compare_view, lab_view
+from sarqc.figures import lab_view
 from sarqc.figures.auto_choice import chosen_counts, selection
 from sarqc.figures.gap import gap, read_sizes
 from sarqc.figures.numbers import significant
@@ -283,15 +283,3 @@ class TestAutoIsNeverZero:
         assert len(view["lams"]) == 5  # the curve, not “auto”
         for name in names:
             assert lab_view(study, method=name, bits=2)["line"]["name"] == name
-
-    def test_a_comparison_draws_it_level_over_the_axis(self, study):
-        auto = study.model_copy(update={"lines": (study.line("sarqc-gbs-auto", 2),)})
-        curve = study.model_copy(update={"lines": (study.line("sarqc-gbs", 2),)})
-        view = compare_view([auto, curve])
-        assert next(row for row in view["differences"] if row["field"] == "lambda")["values"] == ["auto", 0.3]
-        made = at(view["figure"], 0, 0)
-        level = trace(made, "A, auto")["y"]
-        assert len(level) == 5
-        assert len(set(level)) == 1
-        alone = compare_view([auto, auto])
-        assert at(alone["figure"], 0, 0)["layout"]["xaxis"]["ticktext"] == ["chosen"]

@@ -11,7 +11,7 @@ from tests.synthetic_study import shipped
 
 
 def checks(steps: list[int], error: list[float], held_out: list[float], drift: list[float]) -> list[dict[str, Any]]:
-    """Checks of at most 40 steps."""
+    """Return checks of at most 40 steps."""
     return [
         {"step": step, "steps": 40, "error": e, "held_out_error": h, "drift": d}
         for step, e, h, d in zip(steps, error, held_out, drift, strict=True)

@@ -28,7 +28,7 @@ def strings(values: Any) -> Iterator[str]:
 
 
 def at(figure: Any, gamma: int, lam: int) -> str:
-    """The finding at a point, with plain spaces."""
+    """Return the finding at a point, with plain spaces."""
     value = figure["finding"]["values"]
     for axis in figure["finding"]["over"]:
         value = value[{"gamma": gamma, "lambda": lam}[axis]]

@@ -98,7 +98,7 @@ def texts(figure: Any) -> str:
 
 
 def marks_at(figure: Any, name: str) -> list[Any]:
-    """The λ of a kind of mark, by the ids that a page moves them with."""
+    """Return the λ of a kind of mark, by the ids that a page moves them with."""
     return traces(figure)[name]["ids"]
 
 
@@ -256,7 +256,7 @@ def said(tuning: Tuning) -> str:
 
 
 def edge() -> Tuning:
-    """The best λ is the largest, and some blocks alone were quantized."""
+    """Return a document whose best λ is the largest, with some blocks alone quantized."""
     tuning = compared("draws", "run", best=1, band=[[0.5, 0.5]], blocks=[0, 15, 31])
     rows = [one for one in tuning["rows"] if one["lambda"] not in (0.0, 0.05, 10.0)]
     rows[0]["standing"], rows[1]["standing"] = "worse", "best"

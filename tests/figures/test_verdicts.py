@@ -30,7 +30,7 @@ def ends_of(text: str) -> list[tuple[float, float]]:
 
 
 def judged(text: str) -> int:
-    """Checks each sentence that judges a difference; how many there were with an interval."""
+    """Check each sentence that judges a difference, and return how many had an interval."""
     assert "±" not in text
     checked = 0
     for said in re.split(r"(?<=[\w%)])[.;] (?=[A-Zλ−\d])", text.replace("\u00a0", " ")):

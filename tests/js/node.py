@@ -8,7 +8,7 @@ NODE = Path(sys.executable).parent / "node"
 
 
 def run_node(script: str, *arguments: object) -> str:
-    """What a script of this folder prints."""
+    """Return what a script of this folder prints."""
     command = [str(NODE), str(Path(__file__).with_name(script)), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -12,7 +12,7 @@ ROWS, ANGLES = 100, (0, 15, 40, 90)
 
 
 def case(seed: int) -> dict[str, Any]:
-    """A row of 2 to 10 weights with more tokens than channels."""
+    """Return a row of 2 to 10 weights with more tokens than channels."""
     rng = np.random.default_rng(seed)
     width = int(rng.integers(2, 11))
     inputs = rng.normal(size=(3 * width, width)) @ (np.eye(width) + 0.7 * rng.normal(size=(width, width)))

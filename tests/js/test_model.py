@@ -29,7 +29,7 @@ HOSTILE = (
 
 
 def levels_by_definition(tensors: dict[str, np.ndarray], name: str, bits: int, dtype: type) -> np.ndarray:
-    """A linear's weight from its packed tensors, number by number."""
+    """Return a linear's weight from its packed tensors, number by number."""
     rows, width = (int(size) for size in tensors[f"{name}.weight_shape"])
     scales = tensors[f"{name}.weight_scale"]
 
@@ -57,7 +57,7 @@ def kept(study: Study) -> dict[str, Any]:
 
 
 def decoded(folder: Path, file: str, name: str, bits: int, scratch: Path) -> np.ndarray:
-    """A linear's weight as the browser decodes it from a file of a folder."""
+    """Return a linear's weight as the browser decodes it from a file of a folder."""
     (scratch / "cases.json").write_text(json.dumps({"bits": bits, "file": file, "name": name}))
     run_node("run_weights.mjs", MODEL, folder, scratch / "cases.json", scratch / "weight")
     return np.fromfile(scratch / "weight", "<f4")
@@ -100,7 +100,7 @@ def test_columns_are_divided_by_the_scales_of_a_search(kept: dict[str, Any], tmp
 
 
 def quantized(model: torch.nn.Module, path: Path, bits: int) -> None:
-    """Puts the weights of a file into a model, by our own reader of the format."""
+    """Put the weights of a file into a model, by our own reader of the format."""
     tensors = load_file(path)
 
     class Files(dict):

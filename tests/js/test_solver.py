@@ -20,7 +20,7 @@ LAMS = (0.0, 0.01, 0.1, 0.3, 1.0, 3.0)
 
 
 def layer(seed: int) -> dict[str, Any]:
-    """A layer of at most 6 × 16 with correlated inputs; every seventh has a channel that no token reaches."""
+    """Return a layer of at most 6 × 16 with correlated inputs; every seventh has a channel that no token reaches."""
     rng = np.random.default_rng(seed)
     width = int(rng.choice([2, 3, 4, 6, 8, 12, 16]))
     lam = float(rng.choice(LAMS))
@@ -44,7 +44,7 @@ def layer(seed: int) -> dict[str, Any]:
 
 
 def answered(case: dict[str, Any]) -> dict[str, Any]:
-    """The case with what the library says."""
+    """Return the case with what the library says."""
     statistics = LayerStatistics.from_inputs(torch.tensor(case["inputs"], dtype=torch.float64))
     salient = {} if case["gamma"] is None else {"gamma": case["gamma"], "saliency": "saliency"}
     method = ColumnSolver(lam=case["lam"], static_groups=case["staticGroups"], **salient)

@@ -61,7 +61,7 @@ CASES = {
 
 
 def make_checkpoint(name: str, folder: Path, tokenizer: Path, **changes: object) -> Path:
-    """The checkpoint of a case in a folder, with the tokenizer of another. Norms and biases are random too."""
+    """Make the checkpoint of a case in a folder, with the tokenizer of another. Norms and biases are random too."""
     case = CASES[name]
     deepseek_moe.register()
     torch.manual_seed(list(CASES).index(name))

@@ -21,7 +21,7 @@ SLOW_SPLIT = {"type": "Split", "pattern": {"Regex": "([a-z ]+)+[0-9]"}, "behavio
 
 
 def linked(folder: Path, copy: Path) -> Path:
-    """A folder with hard links to a checkpoint's files: what is to be changed has to be written anew."""
+    """Return a folder with hard links to a checkpoint's files: what is to be changed has to be written anew."""
     copy.mkdir()
     for path in folder.iterdir():
         os.link(path, copy / path.name)
@@ -82,7 +82,7 @@ def a_pipe(name: str) -> Damage:
 
 
 def weights(change: Callable[[bytes], bytes]) -> Damage:
-    """The bytes of the weight file changed."""
+    """Change the bytes of the weight file."""
 
     def damage(folder: Path) -> None:
         path = folder / "model.safetensors"
@@ -92,7 +92,7 @@ def weights(change: Callable[[bytes], bytes]) -> Damage:
 
 
 def header(change: Callable[[dict[str, Any]], object]) -> Damage:
-    """The header of the weight file changed, and what follows it as it was."""
+    """Change the header of the weight file, and leave what follows it."""
 
     def changed(data: bytes) -> bytes:
         length = struct.unpack("<Q", data[:8])[0]
@@ -105,7 +105,7 @@ def header(change: Callable[[dict[str, Any]], object]) -> Damage:
 
 
 def entry(name: str, **changes: Any) -> Damage:
-    """The header's entry of a tensor changed."""
+    """Change the header's entry of a tensor."""
 
     def change(entries: dict[str, Any]) -> None:
         entries[name].update(changes)
@@ -116,7 +116,7 @@ def entry(name: str, **changes: Any) -> Damage:
 
 
 def renamed(name: str) -> Damage:
-    """A tensor that is there under another name only."""
+    """Leave a tensor under another name only."""
     return header(lambda entries: entries.update(another=entries.pop(name)))
 
 
@@ -131,7 +131,7 @@ def stored_as(*names: str, dtype: str) -> Damage:
 
 
 def turned(name: str) -> Damage:
-    """A matrix with its two sides exchanged."""
+    """Exchange the two sides of a matrix."""
     return header(lambda entries: entries[name]["shape"].reverse())
 
 
@@ -151,7 +151,7 @@ INDEX = "model.safetensors.index.json"
 
 
 def without_whole(damage: Damage) -> Damage:
-    """The same damage in a folder whose weights only an index names."""
+    """Return the same damage in a folder whose weights only an index names."""
 
     def apply(folder: Path) -> None:
         damage(folder)

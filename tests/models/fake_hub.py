@@ -27,7 +27,7 @@ class FakeHub:
 
 @contextmanager
 def serving(hub: FakeHub) -> Iterator[FakeHub]:
-    """A context in which the hub answers at its ``endpoint``."""
+    """Let the hub answer at its ``endpoint`` within the context."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -24,7 +24,7 @@ def permuted(weight: np.ndarray, heads: int) -> np.ndarray:
 def write_gguf(
     checkpoint: Path, path: Path, kind: str = "Q8_0", *, fields: dict[str, Any] | None = None, **more: np.ndarray
 ) -> Path:
-    """The weights of a checkpoint, matrices as ggml's type ``kind`` where their rows allow and others as F16; with
+    """Write the weights of a checkpoint, matrices as ggml's type ``kind`` where rows allow and others as F16, with
     further ``fields`` of its architecture, and tensors.
     """
     config = json.loads((checkpoint / "config.json").read_text())

@@ -27,24 +27,23 @@ from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
 from sarqc.models.decoder import Decoder, DerivedFamily
 from sarqc.models.derivation import WithoutNumbers, derive, description
-from sarqc.models.families import FAMILIES, InputGroup
+from sarqc.models.families import InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.walk import BlockWalk
 from sarqc.settings import Settings
-from tests.models.cases import CASES
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def own_process() -> None:
-    """Configurations are described in a process of their own, as in the app."""
+    """Describe configurations in a process of their own, as in the app."""
 
 
 @pytest.fixture(autouse=True)
 def this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Configurations are described here: another process would import transformers for each."""
+    """Describe configurations here: another process would import transformers for each."""
     if "own_process" not in request.fixturenames:
         monkeypatch.setattr(derived, "answer_of", lambda _, config, **__: description(config))
 
@@ -110,29 +109,10 @@ def test_packed_files_have_codes_where_a_linear_is_a_tensor_of_its_own(
 
 
 def save_again(recipe: Recipe, settings: Settings, folder: Path) -> Path:
-    """The same run, whose finished layers are kept, as dequantized weights."""
+    """Save the same run, whose finished layers are kept, as dequantized weights."""
     for _ in execute(recipe, settings, checkpoint_dir=folder):
         pass
     return folder
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", [name for name in CASES if "deepseek" not in name])  # whose class is our own
-def test_a_written_family_is_what_would_be_derived(name: str) -> None:
-    config = CASES[name].config
-    with WithoutNumbers(), no_init_weights():
-        model = AutoModelForCausalLM.from_config(config).eval()
-        model.tie_weights()
-        decoder = derive(model, name)
-    family = next(family for family in FAMILIES if config.model_type in family.model_types)
-    assert (decoder.blocks, decoder.embedding, decoder.head) == (family.blocks, family.embedding, family.head)
-    for block in range(config.num_hidden_layers):
-        kind = decoder.kind(block)
-        groups = family.groups(None if kind.experts is None else kind.experts.number)
-        assert [group.linears for group in kind.groups] == [group.linears for group in groups]
-    for path, linear in decoder.linears.items():
-        assert linear.tensor == f"{family.in_file(path)}.weight"
-        assert linear.is_own
 
 
 @pytest.mark.thorough
@@ -228,7 +208,7 @@ def test_groups_without_numbers_are_those_of_real_tokens(model_type: str) -> Non
 
 
 def with_groups(loaded: LoadedModel, groups: tuple[tuple[str, ...], ...]) -> LoadedModel:
-    """The same model with other groups in its first kind of block."""
+    """Return the same model with other groups in its first kind of block."""
     decoder, family = loaded.checkpoint.decoder, loaded.family
     assert decoder is not None
     assert isinstance(family, DerivedFamily)

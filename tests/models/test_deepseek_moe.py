@@ -32,7 +32,7 @@ PUBLISHED = {  # config.json of deepseek-ai/deepseek-moe-16b-base
 
 
 def small(seed: int = 0, **changes: Any) -> DeepseekForCausalLM:
-    """A model with weights so large, and so different, that no part of it could be left out unnoticed."""
+    """Return a model with weights so large, and so different, that no part of it could be left out unnoticed."""
     keys = {
         "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "moe_intermediate_size": 10,
         "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "n_shared_experts": 2,
@@ -49,7 +49,7 @@ def small(seed: int = 0, **changes: Any) -> DeepseekForCausalLM:
 
 
 def in_float64(model: DeepseekForCausalLM) -> DeepseekForCausalLM:
-    """The model in float64 throughout; the frequencies, which are float32 by construction, set to exact ones."""
+    """Return the model in float64 throughout; the frequencies, which are float32 by construction, set to exact ones."""
     config = model.config
     exact = frequencies(config.hidden_size // config.num_attention_heads, config.rope_parameters["rope_theta"])
     rotary = model.model.rotary_emb
@@ -81,7 +81,7 @@ def reference_mlp(vector: np.ndarray, weights: dict[str, np.ndarray], at: str) -
 
 
 def reference_routing(vector: np.ndarray, router: np.ndarray, config: DeepseekConfig) -> dict[int, float]:
-    """The weight of each chosen expert."""
+    """Return the weight of each chosen expert."""
     exponentials = [float(np.exp(row @ vector)) for row in router]
     shares = {expert: value / sum(exponentials) for expert, value in enumerate(exponentials)}
     chosen = sorted(shares, key=shares.__getitem__)[-config.num_experts_per_tok :]
@@ -260,7 +260,7 @@ def test_what_it_is_not_is_an_error(changes: dict[str, Any]) -> None:
 
 
 def as_published(model: DeepseekForCausalLM, folder: Path) -> Path:
-    """A folder as the published one: its configuration's keys, and the code that it asks for, which must not run."""
+    """Return a folder like the published one: its configuration's keys, and the code that must not run."""
     model.save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
     theta = config.pop("rope_parameters")["rope_theta"]

@@ -2,8 +2,7 @@
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,34 +34,20 @@ from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import Method
 from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of
-from tests.models.cases import CASES, NONE, WINDOW, make_checkpoint
+from tests.models.cases import CASES, make_checkpoint
 
 every_case = pytest.mark.parametrize("name", CASES)
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> dict[str, Path]:
-    """The checkpoints by the names of their cases."""
+    """Return the checkpoints by the names of their cases."""
     return {name: make_checkpoint(name, tmp_path_factory.mktemp("family"), tiny_llama) for name in CASES}
 
 
 @pytest.fixture(scope="module")
 def sequences() -> torch.Tensor:
     return torch.randint(0, 4096, (5, 32), generator=torch.Generator().manual_seed(1))
-
-
-@contextmanager
-def masks_of(loaded: LoadedModel) -> Iterator[list[torch.Tensor | None]]:
-    """The attention masks with which the blocks are called, in order."""
-    masks: list[torch.Tensor | None] = []
-
-    def note(_block: nn.Module, _arguments: tuple, named: dict) -> None:
-        masks.append(named["attention_mask"])
-
-    handles = [block.register_forward_pre_hook(note, with_kwargs=True) for block in loaded.blocks()]
-    yield masks
-    for handle in handles:
-        handle.remove()
 
 
 def test_every_known_type_is_tried() -> None:
@@ -113,24 +98,6 @@ def test_the_walk_is_the_models_own_forward(
         torch.testing.assert_close(torch.cat(seen[path]), expected[path], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.thorough
-@every_case
-def test_windows_are_where_the_configuration_says(folders: dict[str, Path], sequences: torch.Tensor, name: str) -> None:
-    loaded = fresh(folders[name])
-    for length, windows in ((32, CASES[name].windows), (WINDOW - 1, NONE)):  # what is plainly causal needs no mask
-        walk = BlockWalk(loaded, sequences[:, :length])
-        with masks_of(loaded) as masks:
-            for block in loaded.blocks():
-                walk.advance(walk.outputs(block))
-        assert tuple(mask is not None for mask in masks) == windows
-        position = torch.arange(length)
-        behind = position.unsqueeze(1) - position
-        assert len({id(mask) for mask in masks if mask is not None}) <= 1  # held once
-        for mask in masks:
-            assert mask is None or torch.equal(mask, ((behind >= 0) & (behind < WINDOW))[None, None])
-    assert not any("forward" in vars(block) for block in loaded.blocks())
-
-
 @every_case
 def test_a_block_as_a_function_is_the_block(folders: dict[str, Path], sequences: torch.Tensor, name: str) -> None:
     loaded = fresh(folders[name])
@@ -176,7 +143,7 @@ Check = Callable[[LoadedModel], None]
 
 @pytest.fixture
 def check_export(sequences: torch.Tensor, text_file: Path, tmp_path: Path) -> Check:
-    """The model can be measured, and what transformers loads from its files is the model that was measured."""
+    """Check that the model can be measured, and that transformers loads from its files the model that was measured."""
 
     def check(loaded: LoadedModel) -> None:
         ids = np.array(loaded.tokenizer(text_file.read_text(encoding="utf-8"))["input_ids"][:640])
@@ -243,7 +210,7 @@ def test_learned_and_loaded_again(folders: dict[str, Path], check_export: Check,
 
 
 def in_types(folder: Path, target: Path, linears: list[torch.dtype], others: torch.dtype) -> Path:
-    """The checkpoint with its blocks' matrices stored in these dtypes, in turn, and everything else in another."""
+    """Return the checkpoint with its blocks' matrices in these dtypes, in turn, and all others in another."""
     shutil.copytree(folder, target)
     names, tensors = itertools.cycle(linears), load_file(target / "model.safetensors")
     for name, tensor in tensors.items():

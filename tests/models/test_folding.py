@@ -56,7 +56,7 @@ def blocks(model: nn.Module) -> nn.ModuleList:
 
 
 def fold(block: nn.Module, step: Fold, scale: torch.Tensor, dtype: torch.dtype) -> None:
-    """The readers' columns times a scale, and the source takes it up: nothing is quantized."""
+    """Multiply the readers' columns by a scale, which the source takes up: nothing is quantized."""
     for path in step.linears:
         block.get_submodule(path).weight.mul_(scale)
     take_up(block.get_submodule(step.source), step.source_scale(scale), dtype)

@@ -133,7 +133,7 @@ def test_a_model_in_pieces_is_read_as_one(llama, llama_gguf, tmp_path):
 
 
 def _split(path: Path, header: GgufHeader, folder: Path) -> tuple[Path, ...]:
-    """A file in two pieces: all fields in the first, every second tensor in each."""
+    """Split a file into two pieces: all fields in the first, every second tensor in each."""
     import gguf
 
     reader = gguf.GGUFReader(path)

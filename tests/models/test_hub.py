@@ -66,7 +66,7 @@ def recipe(model: str, text: Path | str, **settings: float) -> dict:
 
 @pytest.fixture
 def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
-    """A good model and several bad ones."""
+    """Return a good model and several bad ones."""
     models = {}
     changes = {
         "good": {}, "large": {}, "gated": {}, "pickled": {}, "wordless": {}, "unknown": {"model_type": "gpt9"},

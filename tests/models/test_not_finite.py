@@ -22,7 +22,7 @@ NORM = "model.layers.1.post_attention_layernorm.weight"
 
 
 def with_value(folder: Path, copy: Path, name: str, value: float, dtype: torch.dtype | None = None) -> Path:
-    """The checkpoint with the last number of one tensor replaced, that tensor in another dtype where one is given."""
+    """Return the checkpoint with the last number of one tensor replaced, in another dtype where one is given."""
     linked(folder, copy)
     tensors = safetensors.torch.load_file(copy / "model.safetensors")
     changed = tensors[name].to(dtype or tensors[name].dtype, copy=True)

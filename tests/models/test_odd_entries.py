@@ -19,7 +19,7 @@ STRANGE = b"\xff\xfe.txt"  # no UTF-8
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """A folder with a model and one with a text, both with odd entries beside them."""
+    """Return a folder with a model and one with a text, both with odd entries beside them."""
     models, texts = tmp_path / "models", tmp_path / "texts"
     for folder in (models / "fake", models / "sub", models / "looped", texts):
         folder.mkdir(parents=True)

@@ -53,7 +53,7 @@ def recipe(**changes: object) -> Recipe:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch):
-    """The Hub offers one of the published models under “somebody/model”."""
+    """Let the Hub offer one of the published models under “somebody/model”."""
 
     def offer(name: str) -> None:
         def fetch(model: str, *_: object, **__: object) -> None:

@@ -28,7 +28,7 @@ def copy(random_llama: Path, tmp_path: Path) -> Path:
 
 
 def in_pieces(folder: Path, target: Path, factor: float = 1.0) -> None:
-    """The weights of a folder, multiplied, as three files and their index in another one."""
+    """Write the weights of a folder, multiplied, as three files and their index in another one."""
     model = AutoModelForCausalLM.from_pretrained(folder)
     for parameter in model.parameters():
         parameter.data.mul_(factor)

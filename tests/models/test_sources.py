@@ -32,7 +32,7 @@ def described(config: PretrainedConfig) -> Decoder:
 
 
 def sources(decoder: Decoder) -> dict[str, str | None]:
-    """The operation before each group, by the group's first linear."""
+    """Return the operation before each group, by the group's first linear."""
     return {group.linears[0]: group.source for kind in decoder.kinds for group in kind.groups}
 
 
@@ -86,6 +86,10 @@ def test_written_families_have_what_would_be_verified(name: str) -> None:
     config = CASES[name].config
     decoder = described(config)
     family = next(family for family in FAMILIES if config.model_type in family.model_types)
+    assert (decoder.blocks, decoder.embedding, decoder.head) == (family.blocks, family.embedding, family.head)
+    assert all(linear.is_own for linear in decoder.linears.values())
+    for path, linear in decoder.linears.items():
+        assert linear.tensor == f"{family.in_file(path)}.weight"
     for block in range(config.num_hidden_layers):
         kind = decoder.kind(block)
         assert kind.groups == family.groups(None if kind.experts is None else kind.experts.number)

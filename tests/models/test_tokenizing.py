@@ -38,7 +38,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def changed(source: Path, folder: Path, change: Change, config: dict[str, Any] | None = None) -> Path:
-    """A copy of a folder with another tokenizer.json and further settings."""
+    """Return a copy of a folder with another tokenizer.json and further settings."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("config.json", "tokenizer_config.json"):
         shutil.copy(source / name, folder / name)

@@ -22,7 +22,7 @@ GRID = Grid(2, 16, "asymmetric")
 
 
 def grid_of(name: str) -> list[Method]:
-    """What “auto” compares, put together once more: GPTAQ's own choose α alone, sarqc-gptaq all three."""
+    """Return the points that “auto” compares, once more: GPTAQ's own choose α alone, sarqc-gptaq all three."""
     auto = METHODS[name].auto
     axes = {"gamma": auto.gammas, "lam": auto.lams or (None,), "shift_strength": auto.strengths}
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]

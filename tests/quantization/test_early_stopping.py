@@ -25,7 +25,7 @@ FITTED = {"range": "search", "order": "activation", "refine": 3}
 
 
 def solver_of(lam: float, fitting: dict[str, object]) -> ColumnSolver:
-    """The column solver as a recipe of its own would ask for it."""
+    """Return the column solver as a recipe of its own would ask for it."""
     if lam == 0:
         return method("gptq", static_groups=True, **fitting)
     return method("sarqc-gbs", lam=lam, gamma=0.5, static_groups=True, **fitting)
@@ -35,7 +35,7 @@ def stop(
     block: Block, grid: Grid, unseen: tuple[list[Tensor], list[Tensor]], given: dict[str, object] | None = None,
     **choices: object,
 ) -> tuple[list[StepCheck], dict[str, QuantizedLayer]]:  # fmt: skip
-    """The checks and the layers of learning with early stopping."""
+    """Return the checks and the layers of learning with early stopping."""
     *checks, layers = quantize_block(
         block.weights, block.statistics, dict.fromkeys(block.weights, grid),
         LearnedRounding(**{"steps": 15} | EARLY | choices), forward=block,

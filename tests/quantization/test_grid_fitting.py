@@ -41,7 +41,7 @@ def groups() -> list[tuple[int, int, slice]]:
 
 
 def with_dead_channels(x: oracles.Array) -> oracles.Array:
-    """The inputs with one whole group of channels at 0, and four channels of others."""
+    """Return the inputs with one whole group of channels at 0, and four channels of others."""
     x = x.copy()
     x[:, [*range(GROUP, 2 * GROUP), 1, 6, 40, 47]] = 0
     return x

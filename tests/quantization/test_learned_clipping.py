@@ -86,7 +86,7 @@ class Block:
 
 
 def uneven_linear(grid: Grid, dtype: torch.dtype, saliency: str = "saliency") -> ClippedLinear:
-    """A linear with a group of zeros, one of each sign, and one whose two ends are equally large."""
+    """Return a linear with a group of zeros, one of each sign, and one whose two ends are equally large."""
     weight = torch.from_numpy(oracles.uneven_weight(31, 10, 48))
     weight[0, :16] = 0.0
     weight[1, :] = weight[1].abs() + 0.01

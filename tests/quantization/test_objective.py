@@ -10,7 +10,7 @@ from tests import oracles
 
 
 def material(seed: int, rows: int = 5, columns: int = 18) -> tuple[oracles.Array, oracles.Array, oracles.Array]:
-    """Inputs, weight and a small change of the weight."""
+    """Return inputs, weight and a small change of the weight."""
     x = oracles.correlated_inputs(seed, 3 * columns, columns)
     weight = oracles.uneven_weight(seed + 1, rows, columns)
     delta = 0.02 * np.random.default_rng(seed + 2).normal(size=weight.shape)

@@ -55,7 +55,7 @@ def of_one_text(seed: int) -> tuple[LayerStatistics, LayerStatistics]:
 
 
 def a_layer(kind: Kind, group_size: int, seed: int = 0) -> tuple[torch.Tensor, LayerStatistics, FoundCodes, Grid]:
-    """A weight rounded to a coarser grid than its own extremes ask for."""
+    """Return a weight rounded to a coarser grid than its own extremes ask for."""
     weight = torch.from_numpy(uneven_weight(seed, ROWS, WIDTH))
     statistics, _ = of_one_text(seed + 1)
     grid = Grid(3, group_size, kind)

@@ -25,7 +25,7 @@ WEIGHTS = {
 
 @cache
 def candidates(bits: int, kind: str, group_size: int | None, salient: bool) -> list[oracles.Candidate]:
-    """The 21 candidates of the paper and s̃ = 1 as the last."""
+    """Return the 21 candidates of the paper and s̃ = 1 as the last."""
     return oracles.algorithm_1_candidates(
         WEIGHTS[kind], X, bits, group_size, kind, salient=salient, include_identity=True
     )

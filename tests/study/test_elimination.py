@@ -16,7 +16,7 @@ matrices = arrays(float, st.tuples(st.integers(2, 5), st.integers(2, 5)), elemen
 
 
 def beaten(rows: list[list[float]], one: int, other: int, candidates: int, most_draws: int) -> bool:
-    """The definition, number by number: whether one is worse than the other after these draws."""
+    """Return the definition, number by number: whether one is worse than the other after these draws."""
     draws, left = len(rows), len(rows[0])
     grand = sum(map(sum, rows)) / draws / left
     squares = 0.0
@@ -92,7 +92,7 @@ def test_what_no_draw_could_tell_is_not_raced_for() -> None:
 
 
 def raced(everything: np.ndarray) -> SuccessiveElimination:
-    """A race over measurements (R, K), of which it sees those that it asks for."""
+    """Return a race over measurements (R, K), of which it sees those that it asks for."""
     values = np.full_like(everything, np.nan)
     for draw, row in enumerate(everything):
         running = SuccessiveElimination(values).running()

@@ -24,7 +24,7 @@ def study(tmp_path_factory):
 
 
 def errors_of(study: Study, layer: int, g: int, m: int, name: str = "held_out") -> list[float]:
-    """What is stored of a layer at a point, draw by draw, without what stands for 0/0."""
+    """Return the stored values of a layer at a point, draw by draw, without what stands for 0/0."""
     stored = study.array(study.line("sarqc-gbs", 2), name)[:, layer, g, m]
     return [float(value) for value in stored if not np.isnan(value)]
 

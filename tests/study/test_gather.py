@@ -20,7 +20,7 @@ LAYER = ("draw", "layer", "gamma", "lambda")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, settings: Settings, random_llama: Path, text_file: Path) -> Path:
-    """A folder with a run for each λ and draw, and one without λ."""
+    """Return a folder with a run for each λ and draw, and one without λ."""
     root = tmp_path_factory.mktemp("runs")
     own = settings.model_copy(update={"state_dir": root / "state"})
     common = {
