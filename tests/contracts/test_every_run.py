@@ -16,9 +16,9 @@ import pytest
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.engine.survey import Survey, conduct
-from sarqc.engine.verify import VerificationRequest, verify
 from sarqc.errors import Refused
 from sarqc.events import BlockDistilled, Event, Finished, LayerDone, ScalesDistilled
+from sarqc.extras.verify.checks import VerificationRequest, verify
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
