@@ -136,7 +136,7 @@ def _recipe_command(
     without: Collection[str] = (),
     opens: bool = False,
 ) -> None:
-    """A command with one flag for each field of a recipe, beside the parameters of ``run`` after the first.
+    """Add a command with one flag for each field of a recipe, beside the parameters of ``run`` after the first.
 
     With ``purpose`` for recipes of that kind, without the fields that mean nothing to it, nor those of ``without``;
     ``always``: values of fields that it has by itself. One that ``opens`` a checkpoint takes that as its argument, and
@@ -197,7 +197,7 @@ def _recipe_command(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A recipe's or a batch's document; its former names are said on stderr. Raises ``Refused``."""
+    """Read the document of a recipe or a batch, and print its former names on stderr. Raises ``Refused``."""
     document = read_document(path)
     _say_deprecations(document)
     return document
@@ -345,7 +345,7 @@ def _events(
     settings: Settings,
     cluster: OnCluster | None,
 ) -> Iterator[Event]:
-    """What a run says, here or on a cluster; its study goes to ``folder``, its model to ``model``."""
+    """Yield the events of a run, here or on a cluster; its study goes to ``folder``, its model to ``model``."""
     if cluster is not None:
         yield from cluster.events(recipe)
         if model is not None:

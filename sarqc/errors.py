@@ -62,7 +62,7 @@ class SarqcError(Exception):
         return f"{head}{'' if ends else '.'} {self.remedy}".strip()
 
     def about(self, field: str, *fixes: Fix) -> Self:
-        """The same error, with the field of a recipe that it is about and what would mend it."""
+        """Return the same error, with the field of a recipe that it is about and what would mend it."""
         self.field, self.fixes = field, fixes
         return self
 
@@ -71,14 +71,14 @@ class SarqcError(Exception):
         return {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
 
     def to_json(self) -> dict[str, Any]:
-        """The one JSON body of an error: its parts, and of one about a field that and its fixes."""
+        """Return the one JSON body of an error: its parts, and of one about a field that and its fixes."""
         said: dict[str, Any] = {**self.parts()}
         if self.field:
             said |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
         return said
 
     def at(self, where: str) -> SarqcError:
-        """The same error seen from one floor up: ``where`` is put before the place it already names."""
+        """Return the same error seen from one floor up, with ``where`` put before the place it already names."""
         inner = f"{where}: {self.where}" if self.where else where
         return type(self)(self.what, inner, self.remedy).about(self.field, *self.fixes)
 
@@ -211,7 +211,7 @@ class WorkerLost(SarqcError):
 
 
 def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
-    """The error that ``parts`` was asked of; of a kind that no error here has, a failure."""
+    """Return the error that has these ``parts``; of a kind that no error here has, a failure."""
     failures = (NumericalError, OutOfMemory, Damaged, WorkerLost)
     classes: list[type[SarqcError]] = [*Refused.__subclasses__(), Refused, *failures]
     error = {one.kind: one for one in classes}.get(kind, SarqcError)(what, where, remedy)
@@ -220,17 +220,17 @@ def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
 
 
 def in_recipe(field: str) -> str:
-    """A field of a recipe as the place of an error."""
+    """Return a field of a recipe as the place of an error."""
     return f"recipe, {field}"
 
 
 def refused_for(field: str, what: str, remedy: str, *fixes: Fix) -> Refused:
-    """A refusal of a field of a recipe, with what would mend it."""
+    """Return a refusal of a field of a recipe, with what would mend it."""
     return Refused(what, in_recipe(field), remedy).about(field, *fixes)
 
 
 def disk_full() -> NoRoom:
-    """The disk with the state folder is full."""
+    """Return the error that the disk with the state folder is full."""
     remedy = "Delete runs, exports or studies you no longer need, or free some disk space."
     return NoRoom("the disk is full", "state folder", remedy)
 

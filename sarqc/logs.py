@@ -35,7 +35,7 @@ def about(**names: str) -> Iterator[None]:
 
 
 def configure(settings: Settings) -> None:
-    """Sends all log lines of this process to standard error, as the settings say."""
+    """Send all log lines of this process to standard error, as the settings say."""
     handler = logging.StreamHandler()
     make = JsonLines if settings.log_format == "json" else TextLines
     handler.setFormatter(make(known_secrets(settings)))
@@ -45,7 +45,7 @@ def configure(settings: Settings) -> None:
 
 
 def known_secrets(settings: Settings) -> frozenset[str]:
-    """The secrets that this process was given: those of the settings, and what the environment calls so."""
+    """Return the secrets that this process was given: those of the settings, and what the environment calls so."""
     values = (getattr(settings, name) for name in type(settings).model_fields)
     given = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
     return frozenset(given | {value for name, value in os.environ.items() if name.upper().endswith(SECRET_ENDINGS)})
@@ -57,7 +57,7 @@ class _Lines(logging.Formatter):
         self._secrets = frozenset(secrets)
 
     def parts(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What a line says. ``fields`` of a record (see ``logging``'s ``extra``) stand beside its words."""
+        """Return what a line says. ``fields`` of a record (see ``logging``'s ``extra``) stand beside its words."""
         names = {name: getattr(record, name, None) or _about.get().get(name) for name in ("run", "owner")}
         trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text
         return {
@@ -97,5 +97,5 @@ class JsonLines(_Lines):
 
 
 def _one_line(text: str) -> str:
-    """A text that can't begin a line of its own: what moves the cursor is written as Python writes it."""
+    """Return a text that can't begin a line of its own: what moves the cursor is written as Python writes it."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

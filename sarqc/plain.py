@@ -31,20 +31,20 @@ def plain(value: object) -> Json:
 
 
 def measured(value: float) -> float | None:
-    """A number as JSON can hold it: None for NaN and infinity."""
+    """Return a number as JSON can hold it: None for NaN and infinity."""
     return value if math.isfinite(value) else None
 
 
 def mib(size: float) -> str:
-    """A number of bytes in MiB, from one GiB on in GiB; three digits."""
+    """Return a number of bytes in MiB, from one GiB on in GiB; three digits."""
     return gib(size) if size >= 2**30 else f"{size / 2**20:.3g} MiB"
 
 
 def gib(size: float) -> str:
-    """A number of bytes in GiB, three digits."""
+    """Return a number of bytes in GiB, three digits."""
     return f"{size / 2**30:.3g} GiB"
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with a digit behind the point."""
+    """Return a share as a percentage with a digit behind the point."""
     return f"{100 * share:.1f}%"

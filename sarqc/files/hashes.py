@@ -11,7 +11,7 @@ from sarqc.files.once import once
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file's bytes as 64 hex digits. Raises ``OSError``."""
+    """Return the hash of a file's bytes as 64 hex digits. Raises ``OSError``."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))

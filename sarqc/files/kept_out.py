@@ -11,7 +11,8 @@ _ABSOLUTE = re.compile(r"(?<![\w.:/<~-])(?:~|/)[\w.@+-]+(?:/[\w.@+ -]*[\w.@+-])+
 
 
 def without_paths(text: str, folders: Mapping[str, Path]) -> str:
-    """A text in which folders of this host are named by what they are, and other absolute paths by their last part.
+    """Return a text in which folders of this host are named by what they are, and other absolute paths by their last
+    part.
 
     ``folders``: those of the app by name, see ``Settings.folders``.
     """
@@ -50,8 +51,8 @@ SHORTEST_SECRET = 8  # characters: what is shorter occurs in texts by chance
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """A text without tokens, passwords, cookies and keys: those that are ``known``, and whatever stands where such
-    things stand (in the address of a request, in a header, after the name of a secret)."""
+    """Return a text without tokens, passwords, cookies and keys: those that are ``known``, and whatever stands where
+    such things stand (in the address of a request, in a header, after the name of a secret)."""
     for secret in known:
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, _HIDDEN)

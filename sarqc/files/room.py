@@ -31,7 +31,7 @@ def met_full_disk(error: BaseException) -> bool:
 
 
 def wait_for_more(folder: Path, found: int) -> None:
-    """Returns when the disk with a folder has more room than was found, by enough to try again.
+    """Return when the disk with a folder has more room than was found, by enough to try again.
 
     ``found``: bytes that were free when the work failed, not later: room that is made meanwhile counts.
     """

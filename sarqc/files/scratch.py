@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def scratch_folder(parent: Path, kind: str) -> Path:
-    """A new folder of this process in ``parent``, which is made. Folders of ended processes are removed.
+    """Make a folder of this process in ``parent``, which is made too. Folders of ended processes are removed.
 
     ``kind``: the beginning of the names of such folders.
     """

@@ -47,14 +47,14 @@ def saliency_penalty(lam: float, gamma: float, by_layer: Points | None = None) -
             self._is_penalised = False
 
         def process_batch(self, inp: Tensor, *arguments: Any, **named: Any) -> Any:
-            """Adds a batch of inputs to the Gram and to Σ|x|."""
+            """Add a batch of inputs to the Gram and to Σ|x|."""
             total = inp.detach().abs().reshape(-1, inp.shape[-1]).sum(dim=0, dtype=torch.float32)
             with self.lock:  # batches come from several threads
                 self._sum = total if self._sum is None else self._sum + total.to(self._sum.device)
             return super().process_batch(inp, *arguments, **named)
 
         def adopt_hessian_from(self, leader: Penalised) -> None:
-            """Takes over what another linear has gathered, which reads the same tensor."""
+            """Take over what another linear has gathered, which reads the same tensor."""
             super().adopt_hessian_from(leader)
             self._sum = leader._sum
 
@@ -64,7 +64,7 @@ def saliency_penalty(lam: float, gamma: float, by_layer: Points | None = None) -
             self._disable_shared_hessian_cache()
 
         def finalize_hessian(self, *arguments: Any, **named: Any) -> Tensor:
-            """The Gram with its penalty, before any column is moved."""
+            """Return the Gram with its penalty, before any column is moved."""
             gram: Tensor = super().finalize_hessian(*arguments, **named)
             if self._is_penalised or self._sum is None:
                 return gram

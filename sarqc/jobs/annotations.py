@@ -24,7 +24,8 @@ class Annotations:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Annotations:
-        """The body of a request. Raises ``Refused`` for anything but a name, a note and tags within their bounds."""
+        """Return the body of a request. Raises ``Refused`` for anything but a name, a note and tags within their
+        bounds."""
         unknown = [f"“{name[:40]}” can't be written on a run" for name in document if name not in FIELDS]
         if unknown or not document:
             raise Refused([*unknown, "there is nothing to write"][0], "run", "Give name, note or tags.")

@@ -18,7 +18,7 @@ class Bell:
 
     @contextmanager
     def listen(self, topic: str) -> Iterator[asyncio.Event]:
-        """An event that is set when the topic rings; for the running loop."""
+        """Return an event that is set when the topic rings; for the running loop."""
         listener = (asyncio.get_running_loop(), asyncio.Event())
         with self._mutex:
             self._listeners.setdefault(topic, set()).add(listener)
@@ -44,7 +44,7 @@ class Bell:
                 loop.call_soon_threadsafe(event.set)
 
     def close(self) -> None:
-        """Ends all streams: the app goes down, and would otherwise wait for its listeners."""
+        """End all streams: the app goes down, and would otherwise wait for its listeners."""
         self.closed = True
         with self._mutex:
             topics = list(self._listeners)

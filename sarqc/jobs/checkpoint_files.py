@@ -11,13 +11,13 @@ NOTED = "files.json"  # beside a checkpoint: the SHA-256 of each of its files, a
 
 
 def note_files(folder: Path) -> None:
-    """Writes down what a checkpoint consists of, so that a file which changes later is noticed."""
+    """Write down what a checkpoint consists of, so that a file which changes later is noticed."""
     noted = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files_of(folder)}
     (folder.parent / NOTED).write_text(json.dumps(noted), encoding="utf-8")
 
 
 def damage(folder: Path) -> str | None:
-    """A file of a checkpoint that was changed after it was written; None where there is none.
+    """Return a file of a checkpoint that was changed after it was written; None where there is none.
 
     Its files are read once as long as they are the same.
     """

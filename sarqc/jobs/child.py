@@ -80,7 +80,7 @@ class Switch:
             self._held = False
 
     def check(self) -> None:
-        """Raises ``Stop`` if it was asked for: while held, or inside a finaliser, where Python drops exceptions."""
+        """Raise ``Stop`` if it was asked for: while held, or inside a finaliser, where Python drops exceptions."""
         if self.asked:
             raise Stop
 
@@ -107,7 +107,7 @@ class Channel:
         self._mutex = threading.Lock()
 
     def beat(self) -> None:
-        """Writes signs of life for as long as somebody listens; for a thread of its own."""
+        """Write signs of life for as long as somebody listens; for a thread of its own."""
         with suppress(BrokenPipeError):
             while True:
                 self._write(b"\n")
@@ -153,8 +153,8 @@ def main() -> None:
 
 
 def _last_word(error: Exception, job: Mapping[str, Any]) -> Event:
-    """What ends a run that could not go on. One that met a full disk waits for room, unless it was its own files that
-    took it: those of an export, which go with it, and those on a host in a cluster.
+    """Return the last event of a run that could not go on. One that met a full disk waits for room, unless it was its
+    own files that took it: those of an export, which go with it, and those on a host in a cluster.
     """
     if met_full_disk(error):
         log.warning("the disk is full")
@@ -214,7 +214,7 @@ def _run(
 
 
 def _note(event: Event) -> None:
-    """What the log of a run says of an event; of most events nothing."""
+    """Return what the log of a run says of an event; of most events nothing."""
     match event:
         case Started():
             log.info("it works on %s, %d layers", event.device, len(event.layers))
@@ -225,8 +225,8 @@ def _note(event: Event) -> None:
 
 
 def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """What ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean folder. A
-    worker that helps with the run of another one writes nothing.
+    """Return where ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean
+    folder. A worker that helps with the run of another one writes nothing.
     """
     crew = {"crew": job["crew"]} if job["crew"] > 1 else {}
     if job["helps"]:
@@ -239,7 +239,8 @@ def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
 
 
 def _load(path: str) -> Execute | ImportError:
-    """The function behind “module:name”, after the module's ``warm_up()`` if it has one: imports that it puts off.
+    """Return the function behind “module:name”, after the module's ``warm_up()`` if it has one: imports that it puts
+    off.
 
     A failing import is kept for the job to report: nobody listens yet.
     """
@@ -256,7 +257,7 @@ def _load(path: str) -> Execute | ImportError:
 
 
 def lines_of_the_app() -> SimpleQueue[bytes]:
-    """What comes on the standard input, which is the lifeline too: this process ends when it closes."""
+    """Return what comes on the standard input, which is the lifeline too: this process ends when it closes."""
     lifeline = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
     lines: SimpleQueue[bytes] = SimpleQueue()
@@ -265,7 +266,7 @@ def lines_of_the_app() -> SimpleQueue[bytes]:
 
 
 def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
-    """Passes on the lines that the app writes, of which the first is the job, and ends everything when it is gone."""
+    """Pass on the lines that the app writes, of which the first is the job, and end everything when it is gone."""
     with os.fdopen(lifeline, "rb") as app:
         for line in app:
             lines.put(line)
@@ -275,7 +276,7 @@ def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
 
 
 def write_log_to(path: Path, settings: Settings) -> None:
-    """Sends everything printed from here on to the log of the run; a further attempt appends."""
+    """Send everything printed from here on to the log of the run; a further attempt appends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):

@@ -80,7 +80,7 @@ class Database:
             raise damaged(finding)
 
     def close(self) -> None:
-        """Closes the connections and frees the lock; harmless when done twice."""
+        """Close the connections and free the lock; harmless when done twice."""
         with self._write_mutex, self._read_mutex:
             self._reader.close()
             self._writer.close()
@@ -161,7 +161,7 @@ class Database:
             return result
 
     def checkpoint(self) -> None:
-        """Gives back to the disk what changes took beside the database."""
+        """Give back to the disk what changes took beside the database."""
         with self._write_mutex, self._in_words():
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -184,8 +184,8 @@ class Database:
 
 
 def take_lock(path: Path) -> int:
-    """A file descriptor that keeps everybody else from a database until it is closed. Raises ``Refused`` where another
-    process has it."""
+    """Return a file descriptor that keeps everybody else from a database until it is closed. Raises ``Refused`` where
+    another process has it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)

@@ -30,7 +30,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def export_folder(settings: Settings, export_id: str) -> Path:
-    """The folder with everything an export has on disk, also during writing."""
+    """Return the folder with everything an export has on disk, also during writing."""
     return settings.exports_dir() / export_id
 
 
@@ -65,7 +65,7 @@ def size_on_disk(path: Path) -> int:
 
 
 def check_exportable(parent: Run, checkpoint_format: str) -> None:
-    """Returns when the run can be exported in the format. Raises ``Conflict`` or ``Refused``."""
+    """Return when the run can be exported in the format. Raises ``Conflict`` or ``Refused``."""
     where = f"run {parent.id}"
     if parent.parent is not None:
         raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
@@ -90,7 +90,7 @@ def size_at_most(wanted: str, *, before: int, after: int, disk: int) -> int:
 
 
 def check_room(store: Store, settings: Settings, size: int) -> None:
-    """Returns when an export of ``size`` bytes has room beside all others. Raises ``NoRoom`` with the numbers."""
+    """Return when an export of ``size`` bytes has room beside all others. Raises ``NoRoom`` with the numbers."""
     taken, expected = store.exported_bytes()
     quota = int(settings.export_gib * 2**30)
     if taken + expected + size > quota:
@@ -107,8 +107,8 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:
-    """What a run can be exported as and who could load it, by format; None for a recipe of another version, which
-    can't be exported."""
+    """Return what a run can be exported as and who could load it, by format; None for a recipe of another version,
+    which can't be exported."""
     try:
         recipe = Recipe.parse(run.recipe)
     except Refused:
@@ -119,8 +119,8 @@ def formats_of(run: Run) -> list[dict[str, Any]] | None:
 
 
 def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoint_format: str) -> Path:
-    """The folder of a run's exported checkpoint. Raises ``NotFound`` where there is none (yet), ``Conflict`` where its
-    files have changed since."""
+    """Return the folder of a run's exported checkpoint. Raises ``NotFound`` where there is none (yet), ``Conflict``
+    where its files have changed since."""
     run = store.get(run_id)
     for export in store.exports(run.id):
         folder = checkpoint_folder(settings, export)
@@ -136,12 +136,13 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
 
 
 def single_file(folder: Path, checkpoint_format: str) -> Path | None:
-    """The file that is sent as it is: statistics are one. None: the folder is sent as an archive."""
+    """Return the file that is sent as it is: statistics are one. None: the folder is sent as an archive."""
     return files_of(folder)[0] if checkpoint_format == STATISTICS else None
 
 
 def tar_of(folder: Path) -> tuple[int, Iterator[bytes]]:
-    """A folder of files as an uncompressed tar archive: its length in bytes, and its parts, read when they are sent.
+    """Return a folder of files as an uncompressed tar archive: its length in bytes, and its parts, read when they are
+    sent.
 
     All names in it begin with the folder's own. Safetensors hardly shrink, so nothing is compressed.
     """

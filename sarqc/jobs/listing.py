@@ -107,7 +107,7 @@ class Question:
             raise Refused("the filter has too many words", "runs, filter", f"Use {MOST_WORDS} at most.")
 
     def where(self) -> Where:
-        """The condition in SQL and its values."""
+        """Return the condition in SQL and its values."""
         parts, values = ["1"], []
         for word in self.text.split():
             stages = [str(stage) for stage, state in enumerate(State) if _says(state, word.casefold())]
@@ -130,7 +130,7 @@ class Question:
         return SORTS[self.sort.removeprefix("-")], "DESC" if self.sort.startswith("-") else "ASC"
 
     def order(self) -> str:
-        """What stands behind ORDER BY: runs without the value last either way, and equal ones by their age.
+        """Return what stands behind ORDER BY: runs without the value last either way, and equal ones by their age.
 
         A filter reads every row, so it sorts what it finds: the way along an index of the order would take ten times
         as long, row by row from everywhere. The plus keeps SQLite from that.
@@ -145,7 +145,7 @@ class Question:
 
 
 def ids_of(connection: sqlite3.Connection, question: Question, limit: int, offset: int = 0) -> list[str]:
-    """The ids of a part of the list, in its order."""
+    """Return the ids of a part of the list, in its order."""
     where, values = question.where()
     query = f"SELECT id FROM listed WHERE {where} ORDER BY {question.order()} LIMIT ? OFFSET ?"
     return [row["id"] for row in connection.execute(query, (*values, limit, offset))]
@@ -171,7 +171,7 @@ def groups_of(connection: sqlite3.Connection, question: Question, by: str) -> li
 
 
 def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: str, newest: str) -> RunGroup:
-    """A group of the list, of which the key and the newest run are known.
+    """Return a group of the list, of which the key and the newest run are known.
 
     SQLite adds up, so that it may have any number of members; squares are taken around the means, in a second pass,
     since the difference of two large sums would say nothing.
@@ -197,7 +197,7 @@ def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: 
 
 
 def _spread(summed: Mapping[str, Any], name: str) -> Statistics:
-    """The mean of at least one value and its standard error."""
+    """Return the mean of at least one value and its standard error."""
     count, mean, least, most = (summed[f"{function}_{name}"] for function in ("COUNT", "AVG", "MIN", "MAX"))
     squares = summed[f"squares_{name}"] if count > 1 else math.inf
     if least == most:  # sums of equal numbers are off by their last digit
@@ -228,7 +228,8 @@ class AnswerCache:
         self._kept: dict[Hashable, Any] = {}
 
     def of(self, connection: sqlite3.Connection, key: Hashable, make: Callable[[], Answer]) -> Answer:
-        """What ``make`` answers, or what it last answered under the key. ``connection`` reads what is committed."""
+        """Return what ``make`` answers, or what it last answered under the key. ``connection`` reads what is
+        committed."""
         lists = connection.execute("SELECT lists FROM counter").fetchone()[0]
         if lists != self._lists:
             self._lists = lists
@@ -245,7 +246,7 @@ class AnswerCache:
 
 
 def row_of(run: Run) -> dict[str, Any]:
-    """The row of a run in ``listed``."""
+    """Return the row of a run in ``listed``."""
     recipe, summary = run.recipe, run.summary or {}
     lam = gamma = None  # of a ladder, of which the λ is that of a step alone
     if recipe.get("kind") == "tune":  # what it came to, not what its method would have taken
@@ -295,7 +296,7 @@ def log_ratio(summary: Mapping[str, Any]) -> float | None:
 
 
 def put(connection: sqlite3.Connection, run: Run) -> None:
-    """Writes the row of a run as it is now, or takes it away where lists don't show the run."""
+    """Write the row of a run as it is now, or take it away where lists don't show the run."""
     if not run.is_listed:
         connection.execute("DELETE FROM listed WHERE id = ?", (run.id,))
         return

@@ -64,7 +64,7 @@ class Process:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def end(self) -> int:
-        """Waits for the end a little while, then enforces it; returns the exit code."""
+        """Wait for the end a little while, then enforce it; return the exit code."""
         try:
             return self._popen.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -72,13 +72,13 @@ class Process:
             return self._popen.wait()
 
     def dismiss(self) -> None:
-        """Ends a process that has nothing to clean up."""
+        """End a process that has nothing to clean up."""
         self.kill()
         self.end()
         self.close()
 
     def close(self) -> None:
-        """Closes both pipes."""
+        """Close both pipes."""
         self.channel.close()
         with suppress(BrokenPipeError):
             assert self._popen.stdin is not None

@@ -21,7 +21,7 @@ class Removal:
         self._store, self._settings, self._audit = store, settings, Audit(store)
 
     def run(self, run_id: str, by: str = HOST, detail: str = "") -> Run:
-        """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``.
+        """Remove a run at rest, its study, log and exports; return what it was. Raises ``NotFound``, ``Conflict``.
 
         ``by`` and ``detail``: who asks and why, for the audit log.
         """
@@ -48,7 +48,7 @@ class Removal:
         return paths
 
     def upload(self, kind: Kind, upload_id: str, detail: str) -> None:
-        """Removes an upload of its owner."""
+        """Remove an upload of its owner."""
         self._audit.note(HOST, "delete", kind, upload_id, detail=detail)
         Uploads(self._store, kind).remove(upload_id)
         if kind == "study":

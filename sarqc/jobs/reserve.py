@@ -37,7 +37,7 @@ class Reserve:
                 self._make()
 
     def make(self) -> None:
-        """Takes the room that it lacks, or as much of it as there is."""
+        """Take the room that it lacks, or as much of it as there is."""
         if self.size < RESERVE_BYTES:
             with self._mutex:
                 self._make()

@@ -154,7 +154,7 @@ class Run:
         return bool(self.name or self.note or self.tags)
 
     def to_json(self) -> RunDocument:
-        """The body of a REST answer."""
+        """Return the body of a REST answer."""
         own = vars(self) | {
             "progress": {"done": self.done, "total": self.total},
             "tuned": tuned(self.summary),
@@ -194,12 +194,12 @@ def iso_time(seconds: float) -> str:
 
 
 def no_run(run_id: str) -> NotFound:
-    """The error for a run that there is not, or that is not shown to who asks."""
+    """Return the error for a run that there is not, or that is not shown to who asks."""
     return NotFound(f"no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
 
 
 def advice(state: State) -> str:
-    """The remedies for a run in this state."""
+    """Return the remedies for a run in this state."""
     return {
         State.QUEUED: "It waits for a device; cancel it or let it start.",
         State.RUNNING: "Cancel it, or wait for its end.",

@@ -58,7 +58,7 @@ def decide(
     last_held: Mapping[str, float],
     last_lane: str | None = None,
 ) -> list[Start]:
-    """The runs to start on the free devices, in the order in which they should be started.
+    """Return the runs to start on the free devices, in the order in which they should be started.
 
     ``last_held`` says when each owner last had a device (``now`` for one that has one), ``last_lane`` from which lane
     the latest run was started. Nothing is changed; the same question gets the same answer.
@@ -100,7 +100,7 @@ def steps_aside(
 
 
 def _next(left: list[Waiting], held: Mapping[str, float], lane: str | None) -> Waiting:
-    """The run whose turn it is; ``left`` is in order of arrival and not empty."""
+    """Return the run whose turn it is; ``left`` is in order of arrival and not empty."""
     previews = [run for run in left if run.lane == "preview"]
     others = [run for run in left if run.lane != "preview"]
     candidates = previews if previews and (lane != "preview" or not others) else others

@@ -80,7 +80,8 @@ class Store:
         seconds: float | None = None,
         at_most: int | None = None,
     ) -> Run:
-        """A new queued run, planned to take ``seconds``. Raises ``QueueFull`` when ``at_most`` runs wait already."""
+        """Queue and return a run, planned to take ``seconds``. Raises ``QueueFull`` when ``at_most`` runs wait
+        already."""
         return self.create_all([recipe], owner, lane, seconds=[seconds], at_most=at_most)[0]
 
     def create_all(
@@ -93,7 +94,7 @@ class Store:
         seconds: Sequence[float | None] | None = None,
         at_most: int | None = None,
     ) -> list[Run]:
-        """New queued runs in this order, or none: ``QueueFull`` when more than ``at_most`` would wait.
+        """Queue and return runs in this order, or none: ``QueueFull`` when more than ``at_most`` would wait.
 
         ``seconds``: what each was planned to take, None where that is not known.
         """
@@ -108,7 +109,7 @@ class Store:
     def create_export(
         self, parent: Run, checkpoint_format: str, size: int, owner: str, *, at_most: int | None = None
     ) -> Run:
-        """A new queued export of a run, expected to take ``size`` bytes; in the lane of what takes seconds."""
+        """Queue and return a export of a run, expected to take ``size`` bytes; in the lane of what takes seconds."""
         with self.transaction() as connection:
             self._check_queue(connection, 1, at_most)
             more = {"parent": parent.id, "format": checkpoint_format, "bytes": size}
@@ -150,7 +151,7 @@ class Store:
     def move(
         self, run_id: str, to: State, event: Event | None = None, *, device: str | None = None, keep_place: bool = False
     ) -> Run:
-        """Puts a run into another state, together with the event that says why.
+        """Put a run into another state, together with the event that says why.
 
         Raises ``NotFound``, and ``Conflict`` for a transition that is not in ``ALLOWED``. A run that is queued again
         goes to the end of the queue, unless ``keep_place``.
@@ -174,14 +175,14 @@ class Store:
             return self._update(connection, run_id, changes)
 
     def requeue(self, run_id: str, why: Interrupted) -> Run:
-        """running → interrupted → queued at once, in its old place: nobody has to press a button."""
+        """Queue a running run that was interrupted at once, in its old place: nobody has to press a button."""
         with self.transaction():
             self.move(run_id, State.INTERRUPTED, why)
             return self.move(run_id, State.QUEUED, keep_place=True)
 
     def step_aside(self, run_id: str, why: Yielded) -> Run:
-        """running → queued: it is the next of its lane to go on, in the same attempt; what waits for room, once there
-        is some. Raises ``Conflict``.
+        """Queue a running run again: it is the next of its lane to go on, in the same attempt; what waits for room,
+        once there is some. Raises ``Conflict``.
         """
         now = time.time()
         with self.transaction() as connection:
@@ -205,7 +206,7 @@ class Store:
             return run if run.state is State.CANCELLING else self.move(run_id, State.CANCELLING)
 
     def append(self, run_id: str, events: Sequence[Event], *, waits_for_room: bool = False) -> None:
-        """Adds events to a run's log and what they say to its row. Events that end a run go with ``move``.
+        """Add events to a run's log and what they say to its row. Events that end a run go with ``move``.
 
         ``waits_for_room``: on the disk, until the next call.
         """
@@ -214,7 +215,7 @@ class Store:
             self._update(connection, run_id, changes | {"waits_for_room": int(waits_for_room)})
 
     def annotate(self, run_id: str, written: Annotations) -> Run:
-        """Writes a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
+        """Write a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
         with self.transaction() as connection:
             if self.get(run_id).parent is not None:
                 what, remedy = "an export has no name, note or tags", "Write them on its run."
@@ -226,7 +227,7 @@ class Store:
             )
 
     def tag(self, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
-        """Adds tags to a run and takes tags away, whatever their case. Raises as ``annotate``."""
+        """Add tags to a run and take tags away, whatever their case. Raises as ``annotate``."""
         with self.transaction():
             gone = {tag.casefold() for tag in remove}
             kept = [tag for tag in self.get(run_id).tags if tag.casefold() not in gone]
@@ -237,12 +238,12 @@ class Store:
             self._update(connection, run_id, {"pid": pid})
 
     def set_size(self, run_id: str, size: int) -> None:
-        """Sets the actual size of an export on disk, in bytes."""
+        """Set the actual size of an export on disk, in bytes."""
         with self.transaction() as connection:
             self._update(connection, run_id, {"bytes": size})
 
     def delete(self, run_id: str) -> Run:
-        """Removes a run at rest, its events, exports and share links; returns what it was.
+        """Remove a run at rest, its events, exports and share links; return what it was.
 
         Raises ``NotFound``, ``Conflict``.
         """
@@ -259,7 +260,7 @@ class Store:
             return run
 
     def shed_events(self, run_id: str) -> None:
-        """Deletes the events of a run at rest in portions, each of which needs little room on the disk."""
+        """Delete the events of a run at rest in portions, each of which needs little room on the disk."""
         query = "SELECT seq, LENGTH(payload) AS size FROM events WHERE run_id = ? ORDER BY seq LIMIT 1000"
         while self.get(run_id).at_rest and (rows := self._rows(query, run_id)):
             size = 0
@@ -272,27 +273,27 @@ class Store:
             self._database.checkpoint()
 
     def check_writable(self) -> None:
-        """Writes a number and reads it back. Raises ``Busy``, ``NoRoom``, ``Unwritable``, ``Damaged``."""
+        """Write a number and read it back. Raises ``Busy``, ``NoRoom``, ``Unwritable``, ``Damaged``."""
         with self.transaction() as connection:
             written = connection.execute("UPDATE counter SET probe = probe + 1 RETURNING probe").fetchone()[0]
         if self._rows("SELECT probe FROM counter")[0]["probe"] < written:
             raise disk_fails("what was written is not there")
 
     def trust(self, seconds: float) -> None:
-        """Notes the host's time (seconds since 1970) as one that can be trusted."""
+        """Note the host's time (seconds since 1970) as one that can be trusted."""
         with self.transaction(settled=False) as connection:
             connection.execute("UPDATE counter SET trusted = ?", (seconds,))
 
     # Questions.
 
     def get(self, run_id: str) -> Run:
-        """The run of an id. Raises ``NotFound``."""
+        """Return the run of an id. Raises ``NotFound``."""
         for run in self._runs("SELECT * FROM runs WHERE id = ?", run_id):
             return run
         raise no_run(run_id)
 
     def trusted(self) -> float | None:
-        """The time that was last noted, or that of the newest run; None without either."""
+        """Return the time that was last noted, or that of the newest run; None without either."""
         seconds: float | None = self._rows("SELECT trusted FROM counter")[0]["trusted"]
         return seconds or self._last_millisecond / 1000 or None
 
@@ -302,23 +303,23 @@ class Store:
         return {row["id"]: row["owner"] for row in self._rows(query, json.dumps(list(ids)))}
 
     def listed(self, question: Question, limit: int, offset: int = 0) -> list[Run]:
-        """A part of the list that a question asks for, in its order."""
+        """Return a part of the list that a question asks for, in its order."""
         with self.snapshot() as connection:
             return self.runs(listing.ids_of(connection, question, limit, offset))
 
     def ids(self, question: Question) -> list[str]:
-        """The ids of all runs that a question asks for, in its order."""
+        """Return the ids of all runs that a question asks for, in its order."""
         with self.snapshot() as connection:
             return listing.ids_of(connection, question, ALL)
 
     def runs(self, ids: Sequence[str]) -> list[Run]:
-        """The runs of these ids, in their order, without those that are not there."""
+        """Return the runs of these ids, in their order, without those that are not there."""
         marks = ", ".join("?" * len(ids))
         found = {run.id: run for run in self._runs(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
         return [found[run_id] for run_id in ids if run_id in found]
 
     def part(self, question: Question, limit: int, offset: int = 0) -> tuple[list[Run], int]:
-        """A part of the list, and how many runs the whole has."""
+        """Return a part of the list, and how many runs the whole has."""
         with self.snapshot() as connection:
             if not question.text:
                 return self.listed(question, limit, offset), self.count(question)
@@ -335,8 +336,8 @@ class Store:
     def groups(
         self, question: Question, by: str, limit: int, offset: int = 0
     ) -> tuple[list[tuple[RunGroup, Run]], int, int]:
-        """A part of such a list in groups, each with its newest run, and how many groups and runs the whole has; ``by``
-        is a name of ``listing.GROUPINGS``."""
+        """Return a part of such a list in groups, each with its newest run, and how many groups and runs the whole has;
+        ``by`` is a name of ``listing.GROUPINGS``."""
         with self.snapshot() as connection:
             made = partial(listing.groups_of, connection, question, by)
             found = self._kept(self._whole, ("groups", question, by), made)
@@ -353,7 +354,7 @@ class Store:
             return list(zip(groups, newest, strict=True)), len(found), sum(count for _, _, count in found)
 
     def drawn(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
-        """The drawing that ``make`` makes of lists, or has made under the key since any of them changed."""
+        """Return the drawing that ``make`` makes of lists, or has made under the key since any of them changed."""
         with self.snapshot():
             return self._kept(self._drawings, key, make)
 
@@ -367,11 +368,11 @@ class Store:
         return int(self._rows("SELECT COUNT(*) AS n FROM runs WHERE state = 'queued' AND owner = ?", owner)[0]["n"])
 
     def exports(self, run_id: str) -> list[Run]:
-        """The exports of a run, one for each format that was asked for."""
+        """Return the exports of a run, one for each format that was asked for."""
         return self._runs("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)
 
     def finished_exports(self, limit: int) -> list[Run]:
-        """Exports of all runs that are written, the newest first."""
+        """Return the exports of all runs that are written, the newest first."""
         query = (
             "SELECT * FROM runs INDEXED BY exports_by_owner WHERE parent IS NOT NULL AND state = 'finished'"
             " ORDER BY id DESC LIMIT ?"
@@ -379,8 +380,8 @@ class Store:
         return self._runs(query, limit)
 
     def ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
-        """Runs at rest since before a time, with all their exports, longest first; without those that are shared and,
-        if asked, those that somebody has written on.
+        """Return the runs at rest since before a time, with all their exports, longest first; without those that are
+        shared and, if asked, those that somebody has written on.
         """
         query = (
             "SELECT * FROM runs INDEXED BY runs_by_ended"
@@ -392,8 +393,8 @@ class Store:
         return self._runs(query, seconds, limit, time.time())
 
     def exports_ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
-        """Exports at rest since before a time, longest first; if asked, without those of runs that are shared or that
-        somebody has written on.
+        """Return the exports at rest since before a time, longest first; if asked, without those of runs that are
+        shared or that somebody has written on.
         """
         spared = f"{_UNSHARED} {_UNWRITTEN}" if spare_annotated else "?3"
         query = (
@@ -415,7 +416,7 @@ class Store:
         return written, expected
 
     def in_state(self, *states: State) -> list[Run]:
-        """Runs in any of the states, longest waiting first."""
+        """Return the runs in any of the states, longest waiting first."""
         marks = ", ".join("?" * len(states))
         return self._runs(f"SELECT * FROM runs WHERE state IN ({marks}) ORDER BY queued, id", *states)
 
@@ -442,7 +443,7 @@ class Store:
         return {owner: row["held"] for owner in dict.fromkeys(owners) for row in self._rows(query, owner)}
 
     def last_lane(self) -> str | None:
-        """The lane from which a run was started most recently."""
+        """Return the lane from which a run was started most recently."""
         rows = self._rows("SELECT lane FROM runs WHERE started IS NOT NULL ORDER BY started DESC LIMIT 1")
         return rows[0]["lane"] if rows else None
 
@@ -471,20 +472,21 @@ class Store:
         return self.tail(run_id, after, 1_000_000)[0]
 
     def last(self, run_id: str, kind: str) -> StoredEvent | None:
-        """The newest event of a type that a run has said, or None."""
+        """Return the newest event of a type that a run has said, or None."""
         return next(iter(self.latest(run_id, kind, 1)), None)
 
     def latest(self, run_id: str, kind: str, limit: int) -> list[StoredEvent]:
-        """The newest events of a type that a run has said, the newest first."""
+        """Return the newest events of a type that a run has said, the newest first."""
         query = "SELECT seq, at, payload FROM events WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT ?"
         return [_stored(row) for row in self._rows(query, run_id, kind, limit)]
 
     def revision(self) -> int:
-        """The number of the latest change of any run."""
+        """Return the number of the latest change of any run."""
         return int(self._rows("SELECT revision FROM counter")[0]["revision"])
 
     def changed_since(self, revision: int, limit: int = 1_000_000) -> list[Run | Removed]:
-        """Changed runs, each once in its present form, in the order of their latest changes, the first ``limit``."""
+        """Return changed runs, each once in its present form, in the order of their latest changes, the first
+        ``limit``."""
         with self._database.snapshot():
             later = "WHERE revision > ? ORDER BY revision LIMIT ?"
             runs = self._runs(f"SELECT * FROM runs {later}", revision, limit)
@@ -515,14 +517,14 @@ class Store:
         return run
 
     def _kept(self, answers: AnswerCache, key: Hashable, make: Callable[[], Answer]) -> Answer:
-        """An answer about lists, which is kept unless a transaction is open, that may yet be taken back."""
+        """Return an answer about lists, which is kept unless a transaction is open, that may yet be taken back."""
         if self._database.is_writing:
             return make()
         with self.snapshot() as connection:
             return answers.of(connection, key, make)
 
     def _list_again(self) -> None:
-        """Makes the rows of ``listed`` that are not there, or of a former form; looks for them once a form."""
+        """Make the rows of ``listed`` that are not there, or of a former form; looks for them once a form."""
         if self._rows("SELECT form FROM counter")[0]["form"] == listing.FORM:
             return
         query = (
@@ -539,7 +541,7 @@ class Store:
             listing.put(connection, run)
 
     def _append(self, connection: sqlite3.Connection, run: Run, events: Sequence[Event], now: float) -> dict[str, Any]:
-        """Writes events behind the last one; returns the columns of the run that they change."""
+        """Write events behind the last one; return the columns of the run that they change."""
         last = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events WHERE run_id = ?", (run.id,)).fetchone()[0]
         connection.executemany(
             "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
@@ -557,7 +559,7 @@ class Store:
 
 
 def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
-    """The columns of a run's row after these events."""
+    """Return the columns of a run's row after these events."""
     columns: dict[str, Any] = {}
     for event in events:
         match event:

@@ -107,7 +107,7 @@ class Observer(Protocol):
     """Counts what goes on. Called by the loop; must be quick, and may not raise."""
 
     def began(self, run: Run) -> None:
-        """A run has got a device."""
+        """Note that a run has got a device."""
 
     def said(self, device: str, events: Sequence[Event]) -> None:
         """Events of a run on a device were stored."""
@@ -160,7 +160,7 @@ class Supervisor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all workers; their runs are queued again and go on at the next start. Returns within seconds."""
+        """End all workers; their runs are queued again and go on at the next start. Returns within seconds."""
         self._stopping.set()
         self.wake()
         self._thread.join()
@@ -181,7 +181,7 @@ class Supervisor:
         return self._thread.is_alive() and self._clock() - self._turned < STALLED_SECONDS
 
     def full_disk(self) -> str | None:
-        """That the disk has no room, in words; None: it has."""
+        """Return in words that the disk has no room; None: it has."""
         if (free := free_bytes(self.settings.resolved_state_dir())) >= FULL_BYTES:
             return None
         return f"The disk with the state folder is full: {free >> 10} KiB are free. {disk_full().remedy}"
@@ -196,7 +196,8 @@ class Supervisor:
         return room is None or self._room() >= room + MORE_BYTES or self._clock() - at >= AGAIN_SECONDS
 
     def lost_storage(self) -> str | None:
-        """That object storage does not give what was written to it, in words; None: it does, or there is none."""
+        """Return in words that object storage does not give what was written to it, in words; None: it does, or there
+        is none."""
         if not self.settings.is_object_storage():
             return None
         try:
@@ -225,7 +226,7 @@ class Supervisor:
         return [self._changed(run) for run in runs]
 
     def export(self, run_id: str, checkpoint_format: str, size: int, owner: str) -> tuple[Run, bool]:
-        """The export of a finished run in a format, and whether this request has queued it (again).
+        """Queue the export of a finished run in a format and return it, and whether this request has queued it (again).
 
         ``size``: what is expected of its files, in bytes. Raises ``NotFound``, ``Conflict``, ``Refused`` for a format
         that can't carry the run, ``NoRoom`` and ``QueueFull``.
@@ -279,22 +280,22 @@ class Supervisor:
             return self.store.move(run_id, State.QUEUED)
 
     def annotate(self, run_id: str, written: Annotations) -> Run:
-        """Writes a name, a note or tags on a run. Raises as ``Store.annotate``."""
+        """Write a name, a note or tags on a run. Raises as ``Store.annotate``."""
         return self._changed(self.store.annotate(run_id, written))
 
     def tag(self, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
-        """Adds tags to a run and takes tags away. Raises as ``Store.annotate``."""
+        """Add tags to a run and take tags away. Raises as ``Store.annotate``."""
         return self._changed(self.store.tag(run_id, add, remove))
 
     def delete(self, run_id: str, by: str = HOST, detail: str = "") -> Run:
-        """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``.
+        """Remove a run at rest, its study, log and exports; return what it was. Raises ``NotFound``, ``Conflict``.
 
         ``by`` and ``detail``: who asks and why, for the audit log.
         """
         return self._changed(self.removal.run(run_id, by, detail))
 
     def expect(self) -> None:
-        """A recipe is being filled in: lets a worker begin with the slow imports."""
+        """Let a worker begin with the slow imports."""
         self.workers.warm_up()
 
     def devices(self) -> list[dict[str, str | None]]:
@@ -356,7 +357,7 @@ class Supervisor:
             log.error("the supervisor could not do its work", exc_info=error)
 
     def _collect(self) -> None:
-        """Waits for messages, a wake-up or the next deadline, then takes what is there, up to a batch."""
+        """Wait for messages, a wake-up or the next deadline, then take what is there, up to a batch."""
         waits = [job.kill_at - self._clock() for job in self._jobs.values() if job.kill_at is not None]
         waits += [self._grace() / 2] if self._jobs else []
         waits += [ROOM_SECONDS] if self._waits_for_room or self._pending else []
@@ -374,7 +375,7 @@ class Supervisor:
                 message = self._inbox.get_nowait()
 
     def _relay(self) -> None:
-        """Stores the pending messages, those of a worker in one transaction; a message leaves when it is stored."""
+        """Store the pending messages, those of a worker in one transaction; a message leaves when it is stored."""
         groups = [(token, [*group]) for token, group in groupby(self._pending, key=attrgetter("token"))]
         unheard: list[Message] = []
         try:
@@ -428,7 +429,7 @@ class Supervisor:
             self.bell.ring(job.run_id, ALL_RUNS)
 
     def _note_heard(self, token: int, messages: list[Message]) -> None:
-        """What follows from stored messages."""
+        """Act on stored messages."""
         job = self._jobs[token]
         if isinstance(messages[-1], Gone):
             if not job.helps:
@@ -447,7 +448,7 @@ class Supervisor:
         self.bell.ring(job.run_id, ALL_RUNS)
 
     def _note_given_up(self, run_id: str) -> None:
-        """A run with new layers since it last gave up may try again at once.
+        """Note that a run gave up; with new layers since it last did so, it may try again at once.
 
         Free space after it ended proves nothing: other processes may have freed it, or its own files, now removed.
         """
@@ -457,7 +458,7 @@ class Supervisor:
             self._gave_up[run_id] = _GaveUp(run.done, room, self._clock())
 
     def _store(self, job: _Job, messages: list[Message]) -> bool:
-        """Stores a worker's events up to its last; returns whether the last is among them."""
+        """Store a worker's events up to its last; return whether the last is among them."""
         events = [message.event for message in messages if isinstance(message, Said)]
         last = next((event for event in events if isinstance(event, _ENDS)), None)
         said = events[: events.index(last)] if last else events
@@ -505,7 +506,7 @@ class Supervisor:
         return True
 
     def _note_help(self, job: _Job, messages: list[Message]) -> None:
-        """What a worker said that helps with a run: only how it ended says something new."""
+        """Note the end of a worker that helps with a run: only how it ended says something new."""
         last = next((one.event for one in messages if isinstance(one, Said) and isinstance(one.event, _ENDS)), None)
         job.ended = job.ended or last is not None
         if isinstance(last, Cancelled | Interrupted):
@@ -517,7 +518,7 @@ class Supervisor:
                 one.is_shared &= one.run_id != job.run_id  # it is done, or help does not work
 
     def _tidy(self, run_id: str) -> None:
-        """Removes the half-written files of an export whose process is gone."""
+        """Remove the half-written files of an export whose process is gone."""
         with suppress(NotFound):
             if self.store.get(run_id).state in (State.FINISHED, State.RUNNING, State.CANCELLING):
                 return
@@ -570,7 +571,7 @@ class Supervisor:
             self.store.move(run.id, State.CANCELLED, Cancelled())
 
     def _end(self, token: int, job: _Job) -> None:
-        """The ladder: SIGTERM, and SIGKILL when there was time enough."""
+        """End a worker by a ladder: SIGTERM, and SIGKILL when there was time enough."""
         now = self._clock()
         if job.kill_at is None:
             job.kill_at = now + self.settings.cancel_seconds
@@ -601,13 +602,13 @@ class Supervisor:
         )
 
     def retire(self, now: float, *, by_age: bool = True) -> None:
-        """Deletes a part of what has been kept for long enough, or has no room, at a time (seconds since 1970)."""
+        """Delete a part of what has been kept for long enough, or has no room, at a time (seconds since 1970)."""
         for gone in self.retention.take_turn(now, by_age=by_age):
             if gone.kind in ("run", "export"):
                 self.bell.ring(gone.id, ALL_RUNS)
 
     def _start_due(self) -> None:
-        """Starts runs on free devices by the schedule; devices that are left help with runs that can be shared. Nothing
+        """Start runs on free devices by the schedule; devices that are left help with runs that can be shared. Nothing
         is started on a full disk, on which not even that could be noted.
         """
         is_full = self.full_disk() is not None
@@ -697,7 +698,7 @@ class Supervisor:
 
 
 def _kept(run: Run) -> str:
-    """The kept results, in words."""
+    """Return the kept results, in words."""
     if not run.total:
         return "It had not solved a layer yet."
     return f"{run.done} of {run.total} layers are kept."

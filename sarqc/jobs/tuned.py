@@ -15,7 +15,7 @@ TOO_LITTLE = "not enough compared"
 
 
 def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
-    """What tuning came to by a run's summary; None of a run that did not tune, or has not ended."""
+    """Return what tuning came to by a run's summary; None of a run that did not tune, or has not ended."""
     tuning = (summary or {}).get("tuning")
     if not isinstance(tuning, Mapping):
         return None

@@ -33,7 +33,7 @@ class Uploads:
         self._store, self._kind = store, kind
 
     def of(self, owner: str) -> list[Upload]:
-        """The uploads of an owner, newest first."""
+        """Return the uploads of an owner, newest first."""
         return self._rows("AND owner = ? ORDER BY created DESC", owner)
 
     def owners(self, upload_id: str) -> frozenset[str]:
@@ -41,7 +41,7 @@ class Uploads:
         return frozenset(upload.owner for upload in self._rows("AND id = ?", upload_id))
 
     def check_room(self, owner: str, at_most: int) -> None:
-        """Raises ``NoRoom`` for an owner who keeps as many as anybody may."""
+        """Raise ``NoRoom`` for an owner who keeps as many as anybody may."""
         count = len(self.of(owner))
         if count >= at_most:
             kind = "texts" if self._kind == "text" else "studies"
@@ -49,7 +49,7 @@ class Uploads:
             raise NoRoom(what, "uploads", "Delete one first.")
 
     def add(self, upload_id: str, owner: str, title: str, size: int) -> None:
-        """Notes an upload; harmless when it is there already."""
+        """Note an upload; harmless when it is there already."""
         with self._store.transaction() as connection:
             connection.execute(
                 "INSERT OR IGNORE INTO uploads VALUES (?, ?, ?, ?, ?, ?)",

@@ -94,7 +94,7 @@ class Workers(Protocol):
         """Those that there are now: of a cluster they come and go."""
 
     def trouble(self) -> str | None:
-        """What keeps runs from being started, for people."""
+        """Return what keeps runs from being started, for people."""
 
     def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
         """Begins a run on a free device; returns its token and its process id. Raises ``OSError``.
@@ -106,8 +106,8 @@ class Workers(Protocol):
         """SIGTERM: the run ends with ``Cancelled`` as soon as Python gets a word in. Harmless on one that is gone."""
 
     def step_aside(self, token: int, wanted: bool) -> None:
-        """The run ends with ``Yielded`` where nothing is lost by that, see ``sarqc.jobs.preemption``; perhaps it
-        never comes there. ``wanted``: False takes the wish back. Harmless on one that is gone.
+        """Ask that the run end with ``Yielded`` where nothing is lost by that, see ``sarqc.jobs.preemption``; perhaps
+        it never comes there. ``wanted``: False takes the wish back. Harmless on one that is gone.
         """
 
     def kill(self, token: int) -> None:
@@ -117,13 +117,13 @@ class Workers(Protocol):
         """For how long a worker has given no sign of life; 0 for one that is gone, or whose words nobody has taken."""
 
     def end_leftover(self, pid: int) -> None:
-        """Ends a worker of an earlier app, if that is what the process is: one that is stopped did not see its end."""
+        """End a worker of an earlier app, if that is what the process is: one that is stopped did not see its end."""
 
     def warm_up(self) -> None:
-        """A run is likely to come soon."""
+        """Prepare for a run that is likely to come soon."""
 
     def cool_down(self) -> None:
-        """Ends warm processes that stayed unused; called now and then."""
+        """End warm processes that stayed unused; called now and then."""
 
     def close(self) -> None:
         """Kills remaining processes and waits for their end."""
@@ -216,11 +216,11 @@ class ProcessWorkers(ABC):
 
     @abstractmethod
     def _spawn(self) -> Process:
-        """A process without a job. Raises ``OSError``."""
+        """Start a process without a job. Raises ``OSError``."""
 
     @abstractmethod
     def _settings_on(self, device: str) -> dict[str, Any]:
-        """What a worker on a device is given as its settings, as JSON."""
+        """Return what a worker on a device is given as its settings, as JSON."""
 
     def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
         with self._mutex:
@@ -233,7 +233,7 @@ class ProcessWorkers(ABC):
         return token, worker.pid
 
     def _job(self, run: Run, device: str, helps: bool) -> dict[str, Any]:
-        """What a worker is given, as JSON."""
+        """Return what a worker is given, as JSON."""
         together = run.format is None and run.recipe.get("kind", "run") != "run"  # by as many as there may be
         return {
             "run_id": run.id,
@@ -277,7 +277,7 @@ class ProcessWorkers(ABC):
                 os.killpg(pid, signal.SIGKILL)
 
     def warm_up(self) -> None:
-        """Starts a process with the slow imports on the first device without one."""
+        """Start a process with the slow imports on the first device without one."""
         with self._mutex:
             busy = {worker.device for worker in self._running.values()} | self._warm.keys()
             for device in self.devices:
@@ -330,12 +330,12 @@ class LocalWorkers(ProcessWorkers):
 
 
 def log_path(settings: Settings, run_id: str) -> Path:
-    """The log file of a run's worker."""
+    """Return the log file of a run's worker."""
     return settings.resolved_state_dir() / "logs" / f"{run_id}.log"
 
 
 def find_devices(settings: Settings) -> tuple[Device, ...]:
-    """The devices that ``settings.device`` means on this host, without importing torch in this process.
+    """Return the devices that ``settings.device`` means on this host, without importing torch in this process.
 
     Raises ``Refused`` when it asks for CUDA and there is none.
     """
@@ -372,7 +372,7 @@ _QUESTION = (
 
 
 def _ask_torch() -> tuple[Device, ...]:
-    """The CUDA devices, asked in a process of its own: this one never gets a CUDA context."""
+    """Return the CUDA devices, asked in a process of its own: this one never gets a CUDA context."""
     try:
         answer = subprocess.run(
             [sys.executable, "-c", _QUESTION],
@@ -392,7 +392,7 @@ def _ask_torch() -> tuple[Device, ...]:
 
 
 def _processor() -> str:
-    """What the CPU calls itself."""
+    """Return what the CPU calls itself."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

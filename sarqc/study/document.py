@@ -303,7 +303,7 @@ class Study(StudyPart):
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
     def __copy__(self) -> Self:
-        """A copy may get other lines or layers, so it starts without kept results."""
+        """Copy without remembered results, since a copy may get other lines or layers."""
         copied = super().__copy__()
         copied._once = {}
         return copied

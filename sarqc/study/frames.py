@@ -54,7 +54,7 @@ def frame(study: Study, table: Table = "points") -> pd.DataFrame:
 
 
 def _product(line: Line, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
-    """A row for each combination of the axes' values, the last axis fastest, after the line's name and width."""
+    """Return a row for each combination of the axes' values, the last axis fastest, after the line's name and width."""
     import pandas as pd
 
     places = np.indices([len(values) for values in axes.values()]).reshape(len(axes), -1)

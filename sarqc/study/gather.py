@@ -92,7 +92,7 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
 
 
 def _gather_codes(studies: Sequence[Study], folder: Path) -> None:
-    """Copies the codes of the runs of one draw, the first that has any."""
+    """Copy the codes of the runs of one draw, the first that has any."""
     points: list[KeptPoint] = []
     first: KeptCodes | None = None
     for study in studies:
@@ -134,7 +134,7 @@ def _without_own(*parts: Any) -> list[Any]:
 
 
 def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
-    """A study tells its lines apart by name and width."""
+    """Raise where two lines have one name and width, by which a study tells them apart."""
     names: dict[tuple[object, ...], list[_Run]] = {}
     for (name, bits, *_), runs in groups.items():
         before = names.setdefault((name, bits), runs)
@@ -179,7 +179,8 @@ def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: Stu
 
 
 def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
-    """An array of the whole line with every run's numbers in their places; the first run that knows one is taken."""
+    """Return an array of the whole line with every run's numbers in their places; the first run that knows one is
+    taken."""
     known = [(run, run.line.arrays[name]) for run in runs if name in run.line.arrays]
     ref = known[0][1]
     longest = np.max([one.shape for _, one in known], axis=0)  # a group’s steps: one for all channels in some runs

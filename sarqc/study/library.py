@@ -278,7 +278,7 @@ def _stamp(folder: Path | str) -> Stamp | None:
 
 
 def _check_arrays(study: Study) -> None:
-    """Compares the arrays with their checksums; refuses missing or damaged ones."""
+    """Compare the arrays with their checksums; refuses missing or damaged ones."""
     where = f"study {study.folder.name}"
     for name in array_files(study):
         path = study.file(name)
