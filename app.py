@@ -61,9 +61,9 @@ def create_app(
     resolve: Resolver = ON_THIS_HOST,
     with_pages: bool = True,
 ) -> FastAPI:
-    """The whole app, not yet running; its store is open until the end of its lifespan.
+    """Return the whole app, not yet running; its store is open until the end of its lifespan.
 
-    ``execute`` and ``resolve`` are replaced in tests, most of which have no pages. Raises ``Refused``
+    ``execute`` and ``resolve`` are replaced in tests, most of which have no pages. Raise ``Refused``
     when the state folder is in use or can't be written, and when the settings ask for a device that is not there.
     """
     settings = settings or Settings()
@@ -139,13 +139,16 @@ def check_settings(settings: Settings) -> None:
     check_profile(settings)
     if settings.access not in ("private", "token") or settings.strangers != "none":
         extras.required("host", "SARQC_ACCESS, SARQC_STRANGERS")
-    for extra in extras.installed():
-        if extra.check is not None:
+    for extra in extras.known().values():
+        if not extras.is_installed(extra):
+            for name in settings.of(extra.settings).model_fields_set if extra.settings else ():
+                extras.required(extra.name, f"SARQC_{name.upper()}")
+        elif extra.check is not None:
             extra.check(settings)
 
 
 def _pages() -> tuple[Page, ...]:
-    """Imported here: Gradio takes seconds, and reads its switch then."""
+    """Import the pages here: Gradio takes seconds, and reads its switch then."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import pages
 
@@ -211,7 +214,7 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    """Serves until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
+    """Serve until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
     try:
         settings = read_settings()
         open_files = prepare_process(settings)
@@ -223,7 +226,7 @@ def main() -> None:
 
 
 def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
-    """Runs the server in this thread until it is asked to end. ``open_files``: how many the process may have."""
+    """Run the server in this thread until it is asked to end. ``open_files``: how many the process may have."""
     of_extras: dict[str, Any] = {}
     for extra in extras.installed():
         if extra.server is not None:

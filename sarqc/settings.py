@@ -199,7 +199,7 @@ class Settings(BaseSettings):
         return self.state_dir.expanduser().resolve()
 
     def root(self) -> str:
-        """What stands before every address of the app: empty, or a path without “/” at its end."""
+        """Return what stands before every address of the app: empty, or a path without “/” at its end."""
         return self.root_path.rstrip("/")
 
     def fetched_models(self) -> dict[str, str] | None:
@@ -209,24 +209,24 @@ class Settings(BaseSettings):
         return None if self.access == "private" or "*" in pinned else pinned
 
     def folders(self) -> dict[str, Path]:
-        """The folders of this host by what they are."""
+        """Return the folders of this host by what they are."""
         return {"state": self.resolved_state_dir(), "assets": self.assets_dir.resolve(), "sarqc": SITE}
 
     def database(self) -> Path:
         return self.resolved_state_dir() / "runs.sqlite3"
 
     def storage_dir(self) -> Path:
-        """The folder of what runs read and leave: ``storage`` with ``~`` expanded, or the state folder."""
+        """Return the folder of what runs read and leave: ``storage`` with ``~`` expanded, or the state folder."""
         if not self.storage or self.is_object_storage():
             return self.resolved_state_dir()
         return Path(self.storage).expanduser().resolve()
 
     def is_object_storage(self) -> bool:
-        """Whether ``storage`` is an address, and no folder."""
+        """Return whether ``storage`` is an address, and no folder."""
         return "://" in self.storage
 
     def storage_root(self) -> Path | str:
-        """Where artefacts and statistics are: the address of object storage, or ``storage_dir``."""
+        """Return the place of artefacts and statistics: the address of object storage, or ``storage_dir``."""
         return self.storage.rstrip("/") if self.is_object_storage() else self.storage_dir()
 
     def artefacts_root(self) -> Path | str:
@@ -239,11 +239,11 @@ class Settings(BaseSettings):
         return _below(self.storage_root(), "statistics")
 
     def artefacts_dir(self) -> Path:
-        """What of the artefacts is on a disk of this host: nothing where they are in object storage."""
+        """Return what of the artefacts is on a disk of this host: nothing where they are in object storage."""
         return self.storage_dir() / "artefacts"
 
     def statistics_dir(self) -> Path:
-        """What of the statistics is on a disk of this host."""
+        """Return what of the statistics is on a disk of this host."""
         return self.storage_dir() / "statistics"
 
     def scratch_dir(self) -> Path:
@@ -263,7 +263,7 @@ class Settings(BaseSettings):
         return self.storage_dir() / "studies"
 
     def embedded_models_dir(self) -> Path:
-        """The models that come with the app, each in a folder by its name."""
+        """Return the models that come with the app, each in a folder by its name."""
         return self.assets_dir / "models"
 
     def uploads_dir(self) -> Path:

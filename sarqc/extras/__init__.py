@@ -86,6 +86,11 @@ class Extra:
     scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+def lazily(name: str) -> Callable[..., Any]:
+    """Return the function of a name such as “package.module:function”, which is imported when it is called."""
+    return lambda *given: pkgutil.resolve_name(name)(*given)
+
+
 @cache
 def known() -> dict[str, Extra]:
     """Return all extras by name, installed or not."""

@@ -55,7 +55,7 @@ class AuditEntry:
         )
 
     def words(self) -> str:
-        """The entry as one line."""
+        """Return the entry as one line."""
         whose = f" of “{self.owner}”" if self.owner else ""
         detail = f" ({self.detail})" if self.detail else ""
         return f"{self.action} {self.kind} {self.target}{whose} by “{self.actor}”{detail}"
@@ -68,7 +68,7 @@ class Audit:
         self._store = store
 
     def note(self, actor: str, action: str, kind: str, target: str, owner: str = "", detail: str = "") -> None:
-        """Adds an entry, also on a full disk; within a transaction it is a part of that."""
+        """Add an entry, also on a full disk; within a transaction it is a part of that."""
         entry = AuditEntry(time.time(), actor, action, kind, target, owner, detail)
         self._store.even_when_full(entry.write)
         log.info("%s", entry.words())
@@ -80,7 +80,7 @@ class Audit:
 
 
 def read_audit(database: Path, since: float = 0.0) -> list[AuditEntry]:
-    """The entries of a database that an app may have open: nothing is written. Raises ``NotFound``."""
+    """Return the entries of a database that an app may have open: nothing is written. Raise ``NotFound``."""
     if not database.is_file():
         raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
@@ -97,6 +97,6 @@ def _read(connection: sqlite3.Connection, since: float) -> list[AuditEntry]:
 
 
 def as_lines(entries: list[AuditEntry], as_json: bool) -> Iterator[str]:
-    """The log as text: a line an entry."""
+    """Return the log as text: a line an entry."""
     for entry in entries:
         yield json.dumps(entry.to_json(), ensure_ascii=False) if as_json else f"{iso_time(entry.at)} {entry.words()}"

@@ -24,7 +24,7 @@ AT_MOST = 20  # links to one run or study at a time
 
 @dataclass(frozen=True)
 class Link:
-    """What a link shows."""
+    """Target of a link."""
 
     kind: Kind
     target: str
@@ -37,7 +37,8 @@ class Links:
         self._store = store
 
     def make(self, kind: Kind, target: str, owner: str, days: float = DAYS) -> tuple[str, float]:
-        """A new link: its secret, and when it ends, in seconds since 1970. Raises ``Conflict`` for one too many."""
+        """Return a new link: its secret, and when it ends, in seconds since 1970. Raise ``Conflict`` for one too
+        many."""
         secret, now = secrets.token_urlsafe(24), time.time()
         ends = now + days * DAY
         with self._store.transaction() as connection:
@@ -52,7 +53,7 @@ class Links:
         return secret, ends
 
     def behind(self, given: Iterable[str]) -> list[Link]:
-        """What secrets open; those that have ended, or never were, open nothing."""
+        """Return what secrets open; those that have ended, or never were, open nothing."""
         digests = [_digest(secret) for secret in given]
         if not digests:
             return []
@@ -61,18 +62,18 @@ class Links:
             return [Link(**row) for row in connection.execute(query, (*digests, time.time())).fetchall()]
 
     def lead_to(self, target: str) -> bool:
-        """Whether there is a link to a run and its study, or to another study."""
+        """Return whether there is a link to a run and its study, or to another study."""
         query = "SELECT 1 FROM links WHERE target = ? AND ends > ? LIMIT 1"
         with self._store.snapshot() as connection:
             return connection.execute(query, (target, time.time())).fetchone() is not None
 
     def revoke(self, target: str) -> None:
-        """Ends all links to a run and its study, which have one name, or to another study."""
+        """End all links to a run and its study, which have one name, or to another study."""
         with self._store.transaction() as connection:
             connection.execute("DELETE FROM links WHERE target = ?", (target,))
 
     def opened(self, secret: str) -> Link:
-        """The link of a secret. Raises ``NotFound``."""
+        """Return the link of a secret. Raise ``NotFound``."""
         for link in self.behind([secret]):
             return link
         raise NotFound("this link is invalid or has expired", "link", "Ask for a new one.")

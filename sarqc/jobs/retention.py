@@ -1,4 +1,4 @@
-"""How long things are kept: what has had its days goes, and the oldest where the state takes more room than it may.
+"""Retention: what has had its days goes, and the oldest where the state takes more room than it may.
 
 What somebody has shared stays until its links have ended. Room is made in this order, the longest unused first, until
 the rest fits: finished layers and statistics, which can be made again; exports; runs with all that is theirs. For room
@@ -33,7 +33,7 @@ AT_ONCE_FOR_ROOM = 200  # runs: after a measurement
 
 
 class Kept(TypedDict):
-    """How long a run or an export stays."""
+    """Stay of a run or an export."""
 
     until: str | None  # ISO 8601, UTC; None: nothing says when it goes
     shared: bool  # it stays until its links have ended
@@ -66,7 +66,7 @@ class Retention:
         self._measured = -math.inf  # when the size of the state was last looked at
 
     def take_turn(self, now: float, *, by_age: bool = True) -> list[Going]:
-        """Removes a part of what has to go at a time (seconds since 1970); returns it.
+        """Remove a part of what has to go at a time (seconds since 1970); return it.
 
         ``by_age``: False while that time can't be trusted, see ``HostTime``.
         """
@@ -82,7 +82,7 @@ class Retention:
         return going + self.by_size(going)
 
     def remove(self, going: Going) -> bool:
-        """Removes it, unless somebody has deleted or continued it meanwhile."""
+        """Remove it, unless somebody has deleted or continued it meanwhile."""
         match going.kind:
             case "run" | "export":
                 with suppress(NotFound, Conflict):
@@ -98,23 +98,27 @@ class Retention:
                     file.unlink(missing_ok=True)
         return True
 
-    def size(self) -> int:
-        """Bytes of all that is kept here."""
+    def sizes(self) -> dict[str, int]:
+        """Return bytes of all that is kept here, by part."""
         settings = self._settings
-        kept = (
-            settings.artefacts_dir(),
-            settings.statistics_dir(),
-            settings.studies_dir(),
-            settings.exports_dir(),
-            settings.uploads_dir(),
-            settings.text_uploads_dir(),
-            settings.resolved_state_dir() / "logs",
-            settings.database(),
-        )
-        return sum(map(size_on_disk, kept))
+        parts = {
+            "artefacts": settings.artefacts_dir(),
+            "statistics": settings.statistics_dir(),
+            "studies": settings.studies_dir(),
+            "uploads": settings.uploads_dir(),
+            "text-uploads": settings.text_uploads_dir(),
+            "exports": settings.exports_dir(),
+            "logs": settings.resolved_state_dir() / "logs",
+            "database": settings.database(),
+        }
+        return {name: size_on_disk(path) for name, path in parts.items()}
+
+    def size(self) -> int:
+        """Return bytes of all that is kept here."""
+        return sum(self.sizes().values())
 
     def kept(self, run: Run) -> Kept:
-        """How long a run or an export stays, as it is now."""
+        """Return how long a run or an export stays, as it is now."""
         whole = run if run.parent is None else self._store.get(run.parent)
         shared = self._links.lead_to(whole.id)
         ends = [math.inf]
@@ -132,7 +136,7 @@ class Retention:
         }
 
     def by_age(self, now: float, limit: int = ALL) -> list[Going]:
-        """What has had its days, of runs and of exports at most ``limit``."""
+        """Return what has had its days, of runs and of exports at most ``limit``."""
         days, export_days = self._settings.keep_days, self._settings.keep_export_days
         before, why = now - DAY * (days or 0), f"kept for {days:g} days" if days else ""
         runs = [] if days is None else self._store.ended_before(before, limit)
@@ -151,7 +155,7 @@ class Retention:
         return going if days is None else [*going, *self._uploads(before, why)]
 
     def by_size(self, gone: Sequence[Going] = (), limit: int = ALL) -> list[Going]:
-        """What makes room beside what is ``gone`` already, of runs and of exports at most ``limit``."""
+        """Return what makes room beside what is ``gone`` already, of runs and of exports at most ``limit``."""
         if self._settings.keep_gib is None:
             return []
         excess = self.size() - sum(one.bytes for one in gone) - int(self._settings.keep_gib * 2**30)
@@ -167,7 +171,7 @@ class Retention:
         return going
 
     def _oldest(self, why: str, gone: set[str], limit: int) -> Iterator[Going]:
-        """What may go for room, in the order in which it does."""
+        """Return what may go for room, in the order in which it does."""
         at_work = self._store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
         since = min((run.created for run in at_work), default=math.inf)
         for folder in (self._settings.artefacts_dir(), self._settings.statistics_dir()):
@@ -203,7 +207,7 @@ def _ended(run: Run) -> float:
 
 
 def _first_of(layers: Going, size: int) -> Going:
-    """The first files, as many as take ``size`` bytes."""
+    """Return the first files, as many as take ``size`` bytes."""
     taken, files = 0, []
     for file in layers.files:
         if taken >= size:

@@ -21,7 +21,7 @@ class Sessions:
         self._store = store
 
     def number(self, owner: str) -> int:
-        """How often somebody has signed out."""
+        """Return how often somebody has signed out."""
         with self._store.snapshot() as connection:
             row = connection.execute("SELECT number FROM sessions WHERE owner = ?", (owner,)).fetchone()
             return 0 if row is None else int(row["number"])
@@ -32,7 +32,7 @@ class Sessions:
 
 
 def end_sessions(database: Path, owner: str) -> None:
-    """The same beside an app that may have the database open. Raises ``NotFound`` and ``Unreachable``."""
+    """Do the same beside an app that may have the database open. Raise ``NotFound`` and ``Unreachable``."""
     if not database.is_file():
         raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)) as connection:

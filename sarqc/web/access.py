@@ -1,4 +1,4 @@
-"""Who may see and change what.
+"""Rights to see and to change.
 
 On a private host everybody may do everything. On a public one a run, with its study, exports and log, belongs to the
 visitor who queued it, an uploaded study or text to its uploader. Studies that came with the app belong to everybody,
@@ -32,7 +32,7 @@ Days = Annotated[int, Query(ge=1, le=DAYS_AT_MOST)]  # that a share link lasts
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who asks, as the gate has found out."""
+    """Return the visitor whom the gate has identified."""
     visitor: Visitor = request.state.visitor
     return visitor
 
@@ -45,7 +45,8 @@ Who = Annotated[Visitor, Depends(_visitor)]  # as a parameter of a route
 
 
 async def holder_of(request: Request) -> str:
-    """Who takes a share of the host: a person by name; a stranger, who may have any number of names, by address."""
+    """Return the holder of a share of the host: a person by name; a stranger, who may have any number of names, by
+    address."""
     who = visitor_of(request)
     is_stranger = who.owner.startswith(GUEST) and who.role != "operator"  # as is everybody on a private host
     return request.client.host if is_stranger and request.client else who.owner
@@ -66,40 +67,41 @@ class Access:
         self._exports_each, self._root = settings.export_gib_each, settings.root()
 
     def everything(self, visitor: Visitor) -> bool:
-        """Whether nothing is hidden from a visitor."""
+        """Return whether nothing is hidden from a visitor."""
         return self._private or visitor.role == "operator"
 
     # Runs.
 
     def sees(self, visitor: Visitor) -> Callable[[Run | Removed], bool]:
-        """Which runs a visitor may see, or might before they were removed, as of now."""
+        """Return the test of runs that a visitor may see, or might before they were removed, as of now."""
         if self.everything(visitor):
             return lambda run: True
         shown = self._shown(visitor, "run")
         return lambda run: run.owner == visitor.owner or run.id in shown or run.parent in shown
 
     def as_seen(self, visitor: Visitor) -> Callable[[Run], Run]:
-        """Runs that a visitor may see, as they may read them: whose it is, note and tags are not for others."""
+        """Return runs that a visitor may see as they may read them: whose it is, note and tags are not for others."""
         if self.everything(visitor):
             return lambda run: run
         return lambda run: run if run.owner == visitor.owner else replace(run, owner="", note="", tags=())
 
     def shown_alone(self, visitor: Visitor) -> list[Run] | None:
-        """The runs that share links show to somebody who has nothing else here, and may know of no model or text beside
-        theirs; None for everybody else."""
+        """Return the runs that share links show to somebody who has nothing else here, and may know of no model or text
+        beside theirs; None for everybody else."""
         if self.everything(visitor) or visitor.signed_in or visitor.role != "viewer":
             return None
         return [self.store.get(run_id) for run_id in self._shown(visitor, "run")]
 
     def run(self, visitor: Visitor, run_id: str) -> Run:
-        """A run that a visitor may see. Raises ``NotFound`` for any other."""
+        """Return a run that a visitor may see. Raise ``NotFound`` for any other."""
         run = self.store.get(run_id)
         if not self.sees(visitor)(run):
             raise no_run(run_id)
         return run
 
     def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
-        """A run that a visitor may change. Raises ``NotFound``, or ``Forbidden`` for one that is only shown to them."""
+        """Return a run that a visitor may change. Raise ``NotFound``, or ``Forbidden`` for one that is only shown to
+        them."""
         visitor.require_runner(where)
         run = self.run(visitor, run_id)
         if not self.everything(visitor) and run.owner != visitor.owner:
@@ -107,15 +109,15 @@ class Access:
         return run
 
     def question(self, visitor: Visitor, question: Question) -> Question:
-        """The same question, of the runs that a visitor may see; a filter, which looks at owners and notes too, finds
-        their own alone."""
+        """Return the same question, of the runs that a visitor may see; a filter, which looks at owners and notes too,
+        finds their own alone."""
         if self.everything(visitor):
             return question
         also: frozenset[str] = frozenset() if question.text else self._shown(visitor, "run")
         return replace(question, of=visitor.owner, also=also)
 
     def check_queue(self, visitor: Visitor, holder: str, more: int) -> None:
-        """Raises ``QueueFull`` where one person, or the strangers at one address, would have more runs waiting than
+        """Raise ``QueueFull`` where one person, or the strangers at one address, would have more runs waiting than
         they may."""
         if self._private:
             return
@@ -134,7 +136,7 @@ class Access:
                 raise QueueFull(f"{count} {what} may have {most}", "queue", remedy)
 
     def check_exports(self, visitor: Visitor, size: int) -> None:
-        """Raises ``NoRoom`` where one person's exports would take more of the disk than anybody's may."""
+        """Raise ``NoRoom`` where one person's exports would take more of the disk than anybody's may."""
         if self._private:
             return
         taken = sum(self.store.exported_bytes(visitor.owner))
@@ -149,7 +151,8 @@ class Access:
     # Studies.
 
     def studies_seen(self, visitor: Visitor, origins: Mapping[str, Origin]) -> dict[str, bool]:
-        """Of some studies with their origins those that a visitor may see; True: they may share and remove it too."""
+        """Return, of some studies with their origins, those that a visitor may see; True: they may share and remove it
+        too."""
         changes = visitor.role != "viewer"
         if self.everything(visitor):
             return dict.fromkeys(origins, changes)
@@ -164,12 +167,12 @@ class Access:
         return seen
 
     def study(self, visitor: Visitor, study_id: str) -> str:
-        """The id of a study that a visitor may see. Raises ``NotFound`` for any other."""
+        """Return the id of a study that a visitor may see. Raise ``NotFound`` for any other."""
         self._seen(visitor, study_id)
         return study_id
 
     def own_study(self, visitor: Visitor, study_id: str, where: str) -> None:
-        """Returns where a visitor may share or remove a study. Raises as ``own_run``."""
+        """Raise as ``own_run`` for a study that a visitor may not share or remove."""
         visitor.require_runner(where)
         if not self._seen(visitor, study_id):
             raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
@@ -198,7 +201,8 @@ class Access:
         return ""
 
     def _seen(self, visitor: Visitor, study_id: str) -> bool:
-        """Whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even see."""
+        """Return whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even
+        see."""
         seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
         if study_id not in seen:
             raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")

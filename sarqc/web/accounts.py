@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass
 from html import escape
 
 from starlette.datastructures import Headers
@@ -17,6 +18,17 @@ _FORM = """<form method="post" action="{root}/sign-in"><input type="hidden" name
 <button type="submit">Sign in</button></form>"""
 
 
+@dataclass(frozen=True)
+class Sender:
+    """The sender of a request, before anything is believed."""
+
+    headers: Headers
+    from_proxy: bool  # by way of the reverse proxy that is trusted
+    address: str
+    where: str  # the request as an error names it
+    owner: str = ""  # by the cookie
+
+
 class Accounts:
     """Accounts of nobody: all visitors are strangers, and none has to sign in.
 
@@ -29,11 +41,8 @@ class Accounts:
     def __init__(self, settings: Settings, throttle: LoginThrottle) -> None:
         self._root, self._throttle = settings.root(), throttle
 
-    async def stated(self, headers: Headers, owner: str, *, from_proxy: bool, address: str, where: str) -> Known | None:
-        """Return what the headers of a request state about its sender, where that is true.
-
-        ``owner`` is the name in its cookie, or empty; ``from_proxy`` means that the trusted reverse proxy sent it.
-        """
+    async def stated(self, sender: Sender) -> Known | None:
+        """Return the name and role that a request states of its sender, where they are true."""
         return None
 
     async def entered(self, name: str, password: str, address: str, where: str) -> str:
@@ -62,12 +71,12 @@ class OneToken(Accounts):
         super().__init__(settings, throttle)
         self._token = settings.access_token.get_secret_value() if settings.access_token else ""
 
-    async def stated(self, headers: Headers, owner: str, *, from_proxy: bool, address: str, where: str) -> Known | None:
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    async def stated(self, sender: Sender) -> Known | None:
+        scheme, _, credentials = sender.headers.get("authorization", "").partition(" ")
         token = credentials.strip()
-        if scheme.lower() != "bearer" or not self._is_right(token, address, where):
+        if scheme.lower() != "bearer" or not self._is_right(token, sender.address, sender.where):
             return None
-        return owner or f"token-{proof_of(token)}", "runner"  # a program that keeps its cookie keeps its name
+        return sender.owner or f"token-{proof_of(token)}", "runner"  # a program that keeps its cookie keeps its name
 
     async def entered(self, name: str, password: str, address: str, where: str) -> str:
         return new_guest() if self._is_right(password, address, where) else ""

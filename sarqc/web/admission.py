@@ -1,4 +1,4 @@
-"""What a recipe may name when it comes over the network. The command line may name any path.
+"""Names that a recipe may have when it comes over the network. The command line may name any path.
 
 Models: those of the app, folders below SARQC_MODEL_DIRS, models of the Hub. Quantized checkpoints: also exports that
 one may see. Texts: named ones, .txt files of SARQC_TEXT_DIRS, uploaded texts. On a public host no path at all, of the
@@ -20,7 +20,8 @@ from sarqc.web.visitor import Visitor
 
 
 def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) -> Recipe:
-    """The recipe as it may be run for a visitor. Raises ``NotFound`` or ``Forbidden`` for what it may not name."""
+    """Return the recipe as it may be run for a visitor. Raise ``NotFound`` or ``Forbidden`` for what it may not
+    name."""
     private = is_private(settings)
     revision = _model(recipe, settings, private=private)
     if recipe.quantized_checkpoint is not None:
@@ -32,7 +33,7 @@ def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) 
 
 
 def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
-    """The revision that is taken."""
+    """Return the revision that is taken."""
     name = recipe.model
     if name in catalogue.embedded_models(settings) or name in catalogue.declared_models(settings):
         return recipe.revision
@@ -92,6 +93,6 @@ def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, pr
 
 
 def _is_below(name: str, folders: str) -> bool:
-    """Whether a path leads, all links followed, into one of the folders of a setting."""
+    """Return whether a path leads, all links followed, into one of the folders of a setting."""
     path, roots = path_of(name), [path_of(part) for part in folders.split(":") if part]
     return path is not None and any(path != root and path.is_relative_to(root) for root in roots if root is not None)

@@ -115,7 +115,7 @@ def _offer_router(
 
     @router.get("/visitor")
     def visitor(who: Who) -> dict[str, Any]:
-        """Who asks, as this host knows them."""
+        """Return the visitor as this host knows them."""
         return {
             "name": who.owner,
             "role": who.role,
@@ -127,7 +127,7 @@ def _offer_router(
     @router.head("/health", include_in_schema=False)
     @router.get("/health")
     def health(who: Who) -> dict[str, Any]:
-        """Whether the app works, on what, and how busy it is."""
+        """Return the state of the app: trouble, devices, runs."""
         devices, trouble = supervisor.devices(), supervisor.trouble
         if not access.everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
             devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
@@ -158,7 +158,7 @@ def _offer_router(
 
     @router.get("/model")
     async def model(who: Who, holder: Holder, name: str, revision: str | None = None) -> dict[str, bool]:
-        """Whether a model is on this host already; one that can't be taken is an error, as in a plan."""
+        """Return whether a model is on this host already; one that can't be taken is an error, as in a plan."""
         from sarqc.models.catalogue import checkpoint_of
         from sarqc.models.hub import NotCached
 
@@ -193,12 +193,12 @@ def _offer_router(
 
     @router.get("/recipe-schema")
     def recipe_schema(request: Request) -> Response:
-        """The JSON schema of a recipe, from which forms are made."""
+        """Return the JSON schema of a recipe, from which forms are made."""
         return json_body(request, Recipe.model_json_schema())
 
     @router.post("/plan")
     async def make_plan(who: Who, holder: Holder, document: Document) -> dict[str, Any]:
-        """What a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
+        """Return what a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
         who.require_runner("POST /api/plan")
 
         def made() -> dict[str, Any]:
@@ -216,8 +216,8 @@ def _offer_router(
     def recipe_texts(
         request: Request, who: Who, document: Document, study: str | None = None, line: str | None = None
     ) -> dict[str, Any]:
-        """A recipe or a batch as texts to take elsewhere, with only what differs from the defaults, and a recipe of a
-        run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
+        """Return a recipe or a batch as texts to take elsewhere, with only what differs from the defaults, and a recipe
+        of a run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
         chose λ for each layer."""
         recipes = _recipes(document, settings)  # not more runs than could wait here
         left, of_run, single = None, None, recipes.get("")
@@ -235,7 +235,7 @@ def _offer_router(
 
 
 def _exported(supervisor: Supervisor, settings: Settings, sees: Callable[[Run], bool]) -> dict[str, list[str]]:
-    """Exports with codes that a visitor sees, as a recipe names them, by model; the newest first."""
+    """Return exports with codes that a visitor sees, as a recipe names them, by model; the newest first."""
     found: dict[str, list[str]] = {}
     for export in supervisor.store.finished_exports(EXPORTS_TO_OPEN):
         if export.format not in NOT_OPENED and sees(export) and exports.checkpoint_folder(settings, export).is_dir():
@@ -287,7 +287,7 @@ def _runs_router(
 
     @router.get("/{run_id}/tuning")
     def get_tuning(request: Request, who: Who, run_id: str) -> Response:
-        """What a tuning run has found out so far, drawn and in words; null until layers are compared."""
+        """Return what a tuning run has found out so far, drawn and in words; null until layers are compared."""
         run = access.run(who, run_id)
         if run.recipe.get("kind") != "tune":
             raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
@@ -296,8 +296,8 @@ def _runs_router(
 
     @router.get("/{run_id}/ladder")
     def get_ladder(request: Request, who: Who, run_id: str) -> Response:
-        """What each step of a ladder is worth as far as it is measured, drawn and in words; null until the float model
-        is measured."""
+        """Return what each step of a ladder is worth as far as it is measured, drawn and in words; null until the float
+        model is measured."""
         run = access.run(who, run_id)
         if run.recipe.get("kind") != "ladder":
             raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
@@ -316,7 +316,7 @@ def _runs_router(
 
     @router.delete("/{run_id}", status_code=204)
     def delete_run(who: Who, run_id: str) -> Response:
-        """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
+        """Remove a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
         access.own_run(who, run_id, f"DELETE run {run_id}")
         supervisor.delete(run_id, who.owner)
         return Response(status_code=204)
@@ -352,19 +352,20 @@ def _runs_router(
 
     @router.post("/{run_id}/link", status_code=201)
     def make_link(who: Who, run_id: str, days: Days = DAYS) -> dict[str, str]:
-        """A new share link: anyone who has it sees the run and its study, without owner, note and tags, for so many
-        ``days`` or until the links of the run are ended. A run has 20 at a time at most."""
+        """Return a new share link: anyone who has it sees the run and its study, without owner, note and tags, for so
+        many ``days`` or until the links of the run are ended. A run has 20 at a time at most."""
         return access.share(who, "run", run_id, days)
 
     @router.delete("/{run_id}/link", status_code=204)
     def end_links(who: Who, run_id: str) -> Response:
-        """Ends all share links of a run and of its study."""
+        """End all share links of a run and of its study."""
         access.end_links(who, "run", run_id)
         return Response(status_code=204)
 
     @router.get("/{run_id}/checkpoint")
     def get_checkpoint(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
-        """The exported model as an uncompressed tar archive that unpacks into one folder; statistics as their file."""
+        """Return the exported model as an uncompressed tar archive that unpacks into one folder; statistics as their
+        file."""
         access.own_run(who, run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
         headers = {"Cache-Control": "no-store"}
@@ -379,8 +380,8 @@ def _runs_router(
 
     @router.get("/{run_id}/log", response_class=PlainTextResponse)
     def get_log(who: Who, run_id: str) -> str:
-        """The last part of what the worker printed; empty before it starts. Paths and secrets of this host are left
-        out of it."""
+        """Return the last part of what the worker printed; empty before it starts. Paths and secrets of this host are
+        left out of it."""
         access.own_run(who, run_id, f"log of run {run_id}")
         return without_secrets(without_paths(_tail(log_path(settings, run_id)), settings.folders()))
 
@@ -400,7 +401,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         limit: EventLimit = EVENTS,
         last_event_id: LastEventId = None,
     ) -> Response:
-        """What a run says, from the beginning or after a number: a stream until it is at rest, or a list.
+        """Return what a run says, from the beginning or after a number: a stream until it is at rest, or a list.
 
         A list has at most ``limit`` events; ``next`` is the ``after`` of the following ones, or null where there are
         none now. A browser that comes back to a run with nothing more to say gets 204, which tells it to stay away.
@@ -421,7 +422,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
     @router.get("/events")
     async def all_events(who: Who, after: After = None, last_event_id: LastEventId = None) -> Response:
-        """Changes of the runs that one may see, from a revision on; without one, from now on."""
+        """Stream changes of the runs that one may see, from a revision on; without one, from now on."""
         position = last_event_id if last_event_id is not None else after
         if position is None:
             position = await run_in_threadpool(store.revision)
@@ -432,7 +433,8 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
 
 def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
-    """The recipes of a document by name, see ``expanded``; a batch that can never fit the queue is not even made."""
+    """Return the recipes of a document by name, see ``expanded``; a batch that can never fit the queue is not even
+    made."""
     count = math.prod(len(values) for values in axes(document).values())
     if count > settings.max_queued:
         raise QueueFull(

@@ -162,7 +162,7 @@ FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines
 
 
 def members(annotation: Any) -> tuple[Any, ...]:
-    """The types behind Annotated, Optional and unions, without None."""
+    """Return the types behind Annotated, Optional and unions, without None."""
     if get_origin(annotation) is Annotated:
         return members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -171,17 +171,17 @@ def members(annotation: Any) -> tuple[Any, ...]:
 
 
 def literals(annotation: Any) -> tuple[str, ...]:
-    """The words that a type is made of, or that it takes beside other types; empty where there are none."""
+    """Return the words that a type is made of, or that it takes beside other types; empty where there are none."""
     return next((get_args(member) for member in members(annotation) if get_origin(member) is Literal), ())
 
 
 def words(info: FieldInfo) -> tuple[str, ...]:
-    """The words that a field of numbers takes too."""
+    """Return the words that a field of numbers takes too."""
     return literals(info.annotation) if float in members(info.annotation) else ()
 
 
 def field_kind(info: FieldInfo) -> FieldKind:
-    """How the form reads a field of the recipe."""
+    """Reading of a recipe field by the form."""
     kinds = members(info.annotation)
     if bool in kinds:
         return "truth"
@@ -209,7 +209,7 @@ class RecipeField(TypedDict):
 
 
 class Auto(TypedDict):
-    """What “auto” chooses among, for each layer or for the whole model."""
+    """Choices of “auto”, for each layer or for the whole model."""
 
     by: Literal["layer", "model"]
     lams: list[float]
@@ -254,7 +254,7 @@ class FormMethod(MethodFacts):
 
 
 def recipe_field(name: str) -> RecipeField:
-    """What the browser knows of a field of the recipe."""
+    """Return what the browser knows of a field of the recipe."""
     info = Recipe.model_fields[name]
     extra = field_extra(info)
     field: RecipeField = {
@@ -273,7 +273,7 @@ def recipe_field(name: str) -> RecipeField:
 
 
 def method_facts(name: str) -> MethodFacts:
-    """What REST and the browser know of a method."""
+    """Return what REST and the browser know of a method."""
     entry = _entry(name)
     auto: Auto | None = None
     if entry.auto is not None:
@@ -299,8 +299,8 @@ def _entry(name: str) -> MethodEntry:
 
 
 def form_method(name: str) -> FormMethod:
-    """A method, and the fields that mean nothing to it; with them a λ curve, which “auto” refuses and which for a
-    method that learns a block would be another training at each λ: nobody wants that by accident."""
+    """Return a method, and the fields that mean nothing to it; with them a λ curve, which “auto” refuses and which for
+    a method that learns a block would be another training at each λ: nobody wants that by accident."""
     entry = _entry(name)
     learned = entry.make.unit == "block"
 
@@ -351,7 +351,7 @@ Constant = tuple[str, str, str, Any]  # of a script: its name, its type, the sen
 
 
 def names() -> list[Constant]:
-    """The constants of contract.js, in their order."""
+    """Return the constants of contract.js, in their order."""
     quantities = {name: short for name, (_, short, *_) in QUANTITIES.items()}
     poolings = {one.name: one.title for one in POOLINGS}
     at_rest = [state for state in State if state in AT_REST]
@@ -397,7 +397,7 @@ def names() -> list[Constant]:
 
 
 def recipe_names() -> list[Constant]:
-    """The constants of recipe_contract.js."""
+    """Return the constants of recipe_contract.js."""
     fields = {name: recipe_field(name) for name in Recipe.model_fields}
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
@@ -442,7 +442,7 @@ export function frozen(value) {
 
 
 def script(module: str, about: str, head: str, constants: Sequence[Constant]) -> str:
-    """The text of a script of constants."""
+    """Return the text of a script of constants."""
     kinds = " ".join(kind for _, kind, _, _ in constants)
     used = ", ".join(sorted({*re.findall(r"\b[A-Z]\w+", kinds)} - {"Record"}))
     about = f"/**\n * {about} {_CHANGE}\n * @module {module}\n */\n"
@@ -455,7 +455,7 @@ def script(module: str, about: str, head: str, constants: Sequence[Constant]) ->
 
 
 def shapes() -> str:
-    """The text of types.d.ts."""
+    """Return the text of types.d.ts."""
     declared = Declarations()
     for name, values, comment in (
         ("State", list(State), "Where a run stands."),

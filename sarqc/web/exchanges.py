@@ -97,7 +97,7 @@ class Exchanges(HttpMiddleware):
 
 
 def log_access(exchange: Exchange) -> None:
-    """A line for a request: who from where, what without its parameters, what came of it."""
+    """Log a line for a request: who from where, what without its parameters, what came of it."""
     if exchange.path in UNSEEN:
         return
     path = without_secrets(quote(exchange.path[:LONGEST], safe="/-._~:{}@"))

@@ -19,6 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from sarqc import logs
 from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooLong
 from sarqc.settings import Settings
+from sarqc.web.accounts import Sender
 from sarqc.web.embed import is_framed_card
 from sarqc.web.identity import Identity
 from sarqc.web.profile import host_is_ours, is_private
@@ -87,9 +88,8 @@ class Gate:
         try:
             self._check(scope["method"], path, scope["query_string"], headers, address)
             where = f"{scope['method']} {path}"[:200]
-            from_proxy = scope["state"]["from_proxy"]
-            visitor = await self._identity.of(headers, from_proxy=from_proxy, address=address, where=where)
-            if visitor is None and not path.startswith(OPEN) and not self._is_of_a_crowd(path):
+            visitor = await self._identity.of(Sender(headers, scope["state"]["from_proxy"], address, where))
+            if visitor is None and not self._is_open(path):
                 raise NotSignedIn("you have not signed in", where, "Sign in at /sign-in.")
         except SarqcError as error:
             await self._refusal(error, scope, headers)(scope, receive, send)
@@ -127,11 +127,14 @@ class Gate:
         for check in self._checks:
             check(method, path, address)
 
+    def _is_open(self, path: str) -> bool:
+        return path.startswith(OPEN) or self._is_of_a_crowd(path)
+
     def _is_of_a_crowd(self, path: str) -> bool:
         return any(path.startswith(crowd.below) for crowd in self._crowds)
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
-        """A name for a browser that has none, and for a program that writes something as a guest."""
+        """Return a name for a browser that has none, and for a program that writes something as a guest."""
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
         is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
@@ -143,7 +146,7 @@ class Gate:
         return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())
 
     def _refusal(self, error: SarqcError, scope: Scope, headers: Headers) -> Response:
-        if isinstance(error, NotSignedIn) and _is_page(scope, headers) and not scope["path"].startswith(OPEN):
+        if isinstance(error, NotSignedIn) and _is_page(scope, headers) and not self._is_open(scope["path"]):
             query = scope["query_string"].decode("latin-1")
             wanted = scope["path"] + (f"?{query}" if query else "")
             return RedirectResponse(f"/sign-in?to={quote(wanted)}", 303)

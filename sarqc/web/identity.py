@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
 
 from sarqc.jobs.links import Links
 from sarqc.jobs.sessions import Sessions
 from sarqc.settings import Settings
-from sarqc.web.accounts import Accounts, Known, OneToken, proof_of
+from sarqc.web.accounts import Accounts, Known, OneToken, Sender, proof_of
 from sarqc.web.profile import is_private
 from sarqc.web.throttle import LoginThrottle
 from sarqc.web.visitor import GUEST, Cookies, Visitor, VisitorCookie, new_guest
@@ -26,16 +26,16 @@ class Identity:
         self.throttle = LoginThrottle()
         self.accounts = (OneToken if settings.access == "token" else Accounts)(settings, self.throttle)
 
-    async def of(self, headers: Headers, *, from_proxy: bool, address: str, where: str) -> Visitor | None:
+    async def of(self, sender: Sender) -> Visitor | None:
         """Return the visitor behind a request; None for one who has to sign in first.
 
-        ``from_proxy``: it comes by way of the reverse proxy that is trusted. Raises ``TooMany`` and ``Busy`` where too
-        many tokens or passwords come, and ``NotSignedIn`` where the proxy gives several names.
+        Raise ``TooMany`` and ``Busy`` where too many tokens or passwords come, and ``NotSignedIn`` where the proxy
+        gives several names.
         """
-        cookie = self.cookies.of(headers) or VisitorCookie()
+        cookie = self.cookies.of(sender.headers) or VisitorCookie()
         if is_private(self._settings):
             return Visitor(cookie.owner or LOCAL, "operator", frozenset(cookie.links))
-        stated = await self.accounts.stated(headers, cookie.owner, from_proxy=from_proxy, address=address, where=where)
+        stated = await self.accounts.stated(replace(sender, owner=cookie.owner))
         return await run_in_threadpool(self._visitor, cookie, stated)
 
     def _visitor(self, cookie: VisitorCookie, stated: Known | None) -> Visitor | None:

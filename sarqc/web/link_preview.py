@@ -58,7 +58,7 @@ class Introduction:
 
 
 def query_of(text: str) -> dict[str, str]:
-    """The parameters of an address; of one that is given twice the first, as the pages read it."""
+    """Return the parameters of an address; of one that is given twice the first, as the pages read it."""
     return dict(reversed(parse_qsl(text)))
 
 
@@ -98,13 +98,13 @@ def head_of(told: Introduction, own: str, address: str) -> str:
 
 
 def document_title(told: Introduction) -> str:
-    """As a tab of the browser shows it."""
+    """Return the title as a tab of the browser shows it."""
     return f"{told.title} – {SITE}"
 
 
 @dataclass(frozen=True)
 class FirstSight:
-    """What the Lab shows at an address, for its page to say before any script runs."""
+    """First contents of the Lab at an address, for its page to say before any script runs."""
 
     model: str
     bits: int
@@ -140,12 +140,13 @@ class Introductions:
         self._sights = kept(lambda key, at, banded: sight_of(self._facts(*key), at, banded=banded))
 
     def own(self, scope: Scope) -> str:
-        """What stands before an address of the site: see ``own_address``, and the path below which the app is."""
+        """Return what stands before an address of the site: see ``own_address``, and the path below which the app
+        is."""
         address = own_address(scope["scheme"], Headers(scope=scope).get("host", ""), self._settings)
         return address + self._settings.root()
 
     def of(self, visitor: Visitor, path: str, query: Query, page: Introduction) -> Introduction:
-        """What an address shows; ``page`` is what that page says of itself where it shows nothing further."""
+        """Return what an address shows; ``page`` is what that page says of itself where it shows nothing further."""
         study_id = {"/": query.get("study") or self._first(), "/calibrate": query.get("run")}.get(path)
         if not study_id:
             return page
@@ -155,7 +156,7 @@ class Introductions:
             return self._of_run(visitor, study_id, page) if path == "/calibrate" else page
 
     def first_sight(self, visitor: Visitor, query: Query) -> FirstSight | None:
-        """What the Lab will show at an address; None where that is not known before its scripts run."""
+        """Return what the Lab will show at an address; None where that is not known before its scripts run."""
         study_id = query.get("study") or self._first()
         try:
             key = self._key(visitor, study_id or "", query)
@@ -164,12 +165,12 @@ class Introductions:
             return None
 
     def of_link(self, visitor: Visitor, link: Link, query: Query) -> Introduction:
-        """What a share link shows to ``visitor``, who has it."""
+        """Return what a share link shows to ``visitor``, who has it."""
         path = "/calibrate" if link.kind == "run" else "/"
         return self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
 
     def of_lab(self, visitor: Visitor, query: Query) -> Introduction:
-        """What an address of the Lab shows. Raises ``NotFound`` for a study that a visitor may not see."""
+        """Return what an address of the Lab shows. Raise ``NotFound`` for a study that a visitor may not see."""
         return self._of_study(visitor, query.get("study") or self._first() or "", query)
 
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
@@ -177,7 +178,7 @@ class Introductions:
         return self._words(key, point_of(self._facts(*key), query))
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
-        """A run that has left no study, or not yet."""
+        """Return a run that has left no study, or not yet."""
         try:
             run = self._access.run(visitor, run_id)
         except SarqcError:
@@ -186,7 +187,8 @@ class Introductions:
         return Introduction(title, f"{title}: {run.state}", page.about)
 
     def _key(self, visitor: Visitor, study_id: str, query: Query) -> FactsKey:
-        """Which facts an address asks for; what the study does not have is left out, as on the page."""
+        """Return the key of the facts that an address asks for; what the study does not have is left out, as on the
+        page."""
         study = self._access.library.open(self._access.study(visitor, study_id))
         bits, method = _whole(query.get("bits")), query.get("method")
         if bits not in {line.bits for line in study.lines}:
@@ -211,7 +213,7 @@ class Introductions:
 
 
 def point_of(facts: LineFacts, query: Query) -> LinePoint:
-    """The point of a line that an address shows; where it says nothing, the one that the Lab opens with."""
+    """Return the point of a line that an address shows; where it says nothing, the one that the Lab opens with."""
     start, line = start_of(facts), facts.line
     names: tuple[Shown, ...] = get_args(Shown)
     shown: Shown = next((name for name in names if name == query.get("show")), "perplexity")
@@ -227,7 +229,7 @@ def point_of(facts: LineFacts, query: Query) -> LinePoint:
 
 
 def introduction_of(facts: LineFacts, at: LinePoint) -> Introduction:
-    """What the head of a page says of a point."""
+    """Return what the head of a page says of a point."""
     words = plain(sentence(facts, at.gamma, at.lam, at.quality))
     return Introduction(line_title(facts), point_title(facts, at), words)
 
@@ -249,7 +251,7 @@ def point_title(facts: LineFacts, at: LinePoint) -> str:
 
 
 def sight_of(facts: LineFacts, at: LinePoint, *, banded: bool) -> FirstSight:
-    """What the Lab shows first at a point; ``banded``: it may say which λ are best."""
+    """Return what the Lab shows first at a point; ``banded``: it may say which λ are best."""
     figure = first_figure(facts, at.shown, at.scale)
     return FirstSight(
         facts.study.model.name,
@@ -265,7 +267,7 @@ def _whole(text: str | None) -> int | None:
 
 
 def _nearest(values: Sequence[float | None], text: str | None, otherwise: int) -> int:
-    """The position of the value that is nearest to a number; ``otherwise`` where there is none."""
+    """Return the position of the value that is nearest to a number; ``otherwise`` where there is none."""
     wanted = math.nan
     with suppress(ValueError):
         wanted = float(text or "nan")

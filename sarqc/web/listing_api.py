@@ -44,7 +44,7 @@ def asked(
     series: str | None = None,
     before: str | None = None,
 ) -> Question:
-    """Which runs a request is about."""
+    """Return the question that a request asks of the runs."""
     named = None if ids is None else named_ids([part.strip() for part in ids.split(",") if part.strip()])
     return Question(text, sort, named, batch, series, before)
 
@@ -63,7 +63,7 @@ def named_ids(ids: Any) -> tuple[str, ...]:
 
 
 def drawn_run(run: Run) -> ParetoRun:
-    """A run as the figure of size against quality needs it. A tuning run has no model, and so no quality."""
+    """Return a run as the figure of size against quality needs it. A tuning run has no model, and so no quality."""
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
@@ -92,14 +92,14 @@ def drawn_run(run: Run) -> ParetoRun:
 
 
 def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
-    """The routes under ``/runs`` that are about many of them, and the one that writes on a run."""
+    """Return the routes under ``/runs`` that are about many of them, and the one that writes on a run."""
     router = APIRouter(prefix="/runs", route_class=ApiRoute, tags=["runs"])
     store = supervisor.store
 
     @router.get("")
     def list_runs(request: Request, who: Who, question: Asked, limit: Limit = 100, offset: Offset = 0) -> Response:
-        """Runs, newest first unless sorted, and how many there are. ``next`` is the ``before`` of the following page
-        where the newest come first, or null."""
+        """List runs, newest first unless sorted, and how many there are. ``next`` is the ``before`` of the following
+        page where the newest come first, or null."""
         question, seen = access.question(who, question), access.as_seen(who)
         with store.snapshot():
             revision = store.revision()
@@ -117,7 +117,8 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     def list_groups(
         request: Request, who: Who, question: Asked, by: Grouping = "seeds", limit: Limit = 100, offset: Offset = 0
     ) -> Response:
-        """The same list in groups: of runs that differ in the seed alone, or that were sent together (``batch``).
+        """Return the same list in groups: of runs that differ in the seed alone, or that were sent together
+        (``batch``).
 
         Of each: the key, which is the ``series`` or ``batch`` that lists its runs, its newest run, and mean, standard
         error and ends of what was measured.
@@ -143,7 +144,8 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     def get_pareto(
         request: Request, who: Who, question: Asked, size: Size = "bits", quality: Quality = "log_ratio"
     ) -> Response:
-        """The figure of size against quality of the listed runs, with the frontier of each model and test text."""
+        """Return the figure of size against quality of the listed runs, with the frontier of each model and test
+        text."""
         question = access.question(who, question)
 
         def drawn() -> ParetoView:
@@ -158,8 +160,8 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
     @router.get("/csv")
     def get_csv(who: Who, question: Asked) -> Response:
-        """The list as a file for spreadsheets: settings, protocol and measurements of each run at full precision, in
-        English whatever the language of the request."""
+        """Return the list as a file for spreadsheets: settings, protocol and measurements of each run at full
+        precision, in English whatever the language of the request."""
         ids, seen = store.ids(access.question(who, question)), access.as_seen(who)
 
         def lines() -> Iterator[str]:
@@ -171,7 +173,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
 
     def each(who: Visitor, ids: Any, verb: str, work: Callable[[Run], object]) -> dict[str, Any]:
-        """Does something to each of the named runs; what can't be done to one leaves it, and is told."""
+        """Do something to each of the named runs; what can't be done to one leaves it, and is told."""
         done, left = [], []
         who.require_runner(f"{verb} runs")
         for run_id in named_ids(ids):
@@ -184,18 +186,18 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
     @router.post("/delete")
     def delete_many(who: Who, document: Document) -> dict[str, Any]:
-        """Removes those of ``ids`` that are at rest, as ``DELETE /runs/{id}`` does; ``left`` says why others stay."""
+        """Remove those of ``ids`` that are at rest, as ``DELETE /runs/{id}`` does; ``left`` says why others stay."""
         return each(who, document.get("ids"), "DELETE", lambda run: supervisor.delete(run.id, who.owner))
 
     @router.post("/tags")
     def tag_many(who: Who, document: Document) -> dict[str, Any]:
-        """Adds the tags ``add`` to the runs of ``ids``, and takes the tags ``remove`` away."""
+        """Add the tags ``add`` to the runs of ``ids``, and take the tags ``remove`` away."""
         add, remove = (checked_tags(document.get(name, []), f"runs, {name}") for name in ("add", "remove"))
         return each(who, document.get("ids"), "tag", lambda run: supervisor.tag(run.id, add, remove))
 
     @router.patch("/{run_id}", response_model=None)
     def annotate(who: Who, run_id: str, document: Document) -> RunDocument:
-        """Writes a name, a note or tags on a run; what is not given stays."""
+        """Write a name, a note or tags on a run; what is not given stays."""
         access.own_run(who, run_id, f"PATCH run {run_id}")
         return supervisor.annotate(run_id, Annotations.parse(document)).to_json()
 
@@ -236,7 +238,7 @@ Column = Callable[[Run], Any]
 
 
 def _within(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Column:
-    """The value of a name in a part of a run, which it may not have."""
+    """Return the value of a name in a part of a run, which it may not have."""
     return lambda run: (part(run) or {}).get(name)
 
 
@@ -271,7 +273,8 @@ COLUMNS: dict[str, Column] = {
 
 
 def cell(value: Any) -> str | float | int:
-    """A value as a cell: numbers as they are, lists joined, and no text that a spreadsheet would run as a formula."""
+    """Return a value as a cell: numbers as they are, lists joined, and no text that a spreadsheet would run as a
+    formula."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -283,7 +286,7 @@ def cell(value: Any) -> str | float | int:
 
 
 def lines_of(runs: Iterable[Run]) -> str:
-    """The lines of runs, each with its end."""
+    """Return the lines of runs, each with its end."""
     return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
 
 

@@ -1,4 +1,4 @@
-"""What stands around the whole app: security headers, and a path of another site.
+"""Layers around the whole app: security headers, and a path of another site.
 
 Below such a path (``SARQC_ROOT_PATH``) the app stands at “/” for itself. What it writes into pages begins with the
 path; the headers of answers get it here, so that no route has to think of it.
@@ -57,7 +57,7 @@ async def held_back(
     which: Callable[[Message], bool],
     instead: Callable[[Message, bytes], Awaitable[None]],
 ) -> None:
-    """Runs an app. ``which``: by its start, whether an answer is held back; ``instead`` then sends one, given that
+    """Run an app. ``which``: by its start, whether an answer is held back; ``instead`` then sends one, given that
     start and the whole body.
     """
     start: Message | None = None
@@ -78,20 +78,20 @@ async def held_back(
 
 
 def is_page(start: Message) -> bool:
-    """Whether an answer that begins so is HTML."""
+    """Return whether an answer that begins so is HTML."""
     return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
 
 
 def content_security_policy(nonce: str, frame_ancestors: str, *, evaluates: bool = False) -> str:
-    """The policy of an answer. ``evaluates``: for pages with Gradio's elements, which compile their templates, and what
-    is given to them as scripts, from text."""
+    """Return the policy of an answer. ``evaluates``: for pages with Gradio's elements, which compile their templates,
+    and what is given to them as scripts, from text."""
     scripts = f"'self' 'nonce-{nonce}'" + (" 'unsafe-eval'" if evaluates else "")
     every = {**_POLICY, "script-src": scripts, "frame-ancestors": frame_ancestors}
     return "; ".join(f"{name} {value}" for name, value in every.items())
 
 
 def nonce_of(scope: Scope) -> str:
-    """What a script within a document carries that this very answer has put there."""
+    """Return what a script within a document carries that this very answer has put there."""
     nonce: str = scope["state"]["nonce"]
     return nonce
 

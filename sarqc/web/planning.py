@@ -31,8 +31,8 @@ class Planning:
         self._turns: dict[str, asyncio.Semaphore] = {}
 
     async def run(self, work: Callable[[], Answer], holder: str | None = None) -> Answer:
-        """The answer of ``work``. Raises ``Busy`` where too much of it waits already, ``TooMany`` if that of its holder
-        does; without a holder it is everybody's."""
+        """Return the answer of ``work``. Raise ``Busy`` where too much of it waits already, ``TooMany`` if that of its
+        holder does; without a holder it is everybody's."""
         if self._under_way.total() >= self._most:
             raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
         if holder is not None and self._under_way[holder] >= WAITING_EACH:

@@ -30,7 +30,7 @@ Checks = dict[str, str]  # “ok”, or in words what is wrong, of each
 
 
 class Readiness:
-    """What the app needs to do its work, looked at not more often than every ``SECONDS``.
+    """Conditions of the work of the app, looked at not more often than every ``SECONDS``.
 
     The words are for everybody: the log and ``GET /api/health`` say more to those who may know.
     """

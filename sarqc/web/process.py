@@ -1,4 +1,4 @@
-"""What the process that serves asks of its host: private files, many connections, a log that does not flood."""
+"""Demands of the serving process on its host: private files, many connections, a log that does not flood."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def prepare_process(settings: Settings) -> int:
 
 
 def raise_file_limit() -> int:
-    """Makes the soft limit of open files the hard one; returns it."""
+    """Make the soft limit of open files the hard one; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -17,7 +17,7 @@ SHORTEST_TOKEN = 16  # characters
 
 
 def is_private(settings: Settings) -> bool:
-    """Whether only this machine is served."""
+    """Return whether only this machine is served."""
     return settings.access == "private"
 
 
@@ -53,7 +53,7 @@ def missing_setting(settings: Settings, name: str, remedy: str) -> Refused:
 
 
 def host_is_ours(header: str, settings: Settings) -> bool:
-    """Whether a Host header names this machine or a name that the operator gave."""
+    """Return whether a Host header names this machine or a name that the operator gave."""
     name = host_name(header)
     ours = {part.strip().lower() for part in settings.hosts.split(",") if part.strip()}
     return name in LOOPBACK or name in ours or "*" in ours
@@ -67,7 +67,7 @@ def own_address(scheme: str, header: str, settings: Settings) -> str:
 
 
 def host_name(authority: str) -> str:
-    """A host without its port, in lower case, an IPv6 address without its brackets."""
+    """Return a host without its port, in lower case, an IPv6 address without its brackets."""
     text = authority.strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]

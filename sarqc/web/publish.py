@@ -42,7 +42,7 @@ TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not com
 
 
 class Site(NamedTuple):
-    """What a document gives to its scripts, see ``assets/js/base/published.js``."""
+    """Data of a document for its scripts, see ``assets/js/base/published.js``."""
 
     listing: dict[str, Any]
     folders: dict[str, str]
@@ -51,7 +51,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyDocument:
-    """What the document of a study is made of. ``folder``: of its files, from the document."""
+    """Contents of the document of a study. ``folder``: of its files, from the document."""
 
     name: str
     told: Introduction
@@ -72,7 +72,7 @@ class SingleLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """How the documents of a site are written, and what they load.
+    """Form of the documents of a site, and of their scripts and styles.
 
     Attributes:
         study: Writes the document of a study.
@@ -155,7 +155,7 @@ def _check_links(output: Path, paths: Iterable[PurePosixPath]) -> None:
 
 @dataclass(frozen=True)
 class SitePlan:
-    """How much a study takes of a site.
+    """Size of a study within a site.
 
     Attributes:
         views: Number of its views.
@@ -176,7 +176,7 @@ class SitePlan:
 
     @property
     def words(self) -> str:
-        """The same as a person reads it."""
+        """Return the same as a person reads it."""
         model = f"; {mib(self.model_bytes)} to run its model in the page" if self.model_bytes else ""
         return f"{self.views} views, about {mib(self.view_bytes)}; {mib(self.file_bytes)} to download{model}"
 
@@ -285,7 +285,7 @@ def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
 
 
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
-    """Puts a site in the place of the former one; other files in the folder stay. Raises ``Refused`` for one that the
+    """Put a site in the place of the former one; other files in the folder stay. Raise ``Refused`` for one that the
     site would overwrite."""
     files = [path.relative_to(made) for path in _files_below(made)]
     _check_links(output, [PurePosixPath(file) for file in files])
@@ -306,7 +306,7 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 
 @contextmanager
 def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
-    """Writes all pieces while the block runs; with one process, behind it."""
+    """Write all pieces while the block runs; with one process, behind it."""
     work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in pieces(*one)]
     if processes == 1:
         yield
@@ -321,7 +321,7 @@ def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int
 
 
 def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
-    """Writes what there is of each study, and the study itself."""
+    """Write what there is of each study, and the study itself."""
     for name, one in selected.items():
         known = contents(*one)
         (made / name / "contents.json.gz").write_bytes(packed(known))
@@ -332,7 +332,7 @@ def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
 
 
 def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
-    """The files with which pages run the models of studies whose codes are kept."""
+    """Return the files with which pages run the models of studies whose codes are kept."""
     for name, study in studies.items():
         if kept_codes(study) is not None:
             (made / name / MODEL).mkdir(parents=True)
@@ -372,7 +372,7 @@ def _write_documents(
 
 
 def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary], address: str) -> StudyDocument:
-    """What the document of a study is made of."""
+    """Return what the document of a study is made of."""
     study = selected.study
     line = default_line(study, None, None)
     facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
@@ -384,5 +384,5 @@ def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary]
 
 
 def _listing(summaries: Sequence[StudySummary], first: str) -> dict[str, Any]:
-    """As the list of studies is answered by the REST interface."""
+    """Return the list of studies as the REST interface answers it."""
     return {"studies": [{**one, "is_mine": False} for one in summaries], "damaged": [], "first": first}

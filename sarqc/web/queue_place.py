@@ -1,4 +1,4 @@
-"""Where a waiting run stands: how many are before it, behind which, and when it may begin."""
+"""Place of a waiting run: how many are before it, behind which, and when it may begin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECENT = 8  # layers by which the rest is judged
 
 
 class QueuePlace(TypedDict):
-    """Of a run that waits for a device."""
+    """Place of a run that waits for a device."""
 
     number: int  # 1: next
     at_work: int  # runs that have a device now, of whomever
@@ -27,7 +27,8 @@ class QueuePlace(TypedDict):
 
 
 def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePlace:
-    """Of a queued run, by the very rule that starts runs. ``sees``: whether the asking person sees another run."""
+    """Return the place of a queued run, by the very rule that starts runs. ``sees``: whether the asking person sees a
+    run."""
     queued, now = store.in_state(State.QUEUED), time.time()
     waiting = [Waiting.of(one) for one in queued]
     held = store.last_held(one.owner for one in queued)
@@ -89,7 +90,7 @@ def _left(run: Run, store: Store, now: float) -> float | None:
 
 
 def _position(phases: Sequence[Phase], stage: StoredEvent) -> int | None:
-    """Which of the phases a stage begins."""
+    """Return the position of the phase that a stage begins."""
     name, details = stage.payload["name"], ("", stage.payload["detail"])
     return next((at for at, one in enumerate(phases) if one["stage"] == name and one["detail"] in details), None)
 

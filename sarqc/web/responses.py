@@ -1,4 +1,4 @@
-"""How the REST interface answers: one shape for every error, and bodies that are compressed and can be cached.
+"""Answers of the REST interface: one shape for every error, and bodies that are compressed and can be cached.
 
 Every error, wherever it was noticed, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status;
 what a field of a recipe has to be turned down for names that ``field`` and has ``fixes``, each with words and values.
@@ -88,7 +88,7 @@ class UploadRoute(ApiRoute):
 
 
 def _limited(receive: Receive, limit: int | None) -> Receive:
-    """The same body, but not more of it than a request to this interface ever has."""
+    """Return the same body, but not more of it than a request to this interface ever has."""
     total = 0
 
     async def limited() -> Message:
@@ -103,7 +103,7 @@ def _limited(receive: Receive, limit: int | None) -> Receive:
 
 
 def error_response(error: SarqcError, status: int | None = None) -> JSONResponse:
-    """The one shape. The status is the error's own unless given."""
+    """Return the one shape. The status is the error's own unless given."""
     headers = {"Cache-Control": "no-store"}
     if isinstance(error, Busy):
         headers["Retry-After"] = RETRY_AFTER
@@ -116,7 +116,8 @@ def error_response(error: SarqcError, status: int | None = None) -> JSONResponse
 
 
 def refuse_other_sites(request: Request) -> None:
-    """A page of another site may not change anything here, though the browser would let it send a plain form.
+    """Refuse what a page of another site asks: it may not change anything here, though the browser would let it send a
+    plain form.
 
     Raises ``Forbidden``. Programs send neither header and are not browsers that could be tricked.
     """
@@ -129,7 +130,8 @@ def refuse_other_sites(request: Request) -> None:
 
 
 def own_address(request: Request) -> str:
-    """The address of this app without a path: as the browser knows it that asks, else as the request names it."""
+    """Return the address of this app without a path: as the browser knows it that asks, else as the request names
+    it."""
     origin = request.headers.get("origin", "")
     return origin if _ORIGIN.fullmatch(origin) else str(request.base_url).rstrip("/")
 
@@ -163,7 +165,7 @@ def body_response(request: Request, body: CachedBody, media_type: str, *, cache:
 
 
 def json_body(request: Request, document: Any) -> Response:
-    """A document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
+    """Return a document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
     return body_response(request, CachedBody(_json(document)), "application/json")
 
 
@@ -176,7 +178,7 @@ class WrittenAnswers:
         self._mutex = threading.Lock()
 
     def respond(self, request: Request, key: Hashable, make: Callable[[], Any]) -> Response:
-        """The document that ``make`` makes, or has made under the key, like ``json_body``."""
+        """Return the document that ``make`` makes, or has made under the key, like ``json_body``."""
         with self._mutex:
             written = self._kept.pop(key, None)
             if written is not None:
@@ -214,7 +216,7 @@ def _where(request: Request) -> str:
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Refused:
-    """The first complaint about a request that does not even have the right form."""
+    """Return the first complaint about a request that does not even have the right form."""
     first = error.errors()[0]
     place, *path = [str(part) for part in first["loc"]]
     message = first["msg"][0].lower() + first["msg"][1:]
@@ -289,10 +291,10 @@ def _worded(scope: Scope, start: Message) -> Response:
 
 
 async def unexpected(request: Request, error: Exception) -> Response:
-    """The answer to an error that nobody expected; the log of the app has what it was."""
+    """Return the answer to an error that nobody expected; the log of the app has what it was."""
     return error_response(SarqcError("internal error", where(request.scope), "See the app's log."))
 
 
 def where(scope: Scope) -> str:
-    """The request as an error names it."""
+    """Return the request as an error names it."""
     return f"{scope['method']} {scope['path']}"[:200]

@@ -63,7 +63,7 @@ class SiteArchives:
         self._writing = Planning("sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
 
     async def opened(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
-        """The site of a study within the limits of ``check_size`` as an open file, and its bytes.
+        """Return the site of a study within the limits of ``check_size`` as an open file, and its bytes.
 
         ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
         where it can't be written.
@@ -78,7 +78,7 @@ class SiteArchives:
         return path.open("rb"), path.stat().st_size
 
     async def _wait(self, request: Request, key: Hashable, study: Study, plan: SitePlan) -> None:
-        """Waits for a site that is made for this request or another one, unless its client leaves."""
+        """Wait for a site that is made for this request or another one, unless its client leaves."""
         making = self._under_way.get(key)
         if making is None:
             unwanted = threading.Event()
@@ -137,7 +137,7 @@ class SiteArchives:
 
 
 async def _left(request: Request) -> None:
-    """Returns when the client of a request has left."""
+    """Return when the client of a request has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -154,7 +154,7 @@ def check_size(plan: SitePlan) -> None:
 
 
 def parts_of(file: BinaryIO) -> Iterator[bytes]:
-    """The bytes of an open file, which is closed behind them."""
+    """Return the bytes of an open file, which is closed behind them."""
     with file:
         while part := file.read(PART_BYTES):
             yield part

@@ -35,7 +35,7 @@ THEME_SCRIPT = """(() => {
 
 
 def content_version(folder: Path) -> str:
-    """What changes with any byte, name or place of a script or style under an assets folder."""
+    """Return what changes with any byte, name or place of a script or style under an assets folder."""
     stamps = []
     for path in sorted(path for name, suffix in FOLDERS.items() for path in (folder / name).rglob(f"*{suffix}")):
         stat = path.stat()
@@ -58,8 +58,8 @@ def _version(folder: Path, stamps: _Stamps) -> str:
 
 @cache
 def assets_root(folder: Path, root: str) -> str:
-    """The address before the names of scripts and styles; ``root``: of the site, see ``Settings.root``. It stays the
-    same as long as the process lives: an open page keeps its version."""
+    """Return the address before the names of scripts and styles; ``root``: of the site, see ``Settings.root``. It stays
+    the same as long as the process lives: an open page keeps its version."""
     return f"{root}/assets/v-{content_version(folder)}"
 
 
@@ -69,7 +69,7 @@ def joined_styles(assets: Path, names: Sequence[str]) -> str:
 
 
 def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
-    """The route of the bundles, by their names. Gradio keeps its files under ``/assets`` too."""
+    """Return the route of the bundles, by their names. Gradio keeps its files under ``/assets`` too."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
     every: dict[str, Bundle] = {SIGN_IN: partial(joined_styles, names=("base", "sign_in")), **bundles}
 
@@ -79,7 +79,7 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
 
     @router.api_route("/assets/v-{version}/{name}", methods=["GET", "HEAD"])
     def bundle(request: Request, version: str, name: str) -> Response:
-        """As its files are now; to be kept for ever where the version is theirs."""
+        """Return it as its files are now; to be kept for ever where the version is theirs."""
         if name not in every:
             raise NotFound("no such file", "assets", "Load the page again: the app may be a new one.")
         current = content_version(folder)
@@ -92,7 +92,7 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
 
     @router.api_route(f"/{PICTURE}", methods=["GET", "HEAD"])
     def picture(request: Request) -> Response:
-        """The picture of link previews."""
+        """Return the picture of link previews."""
         return body_response(request, CachedBody((folder / PICTURE).read_bytes()), "image/png")
 
     @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
@@ -104,6 +104,6 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
 
 
 def ground_style(assets: Path) -> str:
-    """The ground in both themes, as rules, until the styles are there; an embedded page has none of its own."""
+    """Return the ground in both themes, as rules, until the styles are there; an embedded page has none of its own."""
     light, dark = (colours_of(assets / "css" / "base.css", theme)["--ground"] for theme in ("light", "dark"))
     return f"html{{background:{light}}}[data-theme=dark]{{background:{dark}}}[data-embed]{{background:none}}"

@@ -35,7 +35,7 @@ Sight = Callable[[Run | Removed], bool]
 async def run_events(
     store: Store, bell: Bell, run_id: str, after: int, sight: Callable[[], Sight]
 ) -> AsyncIterator[bytes]:
-    """The events of a run after a sequence number, until it is at rest. ``id`` is the sequence number.
+    """Return the events of a run after a sequence number, until it is at rest. ``id`` is the sequence number.
 
     ``sight`` says which runs the listener may see as of now: a link may be revoked while somebody listens.
     """
@@ -109,7 +109,7 @@ async def states(
 
 
 async def _ring(news: asyncio.Event) -> bool:
-    """Waits for the bell; False when it stayed silent for a heartbeat."""
+    """Wait for the bell; False when it stayed silent for a heartbeat."""
     try:
         await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
     except TimeoutError:

@@ -39,7 +39,7 @@ WRITTEN_BYTES = 64 << 20  # of answers that are kept: the view of a mixture has 
 
 
 def studies_router(settings: Settings, access: Access) -> APIRouter:
-    """The routes under ``/studies`` and ``/compare``."""
+    """Return the routes under ``/studies`` and ``/compare``."""
     library, written, sites = access.library, WrittenAnswers(WRITTEN_BYTES), SiteArchives(settings)
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
@@ -48,7 +48,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return library.open(access.study(who, study_id))
 
     def said(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
-        """What ``make`` says of studies that a visitor may see, of which ``asked`` is told to it by name too."""
+        """Return what ``make`` says of studies that a visitor may see, of which ``asked`` is told to it by name too."""
         seen = [access.study(visitor_of(request), study_id) for study_id in study_ids]
         versions = tuple(map(library.version, seen))  # before they are opened: what comes in between is no older
         studies = [library.open(study_id) for study_id in seen]
@@ -75,12 +75,12 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/studies/{study_id}")
     def get_study(request: Request, study_id: str) -> Response:
-        """A whole study.json, in the current schema."""
+        """Return a whole study.json, in the current schema."""
         return said(request, [study_id], _document)
 
     @router.delete("/studies/{study_id}", status_code=204)
     def delete_study(who: Who, study_id: str) -> Response:
-        """Removes a study that was uploaded or left by the command line; for its owner alone where others have it."""
+        """Remove a study that was uploaded or left by the command line; for its owner alone where others have it."""
         access.own_study(who, study_id, f"DELETE study {study_id}")
         mine = None if access.everything(who) else who.owner
         library.check_deletable(study_id)
@@ -100,15 +100,15 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/studies/{study_id}/arrays/{file}")
     def get_former_array(who: Who, study_id: str, file: str) -> Response:
-        """The raw bytes of one array of a study from before version 4: little-endian, C order."""
+        """Return the raw bytes of one array of a study from before version 4: little-endian, C order."""
         access.study(who, study_id)
         return _bytes(library.former_array(study_id, file), FOR_EVER_MINE)
 
     @router.get("/studies/{study_id}/model/{file}")
     def get_model_file(who: Who, study_id: str, file: str, v: str = "") -> Response:
-        """A file with which pages run the model of a study whose codes are kept: of the float model, or the codes of
-        a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the answer may be
-        kept for ever."""
+        """Return a file with which pages run the model of a study whose codes are kept: of the float model, or the
+        codes of a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the
+        answer may be kept for ever."""
         files = model_files(opened(who, study_id), settings.embedded_models_dir(), file)
         if file not in files:
             raise NotFound(f"no file “{file}” of the model", f"study {study_id}", "The view of the study lists them.")
@@ -127,9 +127,9 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         quantity: str | None = None,
         steps: str | None = None,
     ) -> Response:
-        """The facts and figures of the Lab for one line (none: the one that tells most), one layer (none: all), one
-        named scale of the errors (none: raw), one calibration draw (none: the mean over all) and one quantity for the
-        map of layers (none: the error on unseen text); ``steps``: the order of the ladder's, joined by commas."""
+        """Return the facts and figures of the Lab for one line (none: the one that tells most), one layer (none: all),
+        one named scale of the errors (none: raw), one calibration draw (none: the mean over all) and one quantity for
+        the map of layers (none: the error on unseen text); ``steps``: the order of the ladder's, joined by commas."""
         from sarqc.figures import lab_view
 
         return said(
@@ -158,8 +158,8 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         offset: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=LONGEST_PART)] = LONGEST_PART,
     ) -> Response:
-        """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line; ``steps``: the order
-        of the ladder's. Of many rows a part: at most ``limit`` from ``offset`` on, of ``total``."""
+        """Return the numbers behind a figure of the Lab at full precision, for every γ and λ of a line; ``steps``: the
+        order of the ladder's. Of many rows a part: at most ``limit`` from ``offset`` on, of ``total``."""
         from sarqc.figures import figure_table
 
         return said(
@@ -178,7 +178,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/studies/{study_id}/download")
     def download(who: Who, study_id: str) -> Response:
-        """The study as a zip file that unpacks into a folder of its name."""
+        """Return the study as a zip file that unpacks into a folder of its name."""
         study = opened(who, study_id)
         files = {f"{study_id}/{name}": study.file(name) for name in ["study.json", *array_files(study)]}
         headers = {"Content-Disposition": f'attachment; filename="{study_id}.zip"', "Cache-Control": "no-store"}
@@ -194,8 +194,8 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/studies/{study_id}/site.zip")
     async def get_site(request: Request, who: Who, study_id: str) -> Response:
-        """The Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It is
-        written when it is first asked for, which may take a minute."""
+        """Return the Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It
+        is written when it is first asked for, which may take a minute."""
         who.require_runner("GET site.zip")
         study = await run_in_threadpool(opened, who, study_id)
         version = await run_in_threadpool(library.version, study_id)
@@ -209,13 +209,13 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.post("/studies/{study_id}/link", status_code=201)
     def make_link(who: Who, study_id: str, days: Days = DAYS) -> dict[str, str]:
-        """A new share link: anyone who has it sees the study, for so many ``days`` or until the links of the study are
-        ended. A study has 20 at a time at most."""
+        """Return a new share link: anyone who has it sees the study, for so many ``days`` or until the links of the
+        study are ended. A study has 20 at a time at most."""
         return access.share(who, "study", study_id, days)
 
     @router.delete("/studies/{study_id}/link", status_code=204)
     def end_links(who: Who, study_id: str) -> Response:
-        """Ends all share links of a study."""
+        """End all share links of a study."""
         access.end_links(who, "study", study_id)
         return Response(status_code=204)
 
@@ -241,7 +241,7 @@ def _site_plan(study: Study) -> dict[str, Any]:
 
 
 def _checked_plan(study: Study) -> SitePlan:
-    """How much the site of a study takes. Raises ``TooLarge``."""
+    """Return the size of the site of a study. Raise ``TooLarge``."""
     plan = study.once(None, "site", lambda: planned(study, "opening"))
     check_size(plan)
     return plan
@@ -260,7 +260,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.post("/studies", status_code=201)
     async def upload(request: Request, who: Who) -> Response:
-        """Takes the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
+        """Take the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
         who.require_runner("POST /api/studies")
         await run_in_threadpool(access.studies.check_room, who.owner, settings.study_uploads_each)
         if places.locked():

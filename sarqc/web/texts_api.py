@@ -27,13 +27,13 @@ Title = Annotated[str, Query(max_length=120)]
 
 
 def texts_router(settings: Settings, access: Access) -> APIRouter:
-    """The routes under ``/texts``."""
+    """Return the routes under ``/texts``."""
     router = APIRouter(route_class=ApiRoute, tags=["texts"])
     router.include_router(_upload_router(settings, access))
 
     @router.get("/texts")
     def list_texts(request: Request, who: Who) -> Response:
-        """The visitor's texts, newest first."""
+        """Return the visitor's texts, newest first."""
         every = [
             {"name": text.id, "title": text.title, "bytes": text.bytes, "created": iso_time(text.created)}
             for text in access.texts.of(who.owner)
@@ -42,7 +42,7 @@ def texts_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.delete("/texts/{text_id}", status_code=204)
     def delete_text(who: Who, text_id: str) -> Response:
-        """Removes one of one's own texts."""
+        """Remove one of one's own texts."""
         if who.owner not in access.texts.owners(text_id):
             raise NotFound(f"no text “{text_id}” of yours", "texts", "GET /api/texts lists them.")
         access.audit.note(who.owner, "delete", "text", text_id, who.owner)
@@ -60,7 +60,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.post("/texts", status_code=201)
     async def upload(request: Request, who: Who, title: Title = "", file: str = "", column: str = "") -> Response:
-        """Takes a text as the body and answers with the name that a recipe may give it.
+        """Take a text as the body and answer with the name that a recipe may give it.
 
         It is plain UTF-8 unless the name in ``file`` ends in .jsonl, .ndjson, .json, .csv, .tsv or .parquet. ``column``
         has the texts or chats of such a file that has several.

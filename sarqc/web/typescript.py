@@ -45,16 +45,16 @@ class Declarations:
         self.texts: dict[str, str] = {}
 
     def union(self, name: str, values: Sequence[str], comment: str) -> None:
-        """A type of so many words."""
+        """Return a type of so many words."""
         self.alias(name, [json.dumps(value, ensure_ascii=False) for value in values], comment)
 
     def alias(self, name: str, either: Sequence[str], comment: str) -> None:
-        """A name for one of several types, written in TypeScript."""
+        """Return a name for one of several types, written in TypeScript."""
         self.texts[name] = f"/** {comment} */\nexport type {name} = {' | '.join(either)};\n"
 
     def interface(self, shape: type, name: str | None = None, first: str = "") -> str:
-        """The interface of a dataclass, a model or a TypedDict, declared once; ``first`` is a field before the others.
-        Returns its name."""
+        """Return the interface of a dataclass, a model or a TypedDict, declared once; ``first`` is a field before the
+        others. Returns its name."""
         name = name or shape.__name__.lstrip("_")
         if name not in self.texts:
             self.texts[name] = ""  # keeps its place, and ends a type that contains itself

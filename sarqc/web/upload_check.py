@@ -42,7 +42,7 @@ def checked(request: bytes) -> bytes:
 
 
 def check(archive: Path, folder: Path, limit: int) -> str:
-    """The id under which the study of an archive is to be known; it lies in ``folder`` then, ready to be used.
+    """Return the id under which the study of an archive is to be known; it lies in ``folder`` then, ready to be used.
 
     Raises ``Refused``, ``TooLarge``.
     """
@@ -63,7 +63,7 @@ def check(archive: Path, folder: Path, limit: int) -> str:
 
 
 def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
-    """The archive's study, its arrays written to ``folder``."""
+    """Return the archive's study, its arrays written to ``folder``."""
     entries = _entries(archive)
     if sum(entry.file_size for entry in entries.values()) > limit:
         raise too_large(limit)
@@ -87,7 +87,7 @@ def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
 
 
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The files of an archive by their path in the study; all are in one folder, or in none."""
+    """Return the files of an archive by their path in the study; all are in one folder, or in none."""
     if len(archive.infolist()) > ENTRIES:
         _refuse(f"it has more than {ENTRIES} entries", "archive")
     files = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -111,7 +111,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str:
-    """Writes the content of an entry to ``target`` and returns its SHA-256.
+    """Write the content of an entry to ``target`` and return its SHA-256.
 
     It may not be longer than it says: the sum of what they say has been judged.
     """
@@ -128,7 +128,7 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> 
 
 
 def _study(folder: Path) -> Study:
-    """The study in the current schema, none of its parts larger than a study that was made here has them."""
+    """Return the study in the current schema, none of its parts larger than a study that was made here has them."""
     try:
         study = Study.open(folder)
     except Refused as error:
@@ -154,7 +154,7 @@ def _study(folder: Path) -> Study:
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """A value, then all that it holds: names of an object too."""
+    """Yield a value, then all that it holds: names of an object too."""
     yield value
     if isinstance(value, dict):
         yield from value
@@ -180,7 +180,7 @@ def _check_arrays(study: Study) -> None:
 
 
 def _check_drawable(study: Study) -> None:
-    """The figures of every line can be made: whatever else may be wrong with a study, the Lab can show it."""
+    """Make the figures of every line: whatever else may be wrong with a study, the Lab can show it."""
     from sarqc.figures import lab_view
 
     for line in study.lines:
@@ -196,7 +196,7 @@ def _check_drawable(study: Study) -> None:
 
 
 def _named(study: Study) -> str:
-    """The id that an uploaded study gets: the same again for the same content, uploaded or not."""
+    """Return the id that an uploaded study gets: the same again for the same content, uploaded or not."""
     content = study.model_dump(mode="json") | {"id": ""}
     tag = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:TAG_DIGITS]
     own = re.sub(r"[^A-Za-z0-9._-]", "-", study.id).strip(".-").removesuffix(f"-{tag}")[:100]

@@ -51,7 +51,7 @@ def too_busy() -> QueueFull:
 
 
 def clear_leftovers(root: Path) -> None:
-    """Removes what uploads left behind that were cut off by the end of the app; to be called before the first."""
+    """Remove what uploads left behind that were cut off by the end of the app; to be called before the first."""
     for pattern in LEFTOVERS:
         for path in root.glob(pattern):
             remove(path)
@@ -59,7 +59,8 @@ def clear_leftovers(root: Path) -> None:
 
 @asynccontextmanager
 async def received(request: Request, root: Path, limit: int, error: TooLarge) -> AsyncIterator[tuple[Path, int]]:
-    """The body of a request as a file below ``root``, which is removed at the end unless it was moved, and its size.
+    """Return the body of a request as a file below ``root``, which is removed at the end unless it was moved, and its
+    size.
 
     Raises ``error`` for one of more than ``limit`` bytes.
     """
@@ -81,7 +82,7 @@ async def received(request: Request, root: Path, limit: int, error: TooLarge) ->
 
 
 def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
-    """Checks an archive and puts its study below ``root``; returns its new id, and False where it was there already.
+    """Check an archive and put its study below ``root``; return its new id, and False where it was there already.
 
     ``limit``: bytes that it may have when unpacked. The id is the study's own with a part of the content's hash, so
     that it never takes the place of another. Raises ``Refused``, ``TooLarge``, ``NoRoom``.
@@ -106,7 +107,7 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
 
 
 def _check(archive: Path, folder: Path, limit: int) -> str:
-    """The id of the archive's study, which lies in ``folder`` then. Raises what the check says is wrong."""
+    """Return the id of the archive's study, which lies in ``folder`` then. Raises what the check says is wrong."""
     request = json.dumps([str(archive), str(folder), limit]).encode()
     try:
         answer = answer_of(CHECK, request, cpu_seconds=CPU_SECONDS, memory=MEMORY_BYTES)

@@ -1,4 +1,4 @@
-"""Who asks: a name that the server gives or has checked, a role, and what share links have opened.
+"""Visitors: a name that the server gives or has checked, a role, and what share links have opened.
 
 A name is never what a request claims. A browser keeps it in a cookie that is signed with a secret of this host.
 """
@@ -35,7 +35,7 @@ GUEST = "guest-"  # what names begin with that nobody has chosen; people can't h
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who asks, as far as the server knows."""
+    """Sender of requests, as far as the server knows."""
 
     owner: str  # what runs, studies and texts are kept under
     role: Role
@@ -43,7 +43,7 @@ class Visitor:
     signed_in: bool = False
 
     def require_runner(self, where: str) -> None:
-        """Raises ``Forbidden`` for a viewer."""
+        """Raise ``Forbidden`` for a viewer."""
         if self.role == "viewer":
             remedy = "Ask the operator of this host."
             remedy = remedy if self.signed_in else "Sign in, or ask the operator of this host."
@@ -51,12 +51,12 @@ class Visitor:
 
 
 def new_guest() -> str:
-    """A name for a browser that has none."""
+    """Return a name for a browser that has none."""
     return GUEST + secrets.token_hex(5)
 
 
 class VisitorCookie(NamedTuple):
-    """What a cookie says: a name, the secrets of share links, and the proof of somebody who has signed in."""
+    """Contents of a cookie: a name, the secrets of share links, and the proof of somebody who has signed in."""
 
     owner: str = ""
     links: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Cookies:
         self._framed = "http" in settings.frame_ancestors  # the pages live in a frame of another site
 
     def header(self, scheme: str, owner: str, links: frozenset[str] = frozenset(), proof: str = "") -> str:
-        """The ``Set-Cookie`` header. ``proof``: what must still be true of a person who has signed in."""
+        """Return the ``Set-Cookie`` header. ``proof``: what must still be true of a person who has signed in."""
         cookie: SimpleCookie = SimpleCookie()
         cookie[COOKIE] = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
         morsel = cookie[COOKIE]
@@ -81,15 +81,15 @@ class Cookies:
         return morsel.OutputString() + ("; Partitioned" if self._framed else "")
 
     def sign(self, document: dict[str, Any]) -> str:
-        """A document that only this host can have written."""
+        """Return a document that only this host can have written."""
         return self._serializer.dumps(document, salt=STATE)
 
     def signed(self, text: str, seconds: int) -> dict[str, Any]:
-        """What ``sign`` was given, not longer ago than that. Raises ``itsdangerous.BadSignature``."""
+        """Return what ``sign`` was given, not longer ago than that. Raise ``itsdangerous.BadSignature``."""
         return self._loaded(text, seconds, STATE)
 
     def _loaded(self, text: str, seconds: int, salt: str | None = None) -> dict[str, Any]:
-        """What was signed, not longer ago than that; after now counts as now, since clocks go back."""
+        """Return what was signed, not longer ago than that; after now counts as now, since clocks go back."""
         document: dict[str, Any]
         document, signed = self._serializer.loads(text, return_timestamp=True, salt=salt)
         if time.time() - signed.timestamp() > seconds:
@@ -97,7 +97,7 @@ class Cookies:
         return document
 
     def of(self, headers: Headers) -> VisitorCookie | None:
-        """What the cookie of a request says; None for none, an old one, or one that this host has not signed."""
+        """Return what the cookie of a request says; None for none, an old one, or one that this host has not signed."""
         with suppress(BadSignature):
             if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
                 said = self._loaded(value, COOKIE_SECONDS)
@@ -107,7 +107,7 @@ class Cookies:
 
 
 def _secret(path: Path) -> bytes:
-    """The secret of this host, which is made where there is none. Raises ``Refused`` for one that was cut off."""
+    """Return the secret of this host, which is made where there is none. Raise ``Refused`` for one that was cut off."""
     try:
         if not os.path.lexists(path):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -43,6 +43,18 @@ def test_the_core_answers_without_extras(nothing_installed: None, settings: Sett
         assert client.get("/metrics").status_code == 404
 
 
+def test_a_setting_of_an_extra_that_is_not_installed_is_refused(
+    nothing_installed: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused) as refusal:
+        create_app(settings.model_copy(update={"access": "users", "hosts": "demo.example"}), with_pages=False)
+    assert "sarqc[host]" in refusal.value.remedy
+    monkeypatch.setenv("SARQC_METRICS", "local")
+    with pytest.raises(Refused) as refusal:
+        create_app(settings, with_pages=False)
+    assert refusal.value.where == "SARQC_METRICS"
+
+
 def test_commands_of_extras_are_there_and_their_libraries_are_not_loaded() -> None:
     code = """import sys
 from sarqc.__main__ import app

@@ -88,7 +88,7 @@ export interface FormMethod {
   cost: number;
 }
 
-/** What “auto” chooses among, for each layer or for the whole model. */
+/** Choices of “auto”, for each layer or for the whole model. */
 export interface Auto {
   by: "layer" | "model";
   lams: number[];

@@ -8,14 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
-
 from sarqc.errors import NotSignedIn
 from sarqc.extras.host.passwords import Passwords
 from sarqc.extras.host.settings import HostSettings
 from sarqc.extras.host.users import NAME, User, read_users
 from sarqc.settings import Settings
-from sarqc.web.accounts import Accounts, Known, password_field
+from sarqc.web.accounts import Accounts, Known, Sender, password_field
 from sarqc.web.throttle import LoginThrottle
 from sarqc.web.visitor import GUEST, Role
 
@@ -29,11 +27,11 @@ class UsersFile(Accounts):
         super().__init__(settings, throttle)
         self._path, self._passwords = settings.of(HostSettings).users_file, Passwords(throttle)
 
-    async def stated(self, headers: Headers, owner: str, *, from_proxy: bool, address: str, where: str) -> Known | None:
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    async def stated(self, sender: Sender) -> Known | None:
+        scheme, _, credentials = sender.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "basic":
             return None
-        user = await self._passwords.user(self._users(), *_basic(credentials), address, where)
+        user = await self._passwords.user(self._users(), *_basic(credentials), sender.address, sender.where)
         return (user.name, user.role) if user else None
 
     async def entered(self, name: str, password: str, address: str, where: str) -> str:
@@ -82,10 +80,10 @@ class _OfAnotherSite(Accounts):
 class BehindProxy(_OfAnotherSite):
     """People whom a reverse proxy names in a header."""
 
-    async def stated(self, headers: Headers, owner: str, *, from_proxy: bool, address: str, where: str) -> Known | None:
-        if not from_proxy:
+    async def stated(self, sender: Sender) -> Known | None:
+        if not sender.from_proxy:
             return None
-        names = headers.getlist(self._own.proxy_header)
+        names = sender.headers.getlist(self._own.proxy_header)
         if len(names) > 1:  # the first may be what somebody sent who wants to be another
             raise NotSignedIn(
                 f"the proxy gives {len(names)} names",

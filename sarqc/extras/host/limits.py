@@ -11,12 +11,14 @@ import asyncio
 import select
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sarqc.errors import Busy
+from sarqc.extras import Host
 from sarqc.extras.host.settings import HostSettings
 from sarqc.web.gate import Crowd
 from sarqc.web.middleware import HttpMiddleware
@@ -65,7 +67,7 @@ class RequestLimits(HttpMiddleware):
 
 
 def _in_time(receive: Receive) -> Receive:
-    """The same body, which has to go on arriving. What follows it (that somebody left) may take for ever."""
+    """Return the same body, which has to go on arriving. What follows it (that somebody left) may take for ever."""
     deadline = asyncio.get_running_loop().time() + WHOLE_BODY_SECONDS
     more = True
 
@@ -133,7 +135,7 @@ class _Connection(H11Protocol):
             self._timer = None
 
     def _groups(self) -> tuple[tuple[list[_Connection], int, int], ...]:
-        """The connections of this address and of all, how many may be served, and how many be open."""
+        """Return the connections of this address and of all, how many may be served, and how many be open."""
         everybody = [other for other in self.connections if isinstance(other, _Connection)]
         neighbours = [
             other for other in everybody if other._address() == self._address() and not other._streams_to_a_crowd()
@@ -161,7 +163,7 @@ class _Connection(H11Protocol):
         await app(scope, receive, send)
 
     def _is_quiet(self) -> bool:
-        """Whether nothing is under way, has come unread or waits to be sent."""
+        """Return whether nothing is under way, has come unread or waits to be sent."""
         if not self._is_idle() or self.transport.get_write_buffer_size():
             return False
         unread = select.poll()
@@ -193,3 +195,9 @@ def connection_class(
         "crowds": crowds,
     }
     return type("Connection", (_Connection,), limits)
+
+
+def server_limits(host: Host, open_files: int) -> dict[str, Any]:
+    """Return the arguments of uvicorn's configuration."""
+    settings = host.settings
+    return {"http": connection_class(settings.of(HostSettings), open_files, host.crowds, settings.root())}

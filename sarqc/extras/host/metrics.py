@@ -24,7 +24,6 @@ from sarqc.errors import NotFound, NotSignedIn, SarqcError
 from sarqc.events import Event, LayerDone
 from sarqc.extras.host.settings import HostSettings
 from sarqc.files.room import free_bytes
-from sarqc.jobs.exports import size_on_disk
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
@@ -75,7 +74,7 @@ class Metrics:
         supervisor.observers.append(self)
 
     def exchange(self, exchange: Exchange) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         self._requests.labels(exchange.method, exchange.route, exchange.status).inc()
         if not exchange.is_stream:
             self._seconds.labels(exchange.route).observe(exchange.seconds)
@@ -93,7 +92,7 @@ class Metrics:
 
 
 class _Standing:
-    """What is asked when somebody reads: a collector of Prometheus's client."""
+    """Numbers that are asked when somebody reads: a collector of Prometheus's client."""
 
     def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
         self._supervisor, self._settings = supervisor, settings
@@ -119,7 +118,7 @@ class _Standing:
         busy = {(one["id"], one["name"]): float(one["run"] is not None) for one in supervisor.devices()}
         yield _gauge("sarqc_device_busy", "1 for a device with a run on it.", ["device", "name"], busy)
         yield GaugeMetricFamily("sarqc_streams_open", "Streams of events that are open.", supervisor.bell.listeners())
-        disk = {(folder,): size for folder, size in self._disk().items()}
+        disk = {(folder,): size for folder, size in self._disk().items() if folder != "logs"}
         yield _gauge("sarqc_disk_bytes", "What the folders of the state folder take.", ["folder"], disk)
         free = free_bytes(self._settings.resolved_state_dir())
         yield GaugeMetricFamily("sarqc_disk_free_bytes", "Room on the disk with the state folder.", free)
@@ -127,17 +126,7 @@ class _Standing:
     def _disk(self) -> dict[str, int]:
         now = time.monotonic()
         if self._sizes is None or now - self._sizes[0] >= DISK_SECONDS:
-            settings = self._settings
-            folders = {
-                "artefacts": settings.artefacts_dir(),
-                "statistics": settings.statistics_dir(),
-                "studies": settings.studies_dir(),
-                "uploads": settings.uploads_dir(),
-                "text-uploads": settings.text_uploads_dir(),
-                "exports": settings.exports_dir(),
-                "database": settings.database(),
-            }
-            self._sizes = now, {name: size_on_disk(path) for name, path in folders.items()}
+            self._sizes = now, self._supervisor.retention.sizes()
         return self._sizes[1]
 
 
@@ -151,8 +140,8 @@ def _gauge(name: str, about: str, labels: list[str], values: Mapping[tuple[Any, 
 class MetricsProbe:
     """Answers ``/metrics`` to anyone who may read it. A host that has it off answers as if there were no such path."""
 
-    def __init__(self, metrics: Metrics, settings: Settings) -> None:
-        self._metrics, self._settings, self._own = metrics, settings, settings.of(HostSettings)
+    def __init__(self, metrics: Metrics, settings: Settings, own: HostSettings) -> None:
+        self._metrics, self._settings, self._own = metrics, settings, own
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -28,7 +28,8 @@ class Passwords:
         self._right: dict[bytes, None] = {}  # the last used one last
 
     async def user(self, users: Mapping[str, User], name: str, password: str, address: str, where: str) -> User | None:
-        """The user of a name and a password. Raises ``TooMany`` and, where too many are being judged, ``Busy``."""
+        """Return the user of a name and a password. Raise ``TooMany`` and, where too many are being judged,
+        ``Busy``."""
         mark, known = self._mark(users, name, password), users.get(name)
         is_kept = known is not None and mark in self._right
         if not is_kept and self._under_way >= WAITING:  # and it is not counted: nothing was found out
@@ -48,6 +49,7 @@ class Passwords:
             self._under_way -= 1
 
     def _mark(self, users: Mapping[str, User], name: str, password: str) -> bytes:
-        """What is kept of a password that was right: nothing without this process, and worth nothing with another."""
+        """Return what is kept of a password that was right: nothing without this process, and worth nothing with
+        another."""
         digest = users[name].digest if name in users else ""
         return hmac.digest(self._key, "\0".join((name, digest, password)).encode(), "sha256")

@@ -18,7 +18,7 @@ from sarqc.settings import Settings
 
 @dataclass(frozen=True)
 class Pruning:
-    """What goes, and the bytes of what stays."""
+    """Things that go, and the bytes of what stays."""
 
     going: list[Going]
     left: int
@@ -35,7 +35,8 @@ class Pruning:
 
 
 def would_go(settings: Settings) -> Pruning:
-    """What ``pruned`` would delete now, from a copy of the database: an app may have it open. Raises ``NotFound``."""
+    """Return what ``pruned`` would delete now, from a copy of the database: an app may have it open. Raise
+    ``NotFound``."""
     database = _database(settings)
     with tempfile.TemporaryDirectory(prefix="sarqc-prune-") as folder:
         copy = Path(folder) / database.name
@@ -48,7 +49,7 @@ def would_go(settings: Settings) -> Pruning:
 
 
 def pruned(settings: Settings) -> Pruning:
-    """Deletes it. Raises ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
+    """Delete what has to go. Raise ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
     with closing(Store(_database(settings))) as store:
         retention = Retention(store, settings)
         going = [one for one in retention.plan(time.time()) if retention.remove(one)]

@@ -31,12 +31,12 @@ class User:
     digest: str
 
     def knows(self, password: str) -> bool:
-        """Whether a password is this user's."""
+        """Return whether a password is this user's."""
         return hmac.compare_digest(_digest(password, self.salt), self.digest)
 
 
 def role_named(text: str) -> Role:
-    """A role by its name. Raises ``Refused`` for any other."""
+    """Return a role by its name. Raise ``Refused`` for any other."""
     if text in ROLES:
         return text
     raise Refused(f"unknown role “{text}”", "role", f"Use one of {', '.join(ROLES)}.")
@@ -63,13 +63,13 @@ def read_users(path: Path) -> dict[str, User]:
 
 
 def user_of(users: Mapping[str, User], name: str, password: str) -> User | None:
-    """The user of a name and a password; a name that is not there takes as long as a wrong password."""
+    """Return the user of a name and a password; a name that is not there takes as long as a wrong password."""
     user = users.get(name, User(name, "viewer", "0" * 32, ""))
     return user if user.knows(password) and name in users else None
 
 
 def write_user(path: Path, name: str, role: Role, password: str) -> None:
-    """Adds a user, or gives one another role and password.
+    """Add a user, or give one another role and password.
 
     Raises ``Refused`` for a name or a password that won't do.
     """
