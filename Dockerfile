@@ -21,6 +21,7 @@ COPY --chown=user requirements-cpu.txt requirements-cuda.txt ./
 RUN pip install --no-cache-dir --user --require-hashes --no-deps -r "requirements-$DEVICE.txt" \
     --extra-index-url https://download.pytorch.org/whl/cpu
 
+# All that the extras app, host and eval of the package ask for.
 COPY --chown=user requirements.txt .
 RUN pip install --no-cache-dir --user --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements.txt
 COPY --chown=user . .

@@ -79,6 +79,7 @@ ALLOWED = {
     ("sarqc/files/limited.py", "importlib.import_module(module)"): "a constant of the app's code that asks",
     ("sarqc/jobs/child.py", "importlib.import_module(name)"): "of the app's own command line, in a worker",
     ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
+    ("sarqc/extras/__init__.py", "importlib.import_module(f'{__name__}.{name}')"): "the modules of this folder",
     ("sarqc/extras/trackers/reporting.py", "importlib.import_module(f'{__package__}.{name}')"): "a name in TRACKERS",
     ("sarqc/evaluation/inside.py", "exec(compile(source, 'program.py', 'exec'), namespace)"): "inside the sandbox",
     ("sarqc/evaluation/inside.py", "compile(source, 'program.py', 'exec')"): "inside the sandbox",

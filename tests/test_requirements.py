@@ -40,7 +40,14 @@ def test_all_that_the_package_asks_for_is_listed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = {package for text in FILES.values() for package in audit.pins(text)}
     extras = project["optional-dependencies"]
-    for requirement in [*project["dependencies"], *extras["app"], *extras["host"], *extras["eval"], *extras["dev"]]:
+    for requirement in [
+        *project["dependencies"],
+        *extras["app"],
+        *extras["host"],
+        *extras["classroom"],
+        *extras["eval"],
+        *extras["dev"],
+    ]:
         assert audit.canonical(re.split(r"[^\w.-]", requirement)[0]) in listed, requirement
 
 

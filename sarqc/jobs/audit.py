@@ -5,16 +5,11 @@ An entry is a row of the store, written in the transaction of what it tells of, 
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
-from sarqc.errors import NotFound
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.store import Store
 
@@ -72,31 +67,3 @@ class Audit:
         entry = AuditEntry(time.time(), actor, action, kind, target, owner, detail)
         self._store.even_when_full(entry.write)
         log.info("%s", entry.words())
-
-    def entries(self) -> list[AuditEntry]:
-        """All entries, the oldest first."""
-        with self._store.snapshot() as connection:
-            return _read(connection, 0.0)
-
-
-def read_audit(database: Path, since: float = 0.0) -> list[AuditEntry]:
-    """Return the entries of a database that an app may have open: nothing is written. Raise ``NotFound``."""
-    if not database.is_file():
-        raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-        try:
-            return _read(connection, since)
-        except sqlite3.OperationalError as error:
-            remedy = "Start this version of the app once."
-            raise NotFound(f"it has no audit log yet: {error}", str(database), remedy) from None
-
-
-def _read(connection: sqlite3.Connection, since: float) -> list[AuditEntry]:
-    query = "SELECT at, actor, action, kind, target, owner, detail FROM audit WHERE at >= ? ORDER BY seq"
-    return [AuditEntry(*row) for row in connection.execute(query, (since,))]
-
-
-def as_lines(entries: list[AuditEntry], as_json: bool) -> Iterator[str]:
-    """Return the log as text: a line an entry."""
-    for entry in entries:
-        yield json.dumps(entry.to_json(), ensure_ascii=False) if as_json else f"{iso_time(entry.at)} {entry.words()}"

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
 from sarqc.events import Finished
+from sarqc.extras.host.beside import read_audit
 from sarqc.extras.host.prune import pruned, would_go
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.annotations import Annotations
-from sarqc.jobs.audit import Audit
 from sarqc.jobs.exports import export_folder
 from sarqc.jobs.links import Links
 from sarqc.jobs.retention import SIZE_SECONDS, Retention
@@ -164,7 +164,7 @@ def test_exports_have_days_of_their_own(store: Store, keeping: Settings) -> None
     assert [one.id for one in retention.take_turn(NOW)] == [old]
     assert store.owners([run])
     assert store.owners([young])
-    told = Audit(store).entries()[-1].words()
+    told = read_audit(settings)[-1].words()
     assert told == f"delete export {old} of “ann” by “the host” (an export, kept for 7 days)"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sarqc.errors import Refused
 from sarqc.extras.engines import to_gptqmodel, to_llmcompressor
@@ -11,6 +11,11 @@ from sarqc.extras.engines.engine_request import ELSEWHERE, EngineRequest, wanted
 from sarqc.recipe import Recipe, axes
 from sarqc.recipe.texts import ProgramText
 from sarqc.study.document import Line, Study
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from sarqc.extras import Host
 
 
 class Engine(NamedTuple):
@@ -50,3 +55,8 @@ def programs(document: dict[str, Any], study: Study | None = None, line: Line | 
             trouble = refusal.to_json()
         texts.append(ProgramText(name=name, title=engine.title, file=f"quantize_{name}.py", text=text, trouble=trouble))
     return texts
+
+
+def install(app: FastAPI, host: Host) -> None:
+    """Have recipes given out with these programs."""
+    host.programs.append(programs)

@@ -25,7 +25,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 import sarqc
-from sarqc.errors import Busy, Damaged, NoRoom, NotFound, Refused
+from sarqc.errors import Busy, Damaged, NoRoom, Refused
+from sarqc.extras.host.beside import existing_database
 from sarqc.files.modes import for_the_owner
 from sarqc.files.room import free_bytes
 from sarqc.jobs.audit import HOST, AuditEntry
@@ -80,8 +81,7 @@ def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> 
         raise Refused(f"{wrong[0]} can't be left out", "backup", f"These can: {', '.join(MAY_BE_MISSING)}.")
     if target.exists():
         raise Refused("the path already exists", where, "Give a new name, such as one with the date.")
-    if not (state / DATABASE).is_file():
-        raise NotFound("no database of runs", str(state), "Set SARQC_STATE_DIR to that of the app.")
+    existing_database(settings)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -32,10 +33,10 @@ def user(
     ] = False,
 ) -> None:
     """Add a user of the web app, or give one another password and role. The password is asked for."""
-    from sarqc.jobs.sessions import end_sessions
+    from sarqc.extras.host.beside import end_sessions
 
     if sign_out:
-        end_sessions(read_settings().database(), name)
+        end_sessions(read_settings(), name)
         typer.echo(f"{name} is signed out everywhere.")
         return
     path = file or read_settings().of(HostSettings).users_file
@@ -105,8 +106,10 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Print who deleted, cancelled, exported, uploaded and shared what, and when; also while the app runs."""
-    from sarqc.jobs.audit import as_lines, read_audit
+    from sarqc.extras.host.beside import read_audit
+    from sarqc.jobs.run import iso_time
 
     since = 0.0 if days is None else time.time() - 86_400 * days
-    for line in as_lines(read_audit(read_settings().database(), since), as_json):
+    for entry in read_audit(read_settings(), since):
+        line = json.dumps(entry.to_json(), ensure_ascii=False) if as_json else f"{iso_time(entry.at)} {entry.words()}"
         typer.echo(line)

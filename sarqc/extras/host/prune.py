@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sarqc.errors import NotFound
 from sarqc.extras.host.backup import copy_database
+from sarqc.extras.host.beside import existing_database
 from sarqc.jobs.retention import Going, Retention
 from sarqc.jobs.store import Store
 from sarqc.settings import Settings
@@ -37,7 +37,7 @@ class Pruning:
 def would_go(settings: Settings) -> Pruning:
     """Return what ``pruned`` would delete now, from a copy of the database: an app may have it open. Raise
     ``NotFound``."""
-    database = _database(settings)
+    database = existing_database(settings)
     with tempfile.TemporaryDirectory(prefix="sarqc-prune-") as folder:
         copy = Path(folder) / database.name
         copy_database(database, copy)
@@ -50,18 +50,11 @@ def would_go(settings: Settings) -> Pruning:
 
 def pruned(settings: Settings) -> Pruning:
     """Delete what has to go. Raise ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
-    with closing(Store(_database(settings))) as store:
+    with closing(Store(existing_database(settings))) as store:
         retention = Retention(store, settings)
         going = [one for one in retention.plan(time.time()) if retention.remove(one)]
         left = retention.size()
     return Pruning(going, left, _notes(settings, left))
-
-
-def _database(settings: Settings) -> Path:
-    database = settings.database()
-    if not database.is_file():
-        raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
-    return database
 
 
 def _notes(settings: Settings, left: int) -> list[str]:

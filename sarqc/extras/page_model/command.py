@@ -10,6 +10,11 @@ import typer
 from sarqc.settings import read_settings
 
 
+def add_command(app: typer.Typer) -> None:
+    """Add it to those of sarqc."""
+    app.command()(codes)
+
+
 def codes(
     study: Annotated[Path, typer.Argument(help="Folder of a study of a model that ships with the app.")],
     method: Annotated[str | None, typer.Option("--method", help="Name of a line; by default all.")] = None,

@@ -21,6 +21,11 @@ _VERDICTS = {  # with exit codes
 }
 
 
+def add_command(app: typer.Typer) -> None:
+    """Add it to those of sarqc."""
+    app.command()(verify)
+
+
 def verify(
     folder: Annotated[Path, typer.Argument(help="A study, or an exported model.")],
     layers: Annotated[str, typer.Option(help="Number of linears to solve again, or all.")] = "3",

@@ -17,6 +17,7 @@ from sarqc.errors import Damaged, Refused
 from sarqc.events import Stage
 from sarqc.extras.host import backup as module
 from sarqc.extras.host.backup import DATABASE, MANIFEST, back_up, restore
+from sarqc.extras.host.beside import read_audit
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
@@ -85,7 +86,7 @@ def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(
     try:
         for run_id in states:  # those that were under way go on by themselves
             assert until_state(store, run_id, State.FINISHED).study_id == run_id
-        assert again.audit.entries()[-1].action == "restore"
+        assert read_audit(other)[-1].action == "restore"
     finally:
         again.stop()
         store.close()
