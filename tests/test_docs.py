@@ -143,7 +143,7 @@ def test_the_design_names_every_module_in_its_package() -> None:
     """Each table under a package names modules of it, and all tables together name all."""
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").partition("\n## Direction of imports")[0]
     named = set(re.findall(r"`(sarqc/\w+\.py)`", page))
-    for package, table in re.findall(r"^\| `(sarqc/\w+/)` \|.*\n((?:\|.*\n)+)", page, re.M):
+    for package, table in re.findall(r"^\| `(sarqc/[\w/]+/)` \|.*\n((?:\|.*\n)+)", page, re.M):
         named |= {package + file for file in re.findall(r"`(\w+\.py)`", table)}
     there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "sarqc").rglob("*.py") if path.name != "__init__.py"}
     assert named - there == set()

@@ -15,13 +15,12 @@ from sarqc.documents import Tuning
 from sarqc.engine import budget, task_answers, trials
 from sarqc.engine import execute as execute_module
 from sarqc.engine.budget import Budget
-from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
+from sarqc.engine.bundle import Bundle, first_draw, screen_bundle, write_bundle
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import StatesGone
 from sarqc.engine.plan import plan, prepare
 from sarqc.engine.screening import Screening
 from sarqc.engine.trials import Draw
-from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused, SarqcError
 from sarqc.evaluation.perplexity import perplexity_steps
 from sarqc.evaluation.tasks import measure_accuracy
