@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.simulated_races import NOISES, false_claims, simulated
+from sarqc.engine.bundle import first_draw
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import keep_states
 from sarqc.engine.trials import TuningContext, draw_of, run_trials
-from sarqc.engine.tuning import first_draw
 from sarqc.events import Finished
 from sarqc.quantization.methods import method
 from sarqc.recipe import TUNED_LAMS, Recipe

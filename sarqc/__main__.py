@@ -450,8 +450,7 @@ def _statistics(
 ) -> None:
     if output.exists():
         raise Refused("the file already exists", str(output), "Give another name.")
-    from sarqc.engine.bundle import write_bundle
-    from sarqc.engine.tuning import first_draw
+    from sarqc.engine.bundle import first_draw, write_bundle
 
     write_bundle(first_draw(recipe, read_settings()), output)
     typer.echo(f"saved {output}, {gib(output.stat().st_size)}", err=True)

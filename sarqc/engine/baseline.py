@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
 
 from sarqc.calibration.job import CalibrationJob
 from sarqc.documents import Baseline
-from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
-from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, divergences, kept_beside, measure_another
-from sarqc.engine.plan import Prepared
+from sarqc.engine.measure import STATES_GONE, divergences, kept_beside, measure_another
+from sarqc.engine.run import Run
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Compared, Event
@@ -36,32 +35,29 @@ def baseline_key(model: ModelDescription, job: CalibrationJob, recipe: Recipe) -
     return quantized_model_key(model, layer_keys(model, baseline_job(job, recipe)))
 
 
-def compare(
-    bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates | None, run: Measurements
-) -> Generator[Event, None, tuple[Baseline | None, bool]]:
-    """Return the baseline beside what was measured of the ``run``; None where the recipe does not ask for it.
+def compare_with_baseline(run: Run) -> Iterator[Event]:
+    """Compare the quantized model with the baseline, if the recipe asks for it.
 
-    Also returns whether the model was changed: it is float then. Where the
-    baseline was measured before, on the same texts, nothing is done.
+    The model is float afterwards, unless the baseline was measured before on the same texts: then nothing is done.
     """
-    if not prepared.recipe.baseline:
-        return None, False
-    reason = prepared.recipe.why_no_baseline()
-    if reason or states is None or run.divergence is None:
-        unmeasured = _unmeasured(reason or STATES_GONE)
-        yield Compared(unmeasured)
-        return unmeasured, False
-    changed = kept_beside(bench, prepared, baseline_key(bench.model, job, prepared.recipe)) is None
-    job, stage = baseline_job(job, prepared.recipe), f"comparing with {_TITLE}"
-    if changed:
-        bench.loaded.reset()
-    try:
-        perplexity, divergence = yield from measure_another(bench, prepared, job, states, stage, "quantizing")
-        said = _unmeasured(STATES_GONE) if divergence is None else _compared(perplexity, run.divergence, divergence)
-    except SarqcError as error:  # the run itself has its results
-        said = _unmeasured(f"it failed, {error.what}")
+    bench, prepared, recipe, divergence = run.bench, run.prepared, run.recipe, run.quantized.divergence
+    if not recipe.baseline:
+        return
+    reason = recipe.why_no_baseline()
+    if reason or run.states is None or divergence is None:
+        said = _unmeasured(reason or STATES_GONE)
+    else:
+        run.is_float = kept_beside(bench, prepared, baseline_key(bench.model, run.job, recipe)) is None
+        if run.is_float:
+            bench.loaded.reset()
+        job, stage = baseline_job(run.job, recipe), f"comparing with {_TITLE}"
+        try:
+            perplexity, other = yield from measure_another(bench, prepared, job, run.states, stage, "quantizing")
+            said = _unmeasured(STATES_GONE) if other is None else _compared(perplexity, divergence, other)
+        except SarqcError as error:  # the run itself has its results
+            said = _unmeasured(f"it failed, {error.what}")
+    run.summary["baseline"] = said
     yield Compared(said)
-    return said, changed
 
 
 def _unmeasured(reason: str) -> Baseline:

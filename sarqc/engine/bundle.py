@@ -23,15 +23,21 @@ from torch import Tensor
 from sarqc.calibration.block import BlockStatistics
 from sarqc.calibration.capture import Statistics
 from sarqc.calibration.float_statistics import SUFFIX, packed, unpacked
-from sarqc.calibration.job import grids_of
+from sarqc.calibration.job import calibration_job, grids_of
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.plan import indivisible_layers
-from sarqc.engine.trials import Draw, errors_of_layers
+from sarqc.engine.keys import describe
+from sarqc.engine.measure import Workbench
+from sarqc.engine.plan import indivisible_layers, prepare
+from sarqc.engine.result import summary_of
+from sarqc.engine.run import Run
+from sarqc.engine.trials import Draw, draw_of, errors_of_layers, ground_of
 from sarqc.errors import NotFound, Refused
+from sarqc.events import Event, Saved, Stage
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.architecture import first_problem
 from sarqc.models.families import LayerInfo
-from sarqc.models.loading import choose_device
+from sarqc.models.loading import choose_device, load
 from sarqc.quantization.solving import Context
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -75,6 +81,26 @@ def save_bundle(draw: Draw, folder: Path) -> Path:
         write_bundle(draw, written / f"{folder.name}{SUFFIX}")
         written.rename(folder)
     return folder / f"{folder.name}{SUFFIX}"
+
+
+def save_statistics(run: Run) -> Iterator[Event]:
+    """Write the statistics of the first draw as a file, collected again where they are not kept any more."""
+    assert run.output.checkpoint_dir is not None
+    yield Stage("saving", "statistics")
+    ground = ground_of(run.bench, run.prepared, run.job.grids)
+    yield Saved("statistics", str(save_bundle(draw_of(run.recipe, ground, 0), run.output.checkpoint_dir)))
+    run.summary = summary_of(run.prepared, run.original, run.device)
+
+
+def first_draw(recipe: Recipe, settings: Settings) -> Draw:
+    """Return the first draw of a recipe that tunes, with the model loaded. Raises as ``prepare``."""
+    prepared = prepare(recipe, settings, download=True)
+    scratch = settings.scratch_dir() if prepared.streamed else None
+    device, begins_with_bos = choose_device(settings.device), prepared.recipe.begin == "bos"
+    loaded = load(prepared.checkpoint, device, scratch=scratch, begins_with_bos=begins_with_bos)
+    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
+    return Draw.of(ground_of(bench, prepared, job.grids), prepared.sequences)
 
 
 class _Document(BaseModel):

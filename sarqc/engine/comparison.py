@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sarqc.engine.budget import Budget
-from sarqc.engine.measure import Measurements, keep_states, measure
-from sarqc.engine.trials import Draw, TrialResult, TuningContext, draw_of
+from sarqc.engine.device_memory import rehearse
+from sarqc.engine.measure import keep_states, measure
+from sarqc.engine.run import Run
+from sarqc.engine.trials import Draw, TrialResult, TuningContext, draw_of, ground_of
 from sarqc.events import Event
+from sarqc.quantization.methods import Method
 from sarqc.recipe import Recipe
+
+
+def begin(run: Run, points: Sequence[Method]) -> Generator[Event, None, tuple[TuningContext, Budget]]:
+    """Try the largest layer at ``points``; return what all draws have in common, and the time."""
+    yield run.started_event({})
+    yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), points)
+    minutes = run.recipe.minutes
+    budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)
+    return ground_of(run.bench, run.prepared, run.job.grids), budget
 
 
 @dataclass
 class Comparison:
     """What is known so far. Draws and models count from 0."""
 
-    recipe: Recipe
+    run: Run
     ground: TuningContext
     budget: Budget
-    original: Measurements | None = field(default=None, init=False)  # the float model; None: not measured yet
     trials: list[dict[int, TrialResult]] = field(default_factory=list, init=False)  # [draw][model]
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.run.recipe
 
     @property
     def blocks(self) -> list[int] | None:
@@ -37,7 +52,7 @@ class Comparison:
         """Measure the float model on the test text, and keep its states. Raises ``TimeUp``."""
         bench, states = self.ground.bench, self.ground.states
         plain = replace(self.ground.prepared, recipe=self.recipe.model_copy(update={"tasks": ()}))
-        self.original = yield from self.budget.within(measure(bench, plain, "float", bench.model.key, states))
+        self.run.original = yield from self.budget.within(measure(bench, plain, "float", bench.model.key, states))
         yield from self.budget.within(keep_states(bench, plain, states))
 
     def note(self, draw: int, index: int, trial: TrialResult) -> None:

@@ -58,7 +58,7 @@ def execute(
         prepared: The result of ``plan.prepare`` for this recipe, if it is at hand.
         study_dir: Folder for the study; None writes none.
         study_id: Name of the study; None for the recipe's fingerprint.
-        checkpoint_dir: New folder for the quantized model, which is then read again and compared, see ``save_model``.
+        checkpoint_dir: New folder for the quantized model, which is then read again and compared, see ``saved_model``.
             For a recipe that tunes it takes the statistics of its first draw (``statistics``), and nothing else is
             done.
         checkpoint_format: ``plain`` for dequantized weights; ``packed``, ``gptq`` or ``mlx`` for codes; ``as-found``

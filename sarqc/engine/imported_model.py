@@ -25,7 +25,7 @@ from sarqc.errors import Refused
 from sarqc.files.artefacts import chain_key
 from sarqc.files.hashes import sha256_of
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.models.families import LayerInfo
+from sarqc.models.families import InputGroup, LayerInfo
 from sarqc.models.folding import Fold, folds
 from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
@@ -186,28 +186,31 @@ class ImportedModel:
 
     def _norms(self) -> set[str]:
         """Return names of the norms in blocks that can take up channel scales of linears with codes."""
-        family, found = self._checkpoint.family, set()
+        return {
+            norm
+            for prefix, group, norm in self._groups()
+            if group.source is not None and f"{prefix}{group.source}" not in self._layers
+        }
+
+    def _groups(self) -> Iterator[tuple[str, InputGroup, str]]:
+        """Yield the groups of linears of all blocks, with the prefix of the block and the name of the norm before."""
+        family = self._checkpoint.family
         for block in range(self._checkpoint.n_blocks):
+            prefix = f"{family.blocks}.{block}."
             for group in self._checkpoint.groups(block):
-                prefix = f"{family.blocks}.{block}."
-                if group.source is not None and f"{prefix}{group.source}" not in self._layers:
-                    found.add(family.in_file(f"{prefix}{group.source}.weight"))
-        return found
+                yield prefix, group, family.in_file(f"{prefix}{group.source}.weight")
 
     def _check_follows(self, name: str) -> None:
         """Raise ``Refused`` unless a tensor differs because a norm before it, or a linear's rows, took up scales."""
         family = self._checkpoint.family
         own, there = self._files.read(name).double(), self.opened.tensor(name).double()
-        for block in range(self._checkpoint.n_blocks):
-            prefix = f"{family.blocks}.{block}."
-            for group in self._checkpoint.groups(block):
-                norm = family.in_file(f"{prefix}{group.source}.weight")
-                readers = [family.in_file(f"{prefix}{path}.weight") for path in (*group.also, *group.linears)]
-                if norm in self._folded and name in readers and _is_near(there, own * self._norm_scale(norm)):
-                    return
-                source = f"{prefix}{group.source}"
-                if source in self._layers and name == f"{family.in_file(source)}.bias" and self._folded:
-                    return  # divided with its rows
+        for prefix, group, norm in self._groups():
+            readers = [family.in_file(f"{prefix}{path}.weight") for path in (*group.also, *group.linears)]
+            if norm in self._folded and name in readers and _is_near(there, own * self._norm_scale(norm)):
+                return
+            source = f"{prefix}{group.source}"
+            if source in self._layers and name == f"{family.in_file(source)}.bias" and self._folded:
+                return  # divided with its rows
         raise Refused(
             f"{name} differs from the original's, and no channel scales explain it",
             f"quantized checkpoint {self._described.folder.name}",
@@ -217,11 +220,10 @@ class ImportedModel:
 
     def _check_first(self) -> None:
         info = self.opened.layers[0]
-        family, prefix = self._checkpoint.family, f"{self._checkpoint.family.blocks}.{info.block}."
+        family = self._checkpoint.family
         own, there = self._files.read(f"{family.in_file(info.name)}.weight").double(), self.layer(info).weight.double()
-        for group in self._checkpoint.groups(info.block):
-            norm = family.in_file(f"{prefix}{group.source}.weight")
-            if info.path_in_block(family.blocks) in group.linears and norm in self._folded:
+        for prefix, group, norm in self._groups():
+            if norm in self._folded and info.name in {f"{prefix}{path}" for path in group.linears}:
                 own = own * self._norm_scale(norm)
         apart = float((there - own).norm() / own.norm())
         if not apart < 1:

@@ -182,12 +182,15 @@ def _has_own(module: nn.Module) -> bool:
 
 def _choices(job: CalibrationJob) -> list[object]:
     """Return methods and their values as plain data; a kept layer holds its curve, so further λ count too."""
-    points = [[type(point).__name__, _values(point)] for point in (job.method, *job.candidates)]
-    return [points, job.curves.lams, job.validation_samples, job.channel_fraction]
+    return [_points((job.method, *job.candidates)), job.curves.lams, job.validation_samples, job.channel_fraction]
+
+
+def _points(points: Iterable[Method]) -> list[object]:
+    """Return methods with all their values; of the choices about the grid only those that are made."""
+    return [[type(point).__name__, _values(point)] for point in points]
 
 
 def _values(point: Method) -> dict[str, object]:
-    """Return all values of a method; of the choices about the grid only those that are made."""
     plain = point.plain_fitting()
     return {name: value for name, value in asdict(point).items() if name not in plain} | point.fitting()
 
@@ -206,8 +209,7 @@ def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequ
     """Return the key of what tuning finds out with some methods from statistics of these keys: errors of layers, or a
     measurement.
     """
-    values = [[type(point).__name__, _values(point)] for point in points]
-    return chain_key(what, TUNING_FORMAT, [*statistics], grids, values, *further)
+    return chain_key(what, TUNING_FORMAT, [*statistics], grids, _points(points), *further)
 
 
 def quantized_model_key(model: ModelDescription, keys: Mapping[str, str]) -> str:
@@ -309,9 +311,8 @@ def survey_line_key(
     by_size: Sequence[np.ndarray],
 ) -> str:
     """Return the key of a line of a survey, solved on one draw: each of the methods at each λ."""
-    values = [[type(one).__name__, _values(one)] for one in methods]
     tokens = [np.ascontiguousarray(one).tobytes() for one in (sequences, held_out, *by_size)]
-    return chain_key("survey line", SURVEY_FORMAT, model.key, asdict(grid), values, [*lams], *tokens)
+    return chain_key("survey line", SURVEY_FORMAT, model.key, asdict(grid), _points(methods), [*lams], *tokens)
 
 
 def survey_point_key(model: ModelDescription, model_key: str, test: Text, window: int) -> str:

@@ -1,6 +1,6 @@
 """What the ladder of a model knows: what each draw says of each step, and where it stands as a document.
 
-Nothing is measured here: ``ladder_run.measure_steps`` does that.
+Nothing is measured here: ``stages.ladder`` does that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LadderState(Comparison):
         """Return where it stands; after its end how it ended, and what to do next."""
         measured, best, step = sum(map(len, self.trials)), self._best(), self._next()
         more = self._more_minutes() if step == "go_on" else None
-        perplexity = None if self.original is None else self.original.perplexity
+        perplexity = self.run.original.perplexity
         return {
             "model": Path(self.recipe.model).name,
             "bits": self.recipe.bits,

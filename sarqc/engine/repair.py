@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -12,26 +12,15 @@ import numpy as np
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.documents import Repair
 from sarqc.engine.costs import MEASURING_FOUND
-from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
-from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, measure_another
-from sarqc.engine.plan import Prepared
-from sarqc.evaluation.divergence import Divergence
+from sarqc.engine.measure import STATES_GONE, measure_another
+from sarqc.engine.run import Run
 from sarqc.events import Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import ExistingCodes
-from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.repair import KEPT, WORSE
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
-
-
-@dataclass(frozen=True)
-class BeforeRepair:
-    """What was measured of the checkpoint before its repair."""
-
-    perplexity: float
-    divergence: Divergence | None  # None where what was kept of the float model is gone
 
 
 def unrepaired_job(job: CalibrationJob) -> CalibrationJob:
@@ -46,31 +35,30 @@ def unrepaired_key(model: ModelDescription, job: CalibrationJob) -> str:
     return quantized_model_key(model, layer_keys(model, unrepaired_job(job)))
 
 
-def measure_found(
-    bench: Workbench, prepared: Prepared, job: CalibrationJob, states: KeptStates
-) -> Generator[Event, None, BeforeRepair]:
-    """Measure the checkpoint as it was found beside the float model, which is float before and after."""
-    measuring = measure_another(bench, prepared, unrepaired_job(job), states, MEASURING_FOUND, "its layers")
-    return BeforeRepair(*(yield from measuring))
+def measure_before_repair(run: Run) -> Iterator[Event]:
+    """Measure a checkpoint that the run repairs as it was found, beside the float model."""
+    if run.recipe.repairs and run.states is not None:
+        job = unrepaired_job(run.job)
+        run.before = yield from measure_another(run.bench, run.prepared, job, run.states, MEASURING_FOUND, "its layers")
 
 
-def gain(found: BeforeRepair | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:
+def gain(run: Run) -> Repair:
     """Return what came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
-    flags = [report.flags for report in reports.values()]
+    flags = [report.flags for report in run.reports.values()]
     layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
     counts = {"layers": layers, "kept": kept, "worse": worse, "layers_words": _of_layers(layers, kept, worse)}
     nothing = cast(Repair, dict.fromkeys(Repair.__annotations__) | counts)
-    if found is None:
+    if run.before is None:
         return {**nothing, "words": "What the repair is worth was not measured, since there is no test text."}
-    if found.divergence is None or repaired.divergence is None:
+    (perplexity, before), after = run.before, run.quantized.divergence
+    if before is None or after is None:
         words = f"What the repair is worth was not measured: {STATES_GONE}."
-        return {**nothing, "perplexity_found": found.perplexity, "words": words}
-    before, after = found.divergence, repaired.divergence
+        return {**nothing, "perplexity_found": perplexity, "words": words}
     kl = paired_difference(np.array(after.kls), np.array(before.kls))
     ratio = paired_difference(np.array(after.log_ratios), np.array(before.log_ratios))
     return {
         **nothing,
-        "perplexity_found": found.perplexity,
+        "perplexity_found": perplexity,
         "kl_found": before.kl.mean,
         "kl_found_standard_error": or_none(before.kl.error),
         "kl_difference": float(kl.mean),

@@ -46,7 +46,7 @@ def fill_in(run: Run) -> None:
         "experts": None if counts is None else counts.to_json(),
         "stamp": None if run.stamp is None else run.stamp.digest,
         "opened": None if run.imported is None else run.imported.facts(recipe.quantized_checkpoint or ""),
-        "repair": gain(run.before, quantized, run.reports) if recipe.repairs else None,
+        "repair": gain(run) if recipe.repairs else None,
     }
 
 

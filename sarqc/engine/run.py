@@ -20,9 +20,9 @@ from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import quantized_model_key
 from sarqc.engine.measure import NOTHING_MEASURED, Measurements, Workbench
 from sarqc.engine.plan import Prepared
-from sarqc.engine.repair import BeforeRepair
 from sarqc.engine.rotating import RotatedLayer, RotationCheck
 from sarqc.engine.throughput import pace_of
+from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Started
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
@@ -64,7 +64,7 @@ class Run:
     rounded: float = 0.0  # of a rotated model, see ``RotationCheck.rounded``
     tuning: ScaleTuning | None = None  # of a recipe that distills
     float_model: FloatModel | None = None  # until the scales are distilled
-    before: BeforeRepair | None = None
+    before: tuple[float, Divergence | None] | None = None  # perplexity and divergence of a checkpoint before its repair
     reports: dict[str, LayerReport] = field(default_factory=dict)  # by layer, in order
     curves: list[LayerCurve] = field(default_factory=list)  # in the same order
     hashes: dict[str, LayerHashes] = field(default_factory=dict)  # by layer

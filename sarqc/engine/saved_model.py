@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.checkpoints.compressed_tensors import save_packed
-from sarqc.checkpoints.formats import Format
+from sarqc.checkpoints.formats import Format, check_format, is_no_gain
 from sarqc.checkpoints.gptq import save_gptq
 from sarqc.checkpoints.mlx import save_mlx
 from sarqc.checkpoints.model_card import model_card
@@ -32,7 +32,25 @@ PROMPT_TOKENS = 32  # of the calibration text, which they continue
 _WITH_CODES = {"packed": save_packed, "gptq": save_gptq, "mlx": save_mlx}
 
 
-def save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[Event]:
+def save_checkpoint(run: Run) -> Iterator[Event]:
+    """Write the quantized model, or the repaired checkpoint if that is an improvement."""
+    if run.output.checkpoint_dir is None:
+        return
+    if run.is_float:
+        for _ in run.bench.calibrated(run.job, run.solved):
+            pass  # the run's own layers, from the store: they were told
+        if run.tuning is not None:
+            run.tuning.put()
+    repair = run.summary["repair"]
+    if repair is not None and is_no_gain(repair):
+        yield Warned("nothing was written: the file as it was found is as good or better", "checkpoint")
+    elif run.imported is not None:
+        yield from _save_repaired(run, run.imported.opened, run.output.checkpoint_dir)
+    else:
+        yield from _save_model(run, run.output.checkpoint_dir, check_format(run.recipe, run.output.checkpoint_format))
+
+
+def _save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[Event]:
     """Write the model as it is now, read it again and compare; its weights are those of the files then."""
     assert run.stamp is not None  # made with the layers
     loaded, stamp = run.bench.loaded, run.stamp.to_text()
@@ -52,8 +70,8 @@ def save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[Ev
     yield Saved("checkpoint", str(folder))
 
 
-def save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Iterator[Event]:
-    """Write the files of a quantized checkpoint with the run's codes, read them again and compare as ``save_model``
+def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Iterator[Event]:
+    """Write the files of a quantized checkpoint with the run's codes, read them again and compare as ``_save_model``
     does. Every other byte stays as it was found.
     """
     yield from _written(

@@ -18,8 +18,10 @@ import numpy as np
 
 from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES, LayerCurve, LayerNumbers
 from sarqc.engine.auto_by_model import ModelSelection
+from sarqc.engine.page_codes import keep_codes
 from sarqc.engine.result import value
 from sarqc.engine.run import Run
+from sarqc.events import Event, Saved, Stage
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import entry_of
 from sarqc.quantization.quantized_layer import LayerReport
@@ -220,6 +222,15 @@ def study_of(
         ),
         stamp=stamp,
     )
+
+
+def save_study(run: Run) -> Iterator[Event]:
+    """Write the study, and beside it the codes for pages."""
+    if run.output.study is not None:
+        yield Stage("saving", "study")
+        study = write_run(run, run.output.study)
+        keep_codes(run, run.bench.loaded, run.layers, study, run.bench.settings)
+        yield Saved("study", str(run.output.study))
 
 
 def write_run(run: Run, folder: Path) -> Study:

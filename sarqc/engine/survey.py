@@ -209,11 +209,12 @@ class Survey(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _lines_have_recipes(cls, document: Any) -> Any:
-        if not isinstance(document, dict) or not isinstance(document.get("lines"), list):
-            return document
+        given = document.get("lines") if isinstance(document, dict) else None
+        if not isinstance(given, list) or not all(isinstance(line, dict) for line in given):
+            return document  # which is refused
         common = {"inputs_from": "float"} | {name: document[name] for name in _IN_COMMON if name in document}
         lines = []
-        for line in map(renamed, document["lines"]):
+        for line in map(renamed, given):
             own = {name: value for name, value in line.items() if name in _OF_A_LINE}
             lines.append({name: value for name, value in line.items() if name not in own})
             lines[-1]["recipe"] = Recipe.parse(common | own)

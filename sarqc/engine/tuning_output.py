@@ -26,13 +26,13 @@ from sarqc.engine.tuning_state import TuningState
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 
 
-def write_tuning(run: Run, state: TuningState, folder: Path) -> Study:
+def write_tuning(state: TuningState, folder: Path) -> Study:
     """Write the study: a line of the tuned method over λ and draws, and one for each baseline.
 
     Lines are as long as there was time for them, and what a draw did not measure is NaN. Needs a model that was
     measured, see ``has_study``.
     """
-    recipe, original = run.recipe, run.original
+    run, recipe, original = state.run, state.recipe, state.run.original
     names = list(dict.fromkeys(state.candidates[index].name for index in sorted(state.trials[0])))
     with study_writer(folder) as writer:
         lines = [_line(state, name, writer) for name in names]

@@ -1,6 +1,6 @@
 """What a tuning run knows: its candidates, what each draw says of them, and where it stands as a document.
 
-Nothing is measured here: ``tuning.tune`` does that. What follows from measurements is ``search.Search``'s to say.
+Nothing is measured here: ``stages.tuning`` does that. What follows from measurements is ``search.Search``'s to say.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ class TuningState(Comparison):
 
     def seconds_of_answers(self, models: int) -> float:
         """Return the seconds of the tasks in one more draw: by the last draw, or by the float model."""
-        if not self.recipe.tasks or self.original is None:
+        if not self.recipe.tasks:
             return 0.0
-        each = self.original.task_seconds
+        each = self.run.original.task_seconds
         if self.answers:
             last = self.answers[-1].values()
             each = sum(one.seconds for one in last) / max(1, len(last))
@@ -222,7 +222,7 @@ class TuningState(Comparison):
     def _tasks(self) -> TuningTasks | None:
         if not self.recipe.tasks:
             return None
-        accuracy, error = (None if self.original is None else self.original.mean_accuracy()) or (None, None)
+        accuracy, error = self.run.original.mean_accuracy() or (None, None)
         return {
             "names": [*self.recipe.tasks],
             "draws": len(self.answers),
@@ -260,7 +260,7 @@ class TuningState(Comparison):
         screened = self.screening.known(self._gamma_at())
         excess = screened - screened.min(axis=1, keepdims=True) if len(screened) else screened
         shown = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
-        perplexity = None if self.original is None else self.original.perplexity
+        perplexity = self.run.original.perplexity
         rows: list[TuningRow] = []
         for index, one in enumerate(self.candidates):
             mean, error = _mean(ratios[:, index])
@@ -296,8 +296,8 @@ class TuningState(Comparison):
                     "accuracy": answered and or_none(float(answered[0].mean)),
                     "accuracy_error": answered and or_none(float(answered[0].error)),
                     "more_accurate": answered and or_none(float(answered[1].mean)),
-                    "more_accurate_low": answered and or_none(float(answered[1].mean - answered[1].doubt)),
-                    "more_accurate_high": answered and or_none(float(answered[1].mean + answered[1].doubt)),
+                    "more_accurate_low": answered and or_none(float(answered[1].low)),
+                    "more_accurate_high": answered and or_none(float(answered[1].high)),
                     "more_accurate_verdict": answered and answered[1].verdict(()),
                 }
             )

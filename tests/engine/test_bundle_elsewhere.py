@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.engine.bundle import write_bundle
-from sarqc.engine.tuning import first_draw
+from sarqc.engine.bundle import first_draw, write_bundle
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
 from sarqc.recipe import Recipe

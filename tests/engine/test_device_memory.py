@@ -6,10 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sarqc.engine import device_memory
+from sarqc.engine import comparison, device_memory
 from sarqc.engine.device_memory import rehearsed
 from sarqc.engine.execute import execute
-from sarqc.engine.stages import comparing, float_model
+from sarqc.engine.stages import float_model
 from sarqc.errors import NumericalError, OutOfMemory, from_parts
 from sarqc.events import DryRun, Event, LayerDone, Measured, Stage, Warned, from_json
 from sarqc.quantization import column_solver, round_to_nearest
@@ -31,7 +31,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
 
 @pytest.fixture
 def on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (float_model, comparing):
+    for module in (float_model, comparison):
         monkeypatch.setattr(module, "rehearse", rehearsed)
 
 

@@ -8,14 +8,13 @@ import pytest
 
 from sarqc.calibration import float_statistics
 from sarqc.documents import LadderRun
-from sarqc.engine import trials
+from sarqc.engine import comparison, trials
 from sarqc.engine.budget import Budget
 from sarqc.engine.budget_plans import ladder_budget, ladder_plan
 from sarqc.engine.costs import LadderCosts
 from sarqc.engine.execute import execute
 from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.plan import plan
-from sarqc.engine.stages import comparing
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import perplexity_steps
 from sarqc.events import MEASURING_STEPS, Event, Finished, Stage
@@ -136,7 +135,7 @@ def test_a_budget_ends_it_at_the_next_check(
     climbed: list[Event], document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     budget = Checks(most)
-    monkeypatch.setattr(comparing, "Budget", lambda *_: budget)
+    monkeypatch.setattr(comparison, "Budget", lambda *_: budget)
     ladder = outcome(run(document, fresh_settings))
     assert budget.made <= most
     whole = outcome(climbed)

@@ -12,7 +12,7 @@ from sarqc.engine.distill import ScaleTuning
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import layer_keys, states_key
 from sarqc.engine.measure import continue_prompts, keep_states, kept_beside, measure
-from sarqc.engine.repair import measure_found, unrepaired_key
+from sarqc.engine.repair import unrepaired_key
 from sarqc.engine.result import summary_of
 from sarqc.engine.run import Run
 from sarqc.events import Event
@@ -59,9 +59,3 @@ def keep_float(run: Run) -> Iterator[Event]:
         measured.append(unrepaired_key(bench.model, run.job))
     if any(kept_beside(bench, prepared, key) is None for key in measured):
         yield from keep_states(bench, prepared, run.states)
-
-
-def measure_before_repair(run: Run) -> Iterator[Event]:
-    """Measure a checkpoint that the run repairs as its files have it."""
-    if run.recipe.repairs and run.states is not None:
-        run.before = yield from measure_found(run.bench, run.prepared, run.job, run.states)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from sarqc.engine.baseline import compare_with_baseline
+from sarqc.engine.bundle import save_statistics
+from sarqc.engine.repair import measure_before_repair
 from sarqc.engine.run import Run
-from sarqc.engine.stages.comparing import measure_ladder, save_statistics, tune_lambda
-from sarqc.engine.stages.float_model import begin, choose_lambda, keep_float, measure_before_repair, measure_float
-from sarqc.engine.stages.quantized_model import compare_with_baseline, measure_quantized
-from sarqc.engine.stages.saving import save_checkpoint, save_study
+from sarqc.engine.saved_model import save_checkpoint
+from sarqc.engine.stages.float_model import begin, choose_lambda, keep_float, measure_float
+from sarqc.engine.stages.ladder import measure_ladder
+from sarqc.engine.stages.quantized_model import measure_quantized
 from sarqc.engine.stages.solving import compare_rotated, distill, solve
+from sarqc.engine.stages.tuning import tune_lambda
+from sarqc.engine.study_output import save_study
 from sarqc.events import Event
 
 QUANTIZING: tuple[Callable[[Run], Iterator[Event]], ...] = (

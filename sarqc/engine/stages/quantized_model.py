@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sarqc.engine.baseline import compare
 from sarqc.engine.measure import compare_prompts, measure
 from sarqc.engine.plan import window_for
 from sarqc.engine.result import fill_in
@@ -29,10 +28,3 @@ def measure_quantized(run: Run) -> Iterator[Event]:
         speed = measure_speed(loaded, run.layers, run.job.grids, window)
         yield speed
         run.summary["speed"] = speed.speed()
-
-
-def compare_with_baseline(run: Run) -> Iterator[Event]:
-    """Compare the quantized model with GPTQ 1 % on the same texts."""
-    run.summary["baseline"], run.is_float = yield from compare(
-        run.bench, run.prepared, run.job, run.states, run.quantized
-    )

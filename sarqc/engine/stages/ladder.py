@@ -8,30 +8,30 @@ keys of tuning, which then has these points already, and the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 
-from sarqc.documents import LadderRun
-from sarqc.engine.budget import Budget, TimeUp
+from sarqc.engine.budget import TimeUp
+from sarqc.engine.comparison import begin
 from sarqc.engine.ladder_state import LadderState
-from sarqc.engine.trials import TuningContext, run_trials
+from sarqc.engine.ladder_steps import ladder_steps
+from sarqc.engine.result import summary_of
+from sarqc.engine.run import Run
+from sarqc.engine.trials import run_trials
 from sarqc.events import MEASURING_STEPS, Event, LadderStanding, Stage
-from sarqc.recipe import Recipe
 
 
-def measure_steps(
-    recipe: Recipe, ground: TuningContext, budget: Budget
-) -> Generator[Event, None, tuple[LadderState, LadderRun]]:
-    """Measure the steps; return all that is known, and how it ended as a document, which the last event says too."""
-    state = LadderState(recipe, ground, budget)
+def measure_ladder(run: Run) -> Iterator[Event]:
+    """Measure the steps of the model's own ladder instead of quantizing it once."""
+    state = LadderState(run, *(yield from begin(run, [ladder_steps(run.recipe)[-1].method])))
     try:
         yield from _measured(state)
-        state.why = "draws" if state.whole() == recipe.draws else "budget"
+        state.why = "draws" if state.whole() == run.recipe.draws else "budget"
     except TimeUp:
         state.why = "budget"
-    end = state.to_json()
-    yield LadderStanding(end)
-    return state, end
+    ladder = state.to_json()
+    yield LadderStanding(ladder)
+    run.summary = {**summary_of(run.prepared, run.original, run.device), "ladder": ladder}
 
 
 def _measured(state: LadderState) -> Iterator[Event]:

@@ -12,48 +12,47 @@ prefix.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from sarqc.calibration.job import calibration_job
-from sarqc.documents import Tuning
 from sarqc.engine.budget import Budget, TimeUp
-from sarqc.engine.keys import describe
-from sarqc.engine.measure import Measurements, Workbench, measure
-from sarqc.engine.plan import prepare
+from sarqc.engine.comparison import begin
+from sarqc.engine.measure import Measurements, measure
+from sarqc.engine.result import summary_of
+from sarqc.engine.run import Run
 from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
 from sarqc.engine.task_answers import answers_of
-from sarqc.engine.trials import Draw, TuningContext, draw_of, ground_of, is_kept, run_trials
+from sarqc.engine.trials import Draw, draw_of, is_kept, run_trials
+from sarqc.engine.tuning_output import has_study, write_tuning
 from sarqc.engine.tuning_state import Candidate, TuningState
-from sarqc.events import COMPARING, Event, Stage, TuningStanding
-from sarqc.files.artefacts import ArtefactStore
-from sarqc.models.loading import choose_device, load
+from sarqc.events import COMPARING, Event, Saved, Stage, TuningStanding
 from sarqc.quantization.methods import METHODS, method
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 
 TOGETHER = 64  # candidates that are solved at once where time does not matter
 
 
-def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Event, None, tuple[TuningState, Tuning]]:
-    """Tune on draws of the calibration text; return all that is known, and how it ended as a document, which the last
-    event says too.
-    """
-    first = draw_of(recipe, ground, 0)
-    base = recipe.to_method()
-    lams, gammas = recipe.compared()
-    state = TuningState(recipe, ground, budget, Screening.of(first, base, lams, gammas), _baselines(recipe))
+def tune_lambda(run: Run) -> Iterator[Event]:
+    """Compare values of λ on draws of the calibration text instead of quantizing the model once."""
+    base, (lams, gammas) = run.recipe.to_method(), run.recipe.compared()
+    ground, budget = yield from begin(run, base.points(lams, gammas))
+    screening = Screening.of(draw_of(run.recipe, ground, 0), base, lams, gammas)
+    state = TuningState(run, ground, budget, screening, _baselines(run.recipe))
     try:
         yield from _worked(state)
-        state.why = state.search.end([one.method.lam for one in state.candidates], recipe.band) or "budget"
+        state.why = state.search.end([one.method.lam for one in state.candidates], run.recipe.band) or "budget"
     except TimeUp:
         state.why = "budget"
     state.note_turn("end", state.search.draws)
-    end = state.to_json()
-    yield TuningStanding(end)
-    return state, end
+    tuning = state.to_json()
+    yield TuningStanding(tuning)
+    if run.output.study is not None and has_study(state):
+        yield Stage("saving", "study")
+        write_tuning(state, run.output.study)
+        yield Saved("study", str(run.output.study))
+    run.summary = {**summary_of(run.prepared, run.original, run.device), "tuning": tuning}
 
 
 def _worked(state: TuningState) -> Iterator[Event]:
@@ -126,11 +125,10 @@ def _asked(state: TuningState) -> Iterator[Event]:
     """Ask the tasks of the float model, and then in the first draw and as many more as there is time for."""
     budget, tasks = state.budget, ", ".join(state.recipe.tasks)
     wanted = [*state.search.running, *state.search.baselines, *state.search.once]
-    assert state.original is not None
     state.note_turn("tasks", state.search.draws)
-    bench, alone = state.ground.bench, replace(state.ground.prepared, test=None)
+    bench, alone = state.run.bench, replace(state.run.prepared, test=None)
     asked: Measurements = yield from budget.within(measure(bench, alone, "float", bench.model.key, None))
-    state.original = replace(asked, perplexity=state.original.perplexity)
+    state.run.original = replace(asked, perplexity=state.run.original.perplexity)
     budget.count(asked.task_seconds)
     for number in range(state.search.draws):
         if budget.left() < state.seconds_of_answers(len(wanted)):
@@ -159,17 +157,6 @@ def _drawn(state: TuningState) -> Iterator[Event]:
             for position, trial in run_trials(draw, points, pictures=not number, measured=False, check=budget.check):
                 state.note(number, together[position], trial)
     yield TuningStanding(state.to_json())
-
-
-def first_draw(recipe: Recipe, settings: Settings) -> Draw:
-    """Return the first draw of a recipe that tunes, with the model loaded. Raises as ``prepare``."""
-    prepared = prepare(recipe, settings, download=True)
-    scratch = settings.scratch_dir() if prepared.streamed else None
-    device, begins_with_bos = choose_device(settings.device), prepared.recipe.begin == "bos"
-    loaded = load(prepared.checkpoint, device, scratch=scratch, begins_with_bos=begins_with_bos)
-    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-    bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
-    return Draw.of(ground_of(bench, prepared, job.grids), prepared.sequences)
 
 
 def _baselines(recipe: Recipe) -> Sequence[Candidate]:
