@@ -11,7 +11,8 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.ladder import rung_name
-from sarqc.quantization.methods import METHODS, title_of
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import method_title
 from sarqc.study.document import Line, Study, StudyWriter, copied
 from sarqc.study.ladder import STEPS, ladder
 from tests.synthetic_study import layers, study_document, write_study
@@ -31,7 +32,7 @@ def perplexity(steps: set[str]) -> np.ndarray:
 
 def line(writer: StudyWriter, method: str, fitting: dict, lams: tuple[float, ...], values: np.ndarray) -> Line:
     """``values`` (D, M)."""
-    title = title_of(method, fitting)
+    title = method_title(method, fitting)
     arrays = {
         "perplexity": writer.add(values[:, None], ("draw", "gamma", "lambda")),
         "kl": writer.add(values[:, None] / 100, ("draw", "gamma", "lambda")),
