@@ -195,7 +195,7 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
             "–" if row["lambda"] is None else f"{row['lambda']:g}",
             STANDINGS[row["standing"]],
             str(row["draws"]),
-            "–" if row["perplexity"] is None else f"{row['perplexity']:.4g}",
+            _cell(row["perplexity"]),
             _with_error(row["kl"], row["kl_error"]),
             _with_interval(row),
             *[_with_error(row["accuracy"], row["accuracy_error"])] * bool(tuning.get("tasks")),

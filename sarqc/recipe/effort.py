@@ -26,22 +26,15 @@ Effort = Literal["quick", "balanced", "best"]
 EFFORT_NAMES: tuple[Effort, ...] = get_args(Effort)
 Fitting = dict[str, str | int | bool]
 
+# Fields of an effort that a model may not have, as they are without distillation.
+UNDISTILLED: Mapping[str, Any] = MappingProxyType({"distill": 0, "distill_codes": False})
 EFFORTS: Mapping[Effort, Fitting] = MappingProxyType(
     {
-        "quick": {"range": "search", "order": "natural", "refine": 0, "refit": 0, "distill": 0, "distill_codes": False},
-        "balanced": {
-            "range": "search",
-            "order": "activation",
-            "refine": 1,
-            "refit": 0,
-            "distill": 0,
-            "distill_codes": False,
-        },
+        "quick": {"range": "search", "order": "natural", "refine": 0, "refit": 0, **UNDISTILLED},
+        "balanced": {"range": "search", "order": "activation", "refine": 1, "refit": 0, **UNDISTILLED},
         "best": {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5, "distill_codes": True},
     }
 )
-# Fields of an effort that a model may not have, as they are without distillation.
-UNDISTILLED: Mapping[str, Any] = MappingProxyType({"distill": 0, "distill_codes": False})
 # What is left of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
 # rest; a quantized checkpoint keeps its scales.
 _OF_LEARNING: Fitting = {"range": "search"}

@@ -10,7 +10,7 @@ from pydantic import ValidationError, model_validator
 from sarqc.errors import Refused
 from sarqc.files.yaml_document import read_yaml
 from sarqc.recipe.effort import filled_in
-from sarqc.recipe.fields import RecipeFields, public_name
+from sarqc.recipe.fields import RecipeFields
 from sarqc.recipe.former import renamed
 from sarqc.recipe.refusals import refusal
 from sarqc.recipe.rules import LADDER_METHOD, check, without_effect
@@ -51,7 +51,7 @@ class Recipe(RecipeFields):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise refusal({public_name(name): info for name, info in cls.model_fields.items()}, error) from None
+            raise refusal(error) from None
 
     @classmethod
     def from_file(cls, path: Path) -> Recipe:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal, get_args
 
 from pydantic import ValidationError
@@ -10,11 +10,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from sarqc.errors import Fix, Refused, in_recipe, refused_for
-from sarqc.recipe.fields import field_extra
+from sarqc.recipe.fields import RecipeFields, field_extra
 
 
-def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
-    """Return pydantic's first complaint as a refusal with the field and its remedy; ``fields`` by public names."""
+def refusal(error: ValidationError) -> Refused:
+    """Return pydantic's first complaint as a refusal with the field and its remedy."""
+    fields = {info.alias or name: info for name, info in RecipeFields.model_fields.items()}
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "recipe"
     info, every = fields.get(name), f"Fields are {', '.join(fields)}."
