@@ -38,7 +38,8 @@ from sarqc.study.paired import mean_over_draws
 
 
 def selection(facts: LineFacts) -> Figure | None:
-    """For one λ of the whole model its perplexities; else the candidates of a layer, or what all layers chose."""
+    """Return the perplexities of candidates for one λ of the whole model; else the candidates of a layer, or what
+    all layers chose."""
     found = facts.selection
     if found is None or len(found.lams) * len(found.gammas) == 1:
         return None
@@ -54,7 +55,7 @@ def selection(facts: LineFacts) -> Figure | None:
 
 
 def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
-    """How many draws (and layers, for all of them) chose each candidate: C K."""
+    """Return how many draws (and layers, for all of them) chose each candidate: C K."""
     counts = np.zeros((len(found.gammas), len(found.lams)), dtype=int)
     pairs = found.pairs if layer is None else found.pairs[:, layer : layer + 1]
     for gamma, lam in pairs.reshape(-1, 2).tolist():
@@ -64,7 +65,8 @@ def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
 
 
 def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
-    """The errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved on, C K."""
+    """Return the errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved
+    on, C K."""
     validation, counts = mean_over_draws(errors), chosen_counts(found, layer)
     relative = validation / np.nanmin(validation)  # 1 is the best
     draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
@@ -113,7 +115,7 @@ def _all_layers(facts: LineFacts, found: Selection) -> Figure:
 
 
 def _heatmap(found: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
-    """Candidates, λ across and γ upwards."""
+    """Return candidates, λ across and γ upwards."""
     lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
     across = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
     across["range"] = [-0.5, len(lams) - 0.5]
@@ -124,7 +126,8 @@ def _heatmap(found: Selection, values: np.ndarray, span: Span, hover: list[list[
 
 
 def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
-    """One γ, or none: the errors on both parts of the calibration text over the candidate λ; see ``_one_layer``."""
+    """Draw one γ, or none: the errors on both parts of the calibration text over the candidate λ; see
+    ``_one_layer``."""
     draws, names = found.lam.shape[0], [lam_text(lam) for lam in found.lams]
     counts = chosen_counts(found, layer)[0]
     curves = [("held-out part", HELD_OUT, mean_over_draws(errors)[0])]
@@ -152,7 +155,8 @@ def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray,
 
 
 def _by_model(facts: LineFacts, found: Selection) -> Figure:
-    """Perplexity on the held-out part for each λ: a faint line for each draw, their mean, and what was chosen."""
+    """Return perplexity on the held-out part for each λ: a faint line for each draw, their mean, and what was
+    chosen."""
     assert found.perplexity is not None
     names, draws = [lam_text(lam) for lam in found.lams], len(found.perplexity)
     mean = mean_over_draws(found.perplexity)
@@ -236,7 +240,7 @@ def _bars(found: Selection, counts: np.ndarray) -> Figure:
 
 
 def _count_row(figure: Figure, counts: np.ndarray, draws: int) -> None:
-    """Above the plot: in how many draws each λ was chosen."""
+    """Write above the plot in how many draws each λ was chosen."""
     place = {"yref": "paper", "y": 1, "yshift": 2}
     if draws > 1:
         add_note(figure, "draws", "var(--ink-2)", **place, xref="paper", x=0, xanchor="right", xshift=-8)
@@ -252,7 +256,7 @@ def _add_cell(figure: Figure, at: tuple[int, ...], text: str, color: str, narrow
 
 
 def _on_cell(dark: bool) -> str:
-    """The colour of what stands on a cell."""
+    """Return the colour of what stands on a cell."""
     return "var(--on-dark)" if dark else "var(--on-light)"
 
 
@@ -273,7 +277,7 @@ def _pair(found: Selection, at: Sequence[int]) -> str:
 
 
 def _finding(found: Selection, counts: np.ndarray) -> BoundValues | None:
-    """Which candidate was chosen most often, of counts C K."""
+    """Return which candidate was chosen most often, of counts C K."""
     total, most = int(counts.sum()), int(counts.max())
     at = np.argwhere(counts == most)
     if not total:

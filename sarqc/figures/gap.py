@@ -54,7 +54,7 @@ class _Sizes:
 
 
 def gap(facts: LineFacts) -> Figure | None:
-    """The two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
+    """Return the two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
     sizes = read_sizes(facts)
     if sizes is None:
         return None
@@ -77,7 +77,7 @@ def gap(facts: LineFacts) -> Figure | None:
 
 
 def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
-    """Where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
+    """Return where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
     unseen, calibration = facts.selected("held_out_by_size"), facts.selected("recon_by_size")
     assert unseen is not None
     assert calibration is not None
@@ -101,8 +101,8 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
 
 
 def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
-    """How the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless each of the
-    two is clearly worse where the other is best."""
+    """Return how the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless
+    each of the two is clearly worse where the other is best."""
     lams = facts.line.lams
     if errors.shape[1] < 2 or len(lams) < 2 or not has_lam(facts.line):
         return ""
@@ -115,7 +115,7 @@ def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:
-    """The errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
+    """Return the errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
     line = facts.line
     calibration, unseen = (facts.selected(name) for name in ("recon_by_size", "held_out_by_size"))
     if calibration is None or unseen is None or not line.sizes:
@@ -134,7 +134,7 @@ def read_sizes(facts: LineFacts) -> _Sizes | None:
 
 
 def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> Span:
-    """One range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
+    """Return one range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
     lams = facts.line.lams
     positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
     inner = [whiskers(*(part[..., positive] for part in (one.mean, one.low, one.high))) for one in curves]
@@ -158,7 +158,7 @@ def _amount_axis(sizes: _Sizes) -> Part:
 
 
 def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
-    """The smallest λ, behind; what runs off the scale is marked at the edge with its value."""
+    """Add the smallest λ, behind; what runs off the scale is marked at the edge with its value."""
     off: list[tuple[np.ndarray, np.ndarray]] = []
     for style, found in ((RECON, sizes.calibration), (HELD_OUT, sizes.unseen)):
         values = found.mean[..., 0].T  # G S
@@ -184,7 +184,7 @@ def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
 
 
 def _add_shown(figure: Figure, sizes: _Sizes) -> None:
-    """The shaded gap and the two curves that bound it."""
+    """Add the shaded gap and the two curves that bound it."""
     plain = {"mode": "lines", "line": {"width": 0, "color": "rgba(0,0,0,0)"}, "hoverinfo": "skip"}
     add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _by_point(sizes.calibration.mean)})
     shaded = _trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)")
@@ -211,7 +211,7 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
 
 
 def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> None:
-    """Names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
+    """Add names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
     room = span[1] - span[0]
     low, high = _by_point(sizes.calibration.mean)[..., -1], _by_point(sizes.unseen.mean)[..., -1]
     pairs = np.stack([low, high], axis=-1).tolist()
@@ -230,7 +230,7 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
 
 
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
-    """Above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
+    """Write above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
     points = point_names(facts.line)
     long = each_point(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
     short = each_point(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
@@ -239,7 +239,7 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
 
 
 def _ends(sizes: _Sizes, at: At, *, brief: bool = False) -> str:
-    """The gap at the least and at the most text; ``brief``: without its interval and the amounts."""
+    """Return the gap at the least and at the most text; ``brief``: without its interval and the amounts."""
     ends = []
     for s in (0, -1):
         value, doubt = sizes.gap.mean[s, *at], sizes.gap.doubt[s, *at]

@@ -92,7 +92,7 @@ def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
 
 
 def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) -> Panel | None:
-    """The panel of a quantity; None where it was not measured."""
+    """Return the panel of a quantity; None where it was not measured."""
     if shown in ("error", "drift"):
         panel = (_error_panel if shown == "error" else _drift_panel)(facts, SCALE_WORDS[scale])
         return panel if panel.curves else None
@@ -102,7 +102,7 @@ def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) 
 def _drawn(
     facts: LineFacts, scaled: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, is_axis: bool
 ) -> Figure:
-    """The panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
+    """Return the panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     _add_band(figure, scaled, quality)
     _add_flags(figure, facts, room=TRACK if is_axis and not is_point(facts.line) else 0)
@@ -115,7 +115,7 @@ def _drawn(
 
 
 def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
-    """The line whose curves stand faintly behind, and its name: without saliency, or on the min–max grid."""
+    """Return the line whose curves stand faintly behind, and its name: without saliency, or on the min–max grid."""
     if facts.identity is not None:
         return facts.identity, "identity"
     return facts.plain, "min–max grid"
@@ -168,7 +168,7 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
 
 
 def _title(facts: LineFacts, what: str, words: str) -> str:
-    """What a panel shows, on which scale, and whether of the layer alone."""
+    """Return what a panel shows, on which scale, and whether of the layer alone."""
     return f"{what}, {words}" if facts.layer is None else f"{what}, this layer, {words}"
 
 
@@ -197,7 +197,8 @@ _NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["
 
 
 def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
-    """The twin's curves on this line's axis, one for every γ where it has only one; NaN where it has no such λ."""
+    """Return the twin's curves on this line's axis, one for every γ where it has only one; NaN where it has no such
+    λ."""
     columns = equal_points(facts.line, twin.line)
     nothing = np.full(len(values), np.nan)
     matched = np.stack([nothing if column is None else values[:, column] for column in columns], axis=-1)  # G' M
@@ -208,7 +209,7 @@ def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, l
 
 
 def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:
-    """The sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
+    """Add the sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
     if quality is None:
         return
     runs = [spans(band) for band in quality.band]
@@ -279,7 +280,7 @@ def _depth(lane: int) -> float:
 
 
 def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:
-    """The curves in words: where each begins, where it is best or ends."""
+    """Return the curves in words: where each begins, where it is best or ends."""
     lams = facts.line.lams
     parts: list[str] = []
     best = None if quality is None else quality.best[gamma]
@@ -306,7 +307,7 @@ PAPER_SPAN = (0.1, 1.0)  # λ whose least and largest value become 0 and 1; othe
 
 
 def scales_of(facts: LineFacts) -> list[str]:
-    """The scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
+    """Return the scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
     found = ["raw"]
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return found
@@ -318,7 +319,7 @@ def scales_of(facts: LineFacts) -> list[str]:
 
 
 def on_scale(facts: LineFacts, scale: str) -> LineFacts:
-    """The facts with errors and drift on a scale, for drawing; the given ones are not changed.
+    """Return the facts with errors and drift on a scale, for drawing; the given ones are not changed.
 
     Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
     left out where it has not the λ that the scale needs.

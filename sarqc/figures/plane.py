@@ -53,7 +53,8 @@ class _Points:
 
 
 def plane(facts: LineFacts) -> Figure | None:
-    """The points of a line joined in the order of λ; for a line of one point, those of the study's other methods."""
+    """Return the points of a line joined in the order of λ; for a line of one point, those of the study's other
+    methods."""
     if facts.drift is None or (facts.recon is None and facts.held_out is None):
         return None
     if (count := len(facts.line.lams)) > 1:
@@ -91,7 +92,7 @@ def plane(facts: LineFacts) -> Figure | None:
 
 
 def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Interval]:
-    """For each point the μ ≥ 0 at which error + μ · drift² is smallest over all of them; empty where none.
+    """Return for each point the μ ≥ 0 at which error + μ · drift² is smallest over all of them; empty where none.
 
     Points that were not measured are left out and have none.
     """
@@ -102,7 +103,7 @@ def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Inte
 
 
 def _of_methods(facts: LineFacts) -> _Points:
-    """Every line of one point at this width and with the same quantities measured."""
+    """Return every line of one point at this width and with the same quantities measured."""
     study, line = facts.study, facts.line
     every = [
         facts
@@ -140,7 +141,7 @@ def _add_curve(
     y: np.ndarray,
     off: np.ndarray,
 ) -> None:
-    """One error: the way through its points, their hull, the points themselves, and the shown one."""
+    """Add one error: the way through its points, their hull, the points themselves, and the shown one."""
     if points.lines is None:
         way = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
         add_trace(figure, way, {"x": x, "y": y}, "gamma")
@@ -174,7 +175,7 @@ def _add_curve(
 
 
 def weight_text(interval: Interval) -> str:
-    """In words, for which multipliers of relative drift² a point is the best of all that are drawn."""
+    """Return in words for which multipliers of relative drift² a point is the best of all that are drawn."""
     lowest, highest = interval
     if interval == NOBODY:
         return "no weight μ selects this point"
@@ -191,7 +192,7 @@ def weight_text(interval: Interval) -> str:
 
 
 def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) -> None:
-    """Labels: both ends of the way, or above the plot the one method that is shown."""
+    """Add labels: both ends of the way, or above the plot the one method that is shown."""
     if points.lines is not None:
         if len(points.lines) > 1:
             add_note(figure, f"shown: {points.names[points.shown[0]]}", **PAPER, x=0, y=1, yshift=2)

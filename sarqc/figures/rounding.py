@@ -117,7 +117,7 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
 
 
 def _span(curves: RoundingCurves) -> tuple[float, float]:
-    """All means and, of single blocks, all but the outermost."""
+    """Return all means and, of single blocks, all but the outermost."""
     means = np.concatenate([curves.mean(name) for name, *_ in _MEANS])
     blocks = curves.held_out[np.isfinite(curves.held_out)]
     low = min(means.min(), float(np.percentile(blocks, 2)))
@@ -127,7 +127,7 @@ def _span(curves: RoundingCurves) -> tuple[float, float]:
 
 
 def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
-    """The held-out error of each block, and a mark where it was kept."""
+    """Return the held-out error of each block, and a mark where it was kept."""
     steps, kept = curves.steps.tolist(), []
     traces: list[dict[str, Any]] = []
     for block, values in zip(curves.blocks, curves.held_out, strict=True):

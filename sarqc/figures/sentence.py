@@ -52,7 +52,7 @@ class Piece(TypedDict):
 
 
 def plain(pieces: list[Piece]) -> str:
-    """The sentence as text."""
+    """Return the sentence as text."""
     return "".join(piece["text"] for piece in pieces)
 
 
@@ -86,7 +86,7 @@ class _Wording:
         return interval_text(float(scaled.low), float(scaled.high), decimals)
 
     def with_interval(self, difference: Difference, reference: float, verdict: Piece) -> list[Piece]:
-        """A verdict with “ (95 %: −0.1 to 6.4)”."""
+        """Return a verdict with “ (95 %: −0.1 to 6.4)”."""
         scaled, decimals = self._scaled(difference, reference)
         limits = limits_text(float(scaled.low), float(scaled.high), decimals).replace(" ", NBSP)
         return [verdict, piece(f" (95{NBSP}%: {limits})")]
@@ -124,7 +124,7 @@ _WORDINGS = {
 
 
 def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[Piece]:
-    """The pieces of the sentence for one point of a line, by the quality that is shown."""
+    """Return the pieces of the sentence for one point of a line, by the quality that is shown."""
     wording = _WORDINGS[quality]
     return in_a_row(
         [
@@ -144,8 +144,8 @@ def in_a_row(sentences: Iterable[list[Piece]]) -> list[Piece]:
 
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
-    """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
-    what saliency adds."""
+    """Return further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not
+    shown, what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     at = (gamma, lam)
     further = [_error_text(facts, at), _damping_text(facts, gamma, _WORDINGS[quality])]
@@ -172,7 +172,7 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
 
 
 def piece(text: str, role: str = "", *, verdict: bool = False) -> Piece:
-    """A part of a sentence."""
+    """Return a part of a sentence."""
     return {"text": text, "role": role, "verdict": verdict}
 
 
@@ -196,7 +196,7 @@ def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
 
 
 def _lam(text: str) -> Piece:
-    """Words on λ, which are never broken into two lines."""
+    """Return words on λ, which are never broken into two lines."""
     return piece(text.replace(" ", NBSP), "lambda")
 
 
@@ -218,7 +218,7 @@ def _where(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
-    """How λ was chosen, with its value where the whole model has one."""
+    """Return how λ was chosen, with its value where the whole model has one."""
     found, model = facts.selection, "for the whole model on held-out calibration text"
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
@@ -234,7 +234,7 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
 
 
 def _chosen_texts(found: Selection) -> list[str]:
-    """What was chosen of λ and γ, where there were several, and of α."""
+    """Return what was chosen of λ and γ, where there were several, and of α."""
     texts = [_chosen_text(found)] if len(found.lams) * len(found.gammas) > 1 or found.strength is None else []
     if found.strength is not None:
         values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
@@ -248,7 +248,7 @@ def _each(values: Iterable[float], counts: Iterable[int]) -> str:
 
 
 def _chosen_text(found: Selection) -> str:
-    """What was chosen most often, and how often each λ was where the model has one."""
+    """Return what was chosen most often, and how often each λ was where the model has one."""
     pairs = found.pairs if found.by == "layer" else found.pairs[:, :1]
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
@@ -298,13 +298,13 @@ def _beside_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> l
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
-    """How much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
+    """Return how much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
     sets = draws_text(draws).replace("draw", "calibration set")  # for those who have not heard of draws
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
 def _against(quality: Quality, at: At, name: str, wording: _Wording) -> Sequence[object]:
-    """The end of the clause on a point: its difference to the baseline."""
+    """Return the end of the clause on a point: its difference to the baseline."""
     assert quality.to_baseline is not None
     draws, reference = int(quality.to_baseline.draws[at]), quality.baseline_mean or math.nan
     here = quality.to_baseline.at(at)
@@ -332,7 +332,7 @@ def _judged(difference: Difference, reference: float, wording: _Wording) -> Piec
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """What the rest of the curve offers, said at the baseline itself."""
+    """Return what the rest of the curve offers, said at the baseline itself."""
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None or len(facts.line.lams) < 2:
         return []
@@ -354,8 +354,8 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
 
 
 def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
-    """How far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text: relative
-    to the baseline, or absolute at it."""
+    """Return how far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text:
+    relative to the baseline, or absolute at it."""
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
@@ -373,7 +373,8 @@ def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _error_text(facts: LineFacts, at: At) -> str:
-    """How well both texts are reproduced: relative to the baseline, or absolute at it; empty where not measured."""
+    """Return how well both texts are reproduced: relative to the baseline, or absolute at it; empty where not
+    measured."""
     where = "Over all layers" if facts.layer is None else "In this layer"
     texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
     changes = [
@@ -392,7 +393,7 @@ def _error_text(facts: LineFacts, at: At) -> str:
 
 
 def _change(facts: LineFacts, name: str, at: At) -> float | None:
-    """Relative change of a quantity to the baseline; None at the baseline and where it was not measured."""
+    """Return relative change of a quantity to the baseline; None at the baseline and where it was not measured."""
     change = facts.change.get(name)
     if change is None or facts.baseline_position == at[1] or not math.isfinite(change[at]):
         return None
@@ -401,7 +402,7 @@ def _change(facts: LineFacts, name: str, at: At) -> float | None:
 
 @once
 def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
-    """The sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
+    """Return the sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
     quality = wording.of(facts)
     best = None if quality is None else quality.best[gamma]
     if quality is None or best is None or len(facts.line.lams) < 2:
@@ -428,8 +429,8 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """Said only where the regulariser does not help: no λ of this curve is clearly better than the baseline, once it is
-    taken into account of how many it is the best."""
+    """Return what is said only where the regulariser does not help: no λ of this curve is clearly better than the
+    baseline, once it is taken into account of how many it is the best."""
     among, base = quality.best_of(gamma), facts.baseline
     if among is None or base is None or not np.isfinite(among.error).any():
         return []
@@ -459,7 +460,8 @@ def _beside_baseline(quality: Quality, at: At, name: str, wording: _Wording) -> 
 
 
 def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
-    """Where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in it."""
+    """Return where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in
+    it."""
     quality = wording.of(facts)
     runs = [] if quality is None else spans(quality.band[gamma])
     lams, lam = facts.line.lams, GPTQ.lam
@@ -476,8 +478,8 @@ def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
 
 
 def _shrinkage_text(facts: LineFacts) -> str:
-    """What λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ is not
-    that of the model, and for lines and studies without it."""
+    """Return what λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ
+    is not that of the model, and for lines and studies without it."""
     found, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
     if found is None or quality is None or len(lams) < 2 or not found.is_median:
         return ""
@@ -495,7 +497,7 @@ def _shrinkage_text(facts: LineFacts) -> str:
 
 
 def _compared_text(what: str, difference: Difference, at: At) -> str:
-    """How the line compares with another of its kind."""
+    """Return how the line compares with another of its kind."""
     wording, here = _WORDINGS["perplexity"], difference.at(at)
     if not math.isfinite(here.error):
         return f"{what}: {wording.apart(here, 50.0)} in perplexity, on one draw."

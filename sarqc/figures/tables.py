@@ -97,7 +97,7 @@ def figure_table(
 def table_of(
     facts: LineFacts, figure: str, steps: str | None = None, offset: int = 0, limit: int | None = None
 ) -> TablePart:
-    """The same from the facts, for several tables of one line and layer."""
+    """Return the same from the facts, for several tables of one line and layer."""
     study = facts.study
     shown = slice(offset, None if limit is None else offset + limit)
     if figure in ("hero", "plane", "gamma_grid"):
@@ -127,7 +127,8 @@ class TablePart(DataTable):
 
 
 def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
-    """The points of the main figure with the flags of its axis: beside their λ, or below where no point has it."""
+    """Return the points of the main figure with the flags of its axis: beside their λ, or below where no point has
+    it."""
     said = [
         (f"{flag.name} ({flag.value}): {flag.tools}", flag.lam, lam_index(facts.line, flag.lam))
         for flag in flags_of(facts)
@@ -145,7 +146,7 @@ def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
 
 
 def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:
-    """Every (γ, λ) of a line with the fields that name it."""
+    """Yield every (γ, λ) of a line with the fields that name it."""
     for g, gamma in enumerate(facts.line.gammas):
         for m, lam in enumerate(facts.line.lams):
             yield (g, m), {"lambda": "auto" if facts.line.selected else lam, "gamma": gamma}
@@ -164,8 +165,8 @@ def _deciles(facts: LineFacts) -> Iterator[Row]:
 
 
 def _layers(facts: LineFacts, shown: slice) -> tuple[int, set[str], Iterator[Row]]:
-    """Every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change stand
-    in every row. Return how many rows there are, the keys of the columns that say something, and the shown rows.
+    """Yield every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change
+    stand in every row. Return how many rows there are, the keys of the columns that say something, and the shown rows.
     """
     found = [quantity_of(facts, name) for name in quantities_of(facts)]
     arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}

@@ -164,13 +164,13 @@ class TradeOff:
         )
 
     def at(self, at: At) -> str:
-        """What a λ does to drift and error, against the reference; at the reference what all λ do."""
+        """Return what a λ does to drift and error, against the reference; at the reference what all λ do."""
         if at[1] == self.reference:
             return self.along(at[0])
         return self._words(f"{lam_point(self.lams[at[1]])} against {lam_text(self.lams[self.reference])}", at)
 
     def along(self, g: int, *, error: bool = True) -> str:
-        """What drift, and error, do from the reference to the largest λ."""
+        """Return what drift, and error, do from the reference to the largest λ."""
         lead = f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
         return self._words(lead, (g, self.last), error=error)
 

@@ -280,7 +280,7 @@ class ShownLine:
         return cls(study, line, usual, seed, draws, facts, surface, surface_arrays(facts, surface))
 
     def view(self, scale: str | None = None, quantity: str | None = None, steps: str | None = None) -> View:
-        """The whole view, see ``lab_view``."""
+        """Return the whole view, see ``lab_view``."""
         if scale and scale not in SCALES:
             raise Refused(f"unknown scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
         if quantity and quantity not in QUANTITIES:
@@ -336,7 +336,7 @@ class ShownLine:
         }
 
     def by_scale(self, scale: str | None = None) -> ByScale:
-        """The part of a view that depends on the scale of the errors; raw where the line has no such."""
+        """Return the part of a view that depends on the scale of the errors; raw where the line has no such."""
         facts = self.facts
         chosen = scale if scale in scales_of(facts) else "raw"
         return {
@@ -349,7 +349,7 @@ class ShownLine:
         }
 
     def by_quantity(self, quantity: str | None = None) -> ByQuantity:
-        """The part that depends on the quantity of the map; the line's first where it has no such."""
+        """Return the part that depends on the quantity of the map; the line's first where it has no such."""
         coloured = quantity_of(self.facts, quantity)
         return {
             "quantity": None if coloured is None else coloured.name,
@@ -360,7 +360,7 @@ class ShownLine:
         }
 
     def by_steps(self, steps: str | None = None) -> BySteps:
-        """The part that depends on the order of the ladder's steps, joined by commas."""
+        """Return the part that depends on the order of the ladder's steps, joined by commas."""
         climbed = ladder(self.study, self.line.bits, steps.split(",") if steps else None)
         return {
             "ladder": None if climbed is None else ladder_words(climbed),
@@ -369,7 +369,7 @@ class ShownLine:
         }
 
     def _figures(self) -> dict[str, Figure | None]:
-        """Every other figure by name, None for what this line has not."""
+        """Return every other figure by name, None for what this line has not."""
         facts = self.facts
         several = not is_point(facts.line)  # a lone point has them in the first place
         return {
@@ -395,7 +395,7 @@ def lab_view(
     quantity: str | None = None,
     steps: str | None = None,
 ) -> View:
-    """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
+    """Return all that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
     ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
     ``method`` or ``bits`` the line is the one that tells most. ``scale`` is one of ``SCALES`` for the main figure's
@@ -431,8 +431,8 @@ def line_title(facts: LineFacts) -> str:
 
 
 def first_figure(facts: LineFacts, shown: Shown, scale: str) -> Figure:
-    """The Lab's main figure. A line of one point has no curves: there the methods of the study, side by side, take the
-    first place; without them, and where the quantity was not measured, stand all that were."""
+    """Return the Lab's main figure. A line of one point has no curves: there the methods of the study, side by side,
+    take the first place; without them, and where the quantity was not measured, stand all that were."""
     quality = "accuracy" if shown == "accuracy" else "perplexity"
     compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
     if compared is None and not is_point(facts.line):
@@ -450,7 +450,7 @@ def _whole(value: int | str | None, name: str) -> int | None:
 
 
 def default_line(study: Study, method: str | None, bits: int | None) -> Line:
-    """The line asked for; with a part of it left open, the one with most to show."""
+    """Return the line asked for; with a part of it left open, the one with most to show."""
     method = None if method is None else public_method(method)
     fitting = [one for one in study.lines if method in (None, one.name, one.method) and bits in (None, one.bits)]
     fitting = [one for one in fitting if one.name == method] or fitting
@@ -463,7 +463,7 @@ def default_line(study: Study, method: str | None, bits: int | None) -> Line:
 
 
 def start_of(facts: LineFacts) -> Point:
-    """Where the marker stands first: the point that a run was asked for, else the best λ, else 0.1."""
+    """Return where the marker stands first: the point that a run was asked for, else the best λ, else 0.1."""
     line = facts.line
     if line.chosen is not None:
         return {"gamma": line.chosen[0], "lambda": line.chosen[1]}
@@ -503,7 +503,7 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
 
 
 def equation(line: Line) -> Equation | None:
-    """What the line's method minimises; None for a method that is not known here."""
+    """Return what the line's method minimises; None for a method that is not known here."""
     entry = METHODS.get(line.method)
     if entry is None:
         return None
@@ -529,7 +529,8 @@ def _line_choice(line: Line) -> LineChoice:
 
 
 def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:
-    """The layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's block."""
+    """Return the layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's
+    block."""
     whole = all(layer.expert is None for layer in study.layers)
     return [
         {"index": i, "label": layer_label(one), "name": one.name, "block": one.block, "expert": one.expert}
@@ -539,7 +540,8 @@ def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:
 
 
 def _blocks(study: Study) -> list[tuple[int, int]] | None:
-    """Of a mixture, which may have thousands of layers, each block with its first layer; None for a dense model."""
+    """Return each block of a mixture, which may have thousands of layers, with its first layer; None for a dense
+    model."""
     if all(layer.expert is None for layer in study.layers):
         return None
     first: dict[int, int] = {}
@@ -549,7 +551,7 @@ def _blocks(study: Study) -> list[tuple[int, int]] | None:
 
 
 def point_rows(facts: LineFacts) -> DataTable:
-    """Every number behind the curves, one row per point; columns that hold nothing are left out."""
+    """Return every number behind the curves, one row per point; columns that hold nothing are left out."""
     grid = [*np.ndindex(len(facts.line.gammas), len(facts.line.lams))]
     rows = [_row(facts, at) for at in grid]
     table = data_table(COLUMNS, rows, facts.line.sign)

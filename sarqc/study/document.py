@@ -303,7 +303,7 @@ class Study(StudyPart):
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
     def __copy__(self) -> Self:
-        """A copy may get other lines or layers, so it starts without kept results."""
+        """Return a copy without kept results, since it may get other lines or layers."""
         copied = super().__copy__()
         copied._once = {}
         return copied
@@ -415,7 +415,7 @@ class Study(StudyPart):
         return Refused(what, f"study {self.id}", tensors.REMEDY)
 
     def _whole(self, line: Line, name: str, axis: int | None, layer: int | None) -> np.ndarray:
-        """All draws of an array, or those of a layer; in former versions zeros stored for 0/0 become NaN."""
+        """Return all draws of an array, or those of a layer; in former versions zeros stored for 0/0 become NaN."""
         ref = line.arrays[name]
         if ref.file is None:
             tensor = self._tensor(line, name)

@@ -363,14 +363,14 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
 
 
 def _is_identity_of(twin: Line, line: Line) -> bool:
-    """True for the same solver without saliency, at the same width, on the same grid, with λ chosen in the same way."""
+    """Return True for the same solver without saliency, at the same width, grid and way in which λ was chosen."""
     same = twin.bits == line.bits and twin.selected == line.selected and twin.fitting == line.fitting
     same = same and twin.second == line.second == "gamma"
     return same and twin.later == line.later and twin.method == IDENTITY_OF.get(line.method)
 
 
 def _is_plain_of(twin: Line, line: Line) -> bool:
-    """True for the same method at the same width and at the same values of γ, on the plain grid."""
+    """Return True for the same method at the same width and at the same values of γ, on the plain grid."""
     same = twin.bits == line.bits and twin.method == line.method and twin.selected == line.selected
     same = same and twin.second == line.second and twin.gammas == line.gammas and twin.later == line.later
     return bool(set(line.fitting) - {"first_order"}) and same and not twin.fitting
@@ -431,7 +431,7 @@ def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
 
 
 def _against(line: Line, perplexity: Quality | None, twin: LineFacts) -> Difference | None:
-    """A line minus its twin at equal λ and in equal draws; NaN where the twin has no such λ.
+    """Return a line minus its twin at equal λ and in equal draws; NaN where the twin has no such λ.
 
     The twin has the line's γ, or a single one that stands beside all of them.
     """

@@ -54,7 +54,7 @@ def frame(study: Study, table: Table = "points") -> pd.DataFrame:
 
 
 def _product(line: Line, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
-    """A row for each combination of the axes' values, the last axis fastest, after the line's name and width."""
+    """Return a row for each combination of the axes' values, the last axis fastest, after the line's name and width."""
     import pandas as pd
 
     places = np.indices([len(values) for values in axes.values()]).reshape(len(axes), -1)
@@ -63,7 +63,7 @@ def _product(line: Line, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
 
 
 def _grid(line: Line, **further: Sequence[object]) -> pd.DataFrame:
-    """Rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
+    """Return rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
     lams = [lam if has_lam(line) else math.nan for lam in line.lams]
     seconds = [math.nan if value is None else value for value in line.gammas]
     own = {} if line.second == "gamma" else {"gamma": [math.nan]}

@@ -92,7 +92,7 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
 
 
 def _gather_codes(studies: Sequence[Study], folder: Path) -> None:
-    """Copies the codes of the runs of one draw, the first that has any."""
+    """Copy the codes of the runs of one draw, the first that has any."""
     points: list[KeptPoint] = []
     first: KeptCodes | None = None
     for study in studies:
@@ -125,7 +125,7 @@ def _check(one: Study, other: Study) -> None:
 
 
 def _without_own(*parts: Any) -> list[Any]:
-    """Two parts of protocols without what “auto” adds, and without the draw where that is another one."""
+    """Return two parts of protocols without what “auto” adds, and without the draw where that is another one."""
     if not all(isinstance(part, dict) for part in parts):
         return list(parts)
     is_one_draw = len({part.get("seed") for part in parts}) == 1
@@ -134,7 +134,7 @@ def _without_own(*parts: Any) -> list[Any]:
 
 
 def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
-    """A study tells its lines apart by name and width."""
+    """Check that a study tells its lines apart by name and width."""
     names: dict[tuple[object, ...], list[_Run]] = {}
     for (name, bits, *_), runs in groups.items():
         before = names.setdefault((name, bits), runs)
@@ -144,7 +144,7 @@ def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
 
 
 def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
-    """One line over all draws, γ and λ of the runs."""
+    """Return one line over all draws, γ and λ of the runs."""
     lines = [run.line for run in runs]
     axes = {name: {value for line in lines for value in getattr(line, name)} for name in _PLACES.values()}
     update: dict[str, Any] = {
@@ -160,7 +160,7 @@ def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
 
 
 def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: StudyWriter) -> Iterator[tuple[str, Any]]:
-    """Quantities over draws; pictures, which are of the first draw, where all its points have them."""
+    """Yield quantities over draws; pictures, which are of the first draw, where all its points have them."""
     of_first = [run for run in runs if whole.draws[0] == run.line.draws[0]]
     points = {(gamma, lam) for run in of_first for gamma in run.line.gammas for lam in run.line.lams}
     has_all = len(points) == len(whole.gammas) * len(whole.lams)
@@ -179,7 +179,8 @@ def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: Stu
 
 
 def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
-    """An array of the whole line with every run's numbers in their places; the first run that knows one is taken."""
+    """Return an array of the whole line with every run's numbers in their places; the first run that knows one is
+    taken."""
     known = [(run, run.line.arrays[name]) for run in runs if name in run.line.arrays]
     ref = known[0][1]
     longest = np.max([one.shape for _, one in known], axis=0)  # a group’s steps: one for all channels in some runs
@@ -202,7 +203,7 @@ def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
 
 
 def _surfaces(runs: Sequence[_Run], whole: Line, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Surfaces of several runs in steps of one scale for each layer, see ``common_scale``."""
+    """Return surfaces of several runs in steps of one scale for each layer, see ``common_scale``."""
     zero = SIGNED_ZERO if name == "surface_signed" else 0
     scale = common_scale(np.stack([run.study.array(run.line, f"{name}_scale") for run in runs], axis=-1))
     layers, _, _, *cells = runs[0].line.arrays[name].shape

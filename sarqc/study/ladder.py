@@ -164,7 +164,7 @@ def _differences(values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarr
 
 
 def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
-    """The column solver's point for every subset of the steps; None if one is missing or has other draws.
+    """Return the column solver's point for every subset of the steps; None if one is missing or has other draws.
 
     The step of refinement has the most passes that the study has.
     """
@@ -184,7 +184,7 @@ def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
 
 
 def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int, ...]) -> _Place | None:
-    """The point of the first of the methods that the width has on these draws, at the line's largest λ.
+    """Return the point of the first of the methods that the width has on these draws, at the line's largest λ.
 
     The plain grid is preferred to a fitted one.
     """

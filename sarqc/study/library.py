@@ -229,7 +229,7 @@ class Library:
         return [entry for entry in self._entries(self._found((self._shipped,))).values() if "error" not in entry]
 
     def _found(self, roots: Iterable[Path]) -> _Found:
-        """Root, name and stamp of each study by its folder; of several with one name the first alone."""
+        """Return root, name and stamp of each study by its folder; of several with one name the first alone."""
         found: _Found = {}
         taken: set[str] = set()
         for root in roots:
@@ -278,7 +278,7 @@ def _stamp(folder: Path | str) -> Stamp | None:
 
 
 def _check_arrays(study: Study) -> None:
-    """Compares the arrays with their checksums; refuses missing or damaged ones."""
+    """Compare the arrays with their checksums; refuses missing or damaged ones."""
     where = f"study {study.folder.name}"
     for name in array_files(study):
         path = study.file(name)
