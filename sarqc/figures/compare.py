@@ -105,8 +105,8 @@ class _Side:
 
     def values(self, name: str) -> np.ndarray | None:
         """Return a quantity at every γ and λ; None where it was not measured."""
-        found: Quality | np.ndarray | None = getattr(self.facts, name)
-        return found.mean if isinstance(found, Quality) else found
+        quantity: Quality | np.ndarray | None = getattr(self.facts, name)
+        return quantity.mean if isinstance(quantity, Quality) else quantity
 
     def at_start(self, name: str) -> float | None:
         """Return a quantity at the chosen point; None where it was not measured."""

@@ -121,12 +121,12 @@ def decile_drift(facts: LineFacts) -> np.ndarray | None:
 
 def _identity(facts: LineFacts) -> np.ndarray | None:
     """Return the identity line's drift at each λ of this line, NaN where it has no such λ; equal for every γ."""
-    found = None if facts.identity is None else decile_drift(facts.identity)
-    if facts.identity is None or found is None:
+    drift = None if facts.identity is None else decile_drift(facts.identity)
+    if facts.identity is None or drift is None:
         return None
     columns = equal_points(facts.line, facts.identity.line)
-    nothing = np.full(found.shape[-1], np.nan)
-    row = np.stack([nothing if column is None else found[0, column] for column in columns])  # M 10
+    nothing = np.full(drift.shape[-1], np.nan)
+    row = np.stack([nothing if column is None else drift[0, column] for column in columns])  # M 10
     if not np.isfinite(row).any():
         return None
     return np.tile(row, (len(facts.line.gammas), 1, 1))

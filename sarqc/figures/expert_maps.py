@@ -66,7 +66,7 @@ def _token_map(facts: LineFacts) -> Figure | None:
     up["title"] = {"text": "block", "standoff": 2}
     trace = _token_cells(counts, counts.mean, rows)
     wide = len(experts.numbers)
-    leads = {place: [found[0], tokens_text(counts, *place)] for place, found in experts.members.items()}
+    leads = {place: [positions[0], tokens_text(counts, *place)] for place, positions in experts.members.items()}
     # Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none.
     trace["customdata"] = [[leads.get((row, column), [-1, ""]) for column in range(wide)] for row in range(len(rows))]
     data = [trace]
@@ -207,10 +207,10 @@ def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
         return None
     own, (row, _) = chosen.expert, experts.place(chosen)
     # One block is kept, that its layers share: a large mixture has many.
-    kept: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
-    made = kept.get(row) or _block_map(facts, experts, row, quantity)
-    kept.clear()
-    kept[row] = made
+    shared: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
+    made = shared.get(row) or _block_map(facts, experts, row, quantity)
+    shared.clear()
+    shared[row] = made
     figure, modules = made
     return framed(figure, [frame((own - 0.5, own + 0.5), modules.index(chosen.module))])
 
@@ -218,8 +218,8 @@ def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
 def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity) -> tuple[Figure, list[str]]:
     """Return the figure of a block without a chosen layer, and its modules from below."""
     counts = counts_of(facts)
-    members = {experts.numbers[c]: found for (r, c), found in experts.members.items() if r == row}
-    modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
+    members = {experts.numbers[c]: positions for (r, c), positions in experts.members.items() if r == row}
+    modules = list(dict.fromkeys(facts.study.layers[at].module for own in members.values() for at in own))[::-1]
     names = [short_name(module) for module in modules]
     cells: list[Cell] = []
     for column, (expert, layers) in enumerate(members.items()):
@@ -254,7 +254,7 @@ def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity)
     if counts is not None:
         _add_tokens(figure, counts, row, top)
     figure["title"] = f"Block {experts.blocks[row]}"
-    inside = [at for found in members.values() for at in found]
+    inside = [at for positions in members.values() for at in positions]
     set_finding(figure, map_finding(facts, quantity, inside, "layers of this block"))
     figure["subtitle"] = f": {quantity.title}"
     return figure, modules

@@ -102,19 +102,19 @@ def flags_of(facts: LineFacts) -> list[Flag]:
     line, entry = facts.line, METHODS.get(facts.line.method)
     if entry is None or not has_lam(line) or len(line.lams) < 2:
         return []
-    found: list[Flag] = []
+    flags: list[Flag] = []
     if entry.make.lam_is_damping:
         shrinkage = shrinkage_lam(facts)
-        found += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
+        flags += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
     elif entry.make.damps:
-        found.append(NO_DAMPING)
+        flags.append(NO_DAMPING)
     elif facts.baseline is not None and facts.baseline.lam == 0:
-        found.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
+        flags.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
     if entry.auto is not None and len(entry.auto.lams) > 1:
         lams = entry.auto.lams
-        found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
-    found.sort(key=lambda flag: flag.lam)
-    return [flag for flag in found if _place(flag, line.lams) is not None]
+        flags.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
+    flags.sort(key=lambda flag: flag.lam)
+    return [flag for flag in flags if _place(flag, line.lams) is not None]
 
 
 def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
@@ -151,7 +151,7 @@ def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short
     """
     step = width / (len(lams) - 1)
     free: list[float] = []  # of each lane, the pixel up to which it is free
-    found: list[Planted] = []
+    placed: list[Planted] = []
     for flag in reversed(flags):
         place = _place(flag, lams)
         assert place is not None
@@ -159,8 +159,8 @@ def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short
         end = start + name_width(flag, short=short)
         lane = next((index for index, left in enumerate(free) if end <= left), len(free))
         free[lane : lane + 1] = [start]
-        found.append(Planted(flag, place, lane))
-    return found[::-1]
+        placed.append(Planted(flag, place, lane))
+    return placed[::-1]
 
 
 def name_width(flag: Flag, *, short: bool = False) -> float:

@@ -160,8 +160,8 @@ def _amount_axis(sizes: _Sizes) -> Part:
 def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
     """Add the smallest λ, behind; what runs off the scale is marked at the edge with its value."""
     off: list[tuple[np.ndarray, np.ndarray]] = []
-    for style, found in ((RECON, sizes.calibration), (HELD_OUT, sizes.unseen)):
-        values = found.mean[..., 0].T  # G S
+    for style, errors in ((RECON, sizes.calibration), (HELD_OUT, sizes.unseen)):
+        values = errors.mean[..., 0].T  # G S
         faint = {"color": "var(--ink-3)", "dash": style["dash"], "width": 1.5}
         trace = _trace(sizes, "smallest λ", mode="lines", line=faint, hoverinfo="skip", cliponaxis=True)
         add_trace(figure, trace, {"y": values}, "gamma")
@@ -189,11 +189,11 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
     add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _by_point(sizes.calibration.mean)})
     shaded = _trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)")
     add_trace(figure, shaded, {"y": _by_point(sizes.unseen.mean)})
-    for name, style, found in (
+    for name, style, errors in (
         ("calibration text", RECON, sizes.calibration),
         ("unseen text", HELD_OUT, sizes.unseen),
     ):
-        mean, doubt = _by_point(found.mean), _by_point(found.doubt)
+        mean, doubt = _by_point(errors.mean), _by_point(errors.doubt)
         trace = _trace(
             sizes,
             name,
@@ -266,8 +266,8 @@ def _aria(facts: LineFacts, sizes: _Sizes, at: At) -> str:
     for s in (0, -1):
         errors = [
             f"{significant(value)} on {text}"
-            for text, found in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
-            if math.isfinite(value := found.mean[s, *at])
+            for text, difference in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
+            if math.isfinite(value := difference.mean[s, *at])
         ]
         measured = " and ".join(errors) or "not measured"
         parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {measured}")

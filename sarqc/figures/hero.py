@@ -308,14 +308,14 @@ PAPER_SPAN = (0.1, 1.0)  # λ whose least and largest value become 0 and 1; othe
 
 def scales_of(facts: LineFacts) -> list[str]:
     """Return the scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
-    found = ["raw"]
+    scales = ["raw"]
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
-        return found
+        return scales
     if sum(_in_span(facts)) > 1:
-        found.append("paper")
+        scales.append("paper")
     if lam_index(facts.line, 0.0) is not None:
-        found.append("ratio")
-    return found
+        scales.append("ratio")
+    return scales
 
 
 def on_scale(facts: LineFacts, scale: str) -> LineFacts:

@@ -91,8 +91,8 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     )
     if drawn:
         _add_levels(figure, group, ends, digits)
-    for wanted, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
-        _add_arrows(figure, group, group.other == wanted, 0.03 * (high - low), digits, color)
+    for is_other, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
+        _add_arrows(figure, group, group.other == is_other, 0.03 * (high - low), digits, color)
     _add_weights(figure, group, channels, digits)
     _add_words(figure, facts, group, info.name, (low, high))
     if drawn:

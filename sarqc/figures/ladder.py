@@ -404,12 +404,12 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if not known:
         lead += ", by one draw and without intervals,"
     if best is None or changes[best].mean >= 0:
-        said = [piece(f"{lead} no step {'clearly lowers' if known else 'lowers'} perplexity.")]
+        sentence = [piece(f"{lead} no step {'clearly lowers' if known else 'lowers'} perplexity.")]
     else:
         size, _, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
         less = f"{size} less perplexity"
         gain = piece(f"{less} {interval}" if interval else less, "quality", verdict=best in known)
-        said = pieces([f"{lead} {best} is worth the most: ", gain, "."])
+        sentence = pieces([f"{lead} {best} is worth the most: ", gain, "."])
     rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
         rest.append(f"{listed(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
@@ -418,8 +418,8 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if rest:
         text = "; ".join(rest)
         start = text[0] if text.startswith("λ") else text[0].upper()
-        said.append(piece(f" {start}{text[1:]}."))
-    return said
+        sentence.append(piece(f" {start}{text[1:]}."))
+    return sentence
 
 
 def _change(name: str, change: Difference, value: float) -> str:

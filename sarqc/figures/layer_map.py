@@ -421,8 +421,8 @@ class Quantity:
         if not known.size:
             return f"Nothing was measured for {called}."
         if self.steps:
-            said = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
-            return f"{self.sign} that “auto” chose most often in each of {called}: {', '.join(said)}."
+            each = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
+            return f"{self.sign} that “auto” chose most often in each of {called}: {', '.join(each)}."
         counts = self.name == "tokens"
         ends = [("least", int(np.nanargmin(values)))] if counts else []
         ends.append(("largest", int(np.nanargmax(values))))
@@ -449,10 +449,10 @@ def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
     if name is None or samples is None:
         return None
     if name in ("lambda", "gamma"):
-        found = facts.selection
-        assert found is not None
+        choice = facts.selection
+        assert choice is not None
         most = np.array([_most_frequent(samples[:, [at]]) for at in range(samples.shape[1])])
-        return Quantity(name, most[:, None, None], samples, _steps(found, name))
+        return Quantity(name, most[:, None, None], samples, _steps(choice, name))
     if name == "tokens":
         return Quantity(name, mean_over_draws(samples)[:, None, None])
     return Quantity(name, mean_over_draws(samples))
@@ -461,18 +461,18 @@ def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
 def _samples(facts: LineFacts, name: str) -> np.ndarray | None:
     """Return numbers of each draw, D L or D L G M; None where the line has no such, or they would tell nothing."""
     if name in ("lambda", "gamma"):
-        found = facts.selection
-        if found is None or found.by != "layer" or len(_steps(found, name)) < 2:
+        choice = facts.selection
+        if choice is None or choice.by != "layer" or len(_steps(choice, name)) < 2:
             return None
-        return found.lam if name == "lambda" else found.gamma
+        return choice.lam if name == "lambda" else choice.gamma
     if name == "tokens" and all(layer.expert is None for layer in facts.study.layers):
         return None  # every layer of a dense model sees all of them
     array = facts.read(name)
     return None if array is None or not np.isfinite(array).any() else array
 
 
-def _steps(found: Selection, name: str) -> tuple[float, ...]:
-    values = found.lams if name == "lambda" else found.gammas
+def _steps(choice: Selection, name: str) -> tuple[float, ...]:
+    values = choice.lams if name == "lambda" else choice.gammas
     return tuple(sorted({float(value) for value in values if value is not None}))
 
 

@@ -185,13 +185,13 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
 def _hover(run: ParetoRun) -> str:
     size = [] if run.bits is None else [f"{number(run.bits, 2)} bits per weight"]
     size += [] if run.mib is None else [f"{number(run.mib, 1)} MiB"]
-    said = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
+    lines = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
     if run.perplexity is not None:
-        said.append(f"perplexity {perplexity_text(run.perplexity)}")
+        lines.append(f"perplexity {perplexity_text(run.perplexity)}")
     if run.log_ratio is not None:
         error = np.nan if run.error is None else run.error
-        said.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
-    return "<br>".join(said)
+        lines.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
+    return "<br>".join(lines)
 
 
 def _words(

@@ -98,8 +98,8 @@ def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Inte
     """
     pairs = [(float(one) ** 2, float(other)) for one, other in zip(drift, error, strict=True)]
     measured = [math.isfinite(square) and math.isfinite(value) for square, value in pairs]
-    found = iter(weight_intervals([pair for pair, known in zip(pairs, measured, strict=True) if known]))
-    return [next(found) if known else NOBODY for known in measured]
+    intervals = iter(weight_intervals([pair for pair, known in zip(pairs, measured, strict=True) if known]))
+    return [next(intervals) if known else NOBODY for known in measured]
 
 
 def _of_methods(facts: LineFacts) -> _Points:
@@ -116,18 +116,18 @@ def _of_methods(facts: LineFacts) -> _Points:
     def measured(one: LineFacts) -> list[bool]:
         return [quantity is not None for quantity in (one.drift, one.recon, one.held_out)]
 
-    found = [one for one in every if measured(one) == measured(facts)]
-    drift = np.concatenate([one.drift for one in found if one.drift is not None], axis=1)
-    labels, lines = [one.line.label for one in found], [one.line.name for one in found]
-    return _Points(labels, drift, _errors(found), np.ones(len(found), dtype=bool), [lines.index(line.name)], lines)
+    alike = [one for one in every if measured(one) == measured(facts)]
+    drift = np.concatenate([one.drift for one in alike if one.drift is not None], axis=1)
+    labels, lines = [one.line.label for one in alike], [one.line.name for one in alike]
+    return _Points(labels, drift, _errors(alike), np.ones(len(alike), dtype=bool), [lines.index(line.name)], lines)
 
 
-def _errors(found: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
+def _errors(each: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
     kinds = (("unseen text", HELD_OUT, "held_out"), ("calibration text", RECON, "recon"))
     return tuple(
-        (name, style, np.concatenate([getattr(one, kind) for one in found], axis=1))
+        (name, style, np.concatenate([getattr(one, kind) for one in each], axis=1))
         for name, style, kind in kinds
-        if getattr(found[0], kind) is not None
+        if getattr(each[0], kind) is not None
     )
 
 
@@ -217,10 +217,11 @@ def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
         each = zip(points.names, drift, error, strict=True)
         listed = "; ".join(f"{label} {_value(one)} and {_value(other)}" for label, one, other in each)
         text = f"Weight drift and reconstruction error on {name}: {listed}."
-    kept = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
-    if len(kept) == last + 1:
+    selected = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
+    if len(selected) == last + 1:
         return f"{text} Each point is selected by some weight of drift."
-    return f"{text} Some weight of drift selects {', '.join(kept)}; none selects the other {last + 1 - len(kept)}."
+    names, others = ", ".join(selected), last + 1 - len(selected)
+    return f"{text} Some weight of drift selects {names}; none selects the other {others}."
 
 
 def _value(value: float) -> str:

@@ -77,7 +77,7 @@ def coloured(part: Any, colours: dict[str, str]) -> Any:
         return {key: coloured(value, colours) for key, value in part.items()}
     if isinstance(part, list):
         return [coloured(value, colours) for value in part]
-    return _ROLE.sub(lambda found: colours[found[1]], part) if isinstance(part, str) else part
+    return _ROLE.sub(lambda match: colours[match[1]], part) if isinstance(part, str) else part
 
 
 @cache

@@ -128,25 +128,25 @@ def _span(curves: RoundingCurves) -> tuple[float, float]:
 
 def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
     """Return the held-out error of each block, and a mark where it was kept."""
-    steps, kept = curves.steps.tolist(), []
+    steps, marked = curves.steps.tolist(), []
     traces: list[dict[str, Any]] = []
     for block, values in zip(curves.blocks, curves.held_out, strict=True):
         count = len(block.checks)
         own = values[:count].tolist()
-        kept.append((block, own[steps.index(block.kept)]))
+        marked.append((block, own[steps.index(block.kept)]))
         line = {"color": "var(--held-out-faint)", "width": 1}
         x, y = steps[:count], plain_numbers(own)
         traces.append(scatter(f"block {block.block}", "lines", x=x, y=y, hoverinfo="skip", line=line))
     texts = [
         f"Block {block.block} keeps step {number(block.kept, 0)}: held-out error {percent(value, 1)} of its start"
-        for block, value in kept
+        for block, value in marked
     ]
     edge = {"color": HELD_OUT["color"], "width": 1}
     marks = scatter(
         "kept",
         "markers",
-        x=[block.kept for block, _ in kept],
-        y=plain_numbers([value for _, value in kept]),
+        x=[block.kept for block, _ in marked],
+        y=plain_numbers([value for _, value in marked]),
         cliponaxis=False,
         text=texts,
         hovertemplate=HOVER,

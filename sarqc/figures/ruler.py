@@ -138,14 +138,14 @@ def _identity_of(facts: LineFacts) -> LineFacts | None:
         same = one.method == IDENTITY and one.bits == line.bits and one.fitting in (line.fitting, {})
         return same and has_lam(one) and one.later is None and len(one.lams) > 1
 
-    found = sorted((one for one in facts.study.lines if fits(one)), key=lambda one: one.fitting != line.fitting)
-    if not found:
+    lines = sorted((one for one in facts.study.lines if fits(one)), key=lambda one: one.fitting != line.fitting)
+    if not lines:
         return None
-    if found[0].name == line.name:
+    if lines[0].name == line.name:
         return facts
-    if facts.identity is not None and facts.identity.line.name == found[0].name:
+    if facts.identity is not None and facts.identity.line.name == lines[0].name:
         return facts.identity
-    return line_facts(facts.study, method=found[0].name, bits=line.bits, layer=facts.layer, with_identity=False)
+    return line_facts(facts.study, method=lines[0].name, bits=line.bits, layer=facts.layer, with_identity=False)
 
 
 def ruler(facts: LineFacts) -> Figure | None:

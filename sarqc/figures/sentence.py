@@ -137,10 +137,10 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
 
 def in_a_row(sentences: Iterable[list[Piece]]) -> list[Piece]:
     """Return sentences with a blank between them, without empty ones."""
-    said: list[Piece] = []
+    row: list[Piece] = []
     for sentence_ in filter(None, sentences):
-        said += [piece(" "), *sentence_] if said else sentence_
-    return said
+        row += [piece(" "), *sentence_] if row else sentence_
+    return row
 
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
@@ -183,16 +183,16 @@ def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
         parts: In the order in which they are read: text, a piece, or pieces.
         role: Role of the text, without the blanks at its ends.
     """
-    found: list[Piece] = []
+    row: list[Piece] = []
     for part in parts:
         if isinstance(part, list):
-            found += part
+            row += part
         elif isinstance(part, dict):
-            found.append(cast(Piece, part))
+            row.append(cast(Piece, part))
         else:
             lead, words, trail = re.split(r"^( *)(.*?)( *)$", str(part))[1:4]
-            found += [piece(*one) for one in ((lead, ""), (words, role), (trail, "")) if one[0]]
-    return found
+            row += [piece(*one) for one in ((lead, ""), (words, role), (trail, "")) if one[0]]
+    return row
 
 
 def _lam(text: str) -> Piece:
@@ -219,25 +219,25 @@ def _where(facts: LineFacts, at: At) -> list[Piece]:
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
     """Return how λ was chosen, with its value where the whole model has one."""
-    found, model = facts.selection, "for the whole model on held-out calibration text"
+    choice, model = facts.selection, "for the whole model on held-out calibration text"
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
-        open_["α"] = found is not None and found.strength is not None
+        open_["α"] = choice is not None and choice.strength is not None
         signs = " and ".join([sign for sign, is_open in open_.items() if is_open] or ["λ"])
         return pieces(["With ", piece(signs, "lambda"), " chosen layer by layer on held-out calibration text"])
-    if found is None or not np.isfinite(found.lam).any():
+    if choice is None or not np.isfinite(choice.lam).any():
         return pieces(["With ", piece("λ", "lambda"), f" chosen {model}"])
-    low, high = (lam_text(value) for value in (np.nanmin(found.lam), np.nanmax(found.lam)))
+    low, high = (lam_text(value) for value in (np.nanmin(choice.lam), np.nanmax(choice.lam)))
     if low == high:
         return pieces(["With ", _lam(f"λ = {low}"), f", chosen {model},"])
     return pieces(["With ", _lam(f"λ from {low} to {high}"), f", chosen {model} in each draw,"])
 
 
-def _chosen_texts(found: Selection) -> list[str]:
+def _chosen_texts(choice: Selection) -> list[str]:
     """Return what was chosen of λ and γ, where there were several, and of α."""
-    texts = [_chosen_text(found)] if len(found.lams) * len(found.gammas) > 1 or found.strength is None else []
-    if found.strength is not None:
-        values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
+    texts = [_chosen_text(choice)] if len(choice.lams) * len(choice.gammas) > 1 or choice.strength is None else []
+    if choice.strength is not None:
+        values, counts = np.unique(choice.strength[np.isfinite(choice.strength)], return_counts=True)
         each = _each(values, counts)
         texts.append(f"“auto” chose α of the shift: {each}." if each else "The choice of α was not recorded.")
     return texts
@@ -247,28 +247,28 @@ def _each(values: Iterable[float], counts: Iterable[int]) -> str:
     return ", ".join(f"{lam_text(value)} ({count}×)" for value, count in zip(values, counts, strict=True))
 
 
-def _chosen_text(found: Selection) -> str:
+def _chosen_text(choice: Selection) -> str:
     """Return what was chosen most often, and how often each λ was where the model has one."""
-    pairs = found.pairs if found.by == "layer" else found.pairs[:, :1]
+    pairs = choice.pairs if choice.by == "layer" else choice.pairs[:, :1]
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
         return "The choice was not recorded."
     kinds, counts = np.unique(pairs, axis=0, return_counts=True)
     gamma, lam = kinds[int(counts.argmax())].tolist()
-    point = f"λ = {lam_text(found.lams[lam])}"
-    if len(found.gammas) > 1:
-        point += f", γ = {lam_text(found.gammas[gamma] or 0.0)}"
+    point = f"λ = {lam_text(choice.lams[lam])}"
+    if len(choice.gammas) > 1:
+        point += f", γ = {lam_text(choice.gammas[gamma] or 0.0)}"
     point = point.replace(" = ", f"{NBSP}={NBSP}")
-    among = len(found.lams) * len(found.gammas)
-    if found.by == "model":
+    among = len(choice.lams) * len(choice.gammas)
+    if choice.by == "model":
         if len(kinds) == 1:
             return f"“auto” chose {point} of {among} values{'' if len(pairs) == 1 else ' in every draw'}."
-        each = _each([found.lams[m] for _, m in kinds.tolist()], counts)
+        each = _each([choice.lams[m] for _, m in kinds.tolist()], counts)
         return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."
     if len(kinds) == 1:
         return f"“auto” chose {point} of {among} candidates everywhere."
-    of = "layers" if found.lam.shape[0] == 1 else "layers and draws"
+    of = "layers" if choice.lam.shape[0] == 1 else "layers and draws"
     return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {of})."
 
 
@@ -480,11 +480,11 @@ def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
 def _shrinkage_text(facts: LineFacts) -> str:
     """Return what λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ
     is not that of the model, and for lines and studies without it."""
-    found, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
-    if found is None or quality is None or len(lams) < 2 or not found.is_median:
+    shrinkage, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
+    if shrinkage is None or quality is None or len(lams) < 2 or not shrinkage.is_median:
         return ""
-    clause = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(found.lam)}"
-    cost, best = regret(facts, found.lam), quality.best[0]
+    clause = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(shrinkage.lam)}"
+    cost, best = regret(facts, shrinkage.lam), quality.best[0]
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
     wording, reference = _WORDINGS["perplexity"], float(quality.mean[0, best])

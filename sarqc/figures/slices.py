@@ -100,14 +100,14 @@ def _asked_as(study: Study) -> dict[str, int]:
     """Return the position of the line that ``lab_view`` shows for each method and width that an address can name."""
     names = [None, *dict.fromkeys(name for line in study.lines for name in (line.name, line.method))]
     widths = [None, *dict.fromkeys(line.bits for line in study.lines)]
-    found = {}
+    positions = {}
     for method, bits in product(names, widths):
         try:
             line = default_line(study, method, bits)
         except NotFound:
             continue
-        found[f"{method or ''}|{bits or ''}"] = study.lines.index(line)
-    return found
+        positions[f"{method or ''}|{bits or ''}"] = study.lines.index(line)
+    return positions
 
 
 def pieces(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Iterator[Slice]:

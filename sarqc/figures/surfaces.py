@@ -108,7 +108,7 @@ Arrays = dict[str, ArrayPlace]
 def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
     """Return where the browser finds each pooled picture of one layer that the line has: file and its version, the
     bytes of that layer, shape, the value of 255 and what stands for 0. By name; empty where there are none."""
-    found: Arrays = {}
+    arrays: Arrays = {}
     for pooling in POOLINGS:
         name = pooling.array
         ref, scale = facts.line.arrays.get(name), facts.read(f"{name}_scale", layer)
@@ -116,7 +116,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
             continue
         offset, length = layer_slice(ref, layer)
         place = facts.study.place(facts.line, name)
-        found[name] = {
+        arrays[name] = {
             "file": place.file,
             "version": place.version,
             "dtype": ref.dtype,
@@ -127,7 +127,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
             "scale": float(scale),
             "zero": SIGNED_ZERO if pooling.signed else 0,
         }
-    return found
+    return arrays
 
 
 def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:

@@ -291,8 +291,8 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     lead = "Keep what you have, GPTQ 1 %: no measurable difference."
     if best["better_high"] is not None and best["better_high"] < 0:
         lead = "Keep GPTQ 1 %: every λ is measurably worse."
-    said = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
-    return [piece(f"{lead} {said}, on {draws_text(tuning['draws'])}.")]
+    rest = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
+    return [piece(f"{lead} {rest}, on {draws_text(tuning['draws'])}.")]
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:

@@ -419,8 +419,8 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     text = f"The search for λ of {METHODS[tuning['method']].title}: {standing_counts(tuning)}{draws}."
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
-        said = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
-        groups.setdefault(mark_words(row), []).append(said)
+        lam = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
+        groups.setdefault(mark_words(row), []).append(lam)
     return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(each)}." for words, each in groups.items())
 
 

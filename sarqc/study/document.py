@@ -475,8 +475,8 @@ class Study(StudyPart):
         key = (line and (line.name, line.bits, line.draws), what)
         if key not in self._once:
             self._once[key] = make()
-        told: Told = self._once[key]
-        return told
+        result: Told = self._once[key]
+        return result
 
 
 def _read_document(folder: Path) -> dict[str, Any]:

@@ -34,14 +34,14 @@ class KeptEntries:
             document = json.loads(self._path.read_bytes())
             if document["form"] != self._form:
                 return {}
-            found = {folder: ((modified, size), entry) for folder, modified, size, entry in document["entries"]}
+            entries = {folder: ((modified, size), entry) for folder, modified, size, entry in document["entries"]}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("%s can't be read, so all studies are read again: %s", self._path.name, error)
             return {}
-        self._written = {folder: stamp for folder, (stamp, _) in found.items()}
-        return found
+        self._written = {folder: stamp for folder, (stamp, _) in entries.items()}
+        return entries
 
     def write(self, entries: Mapping[str, tuple[Stamp, Any]]) -> None:
         """Replace the kept entries, if they have changed."""

@@ -24,7 +24,7 @@ KEPT_OPEN = 16  # studies; a comparison has at most half of that
 MOST_BYTES = 8 << 30  # of arrays, which are read to the last byte before they are shown
 
 Origin = Literal["shipped", "run", "command_line", "uploaded"]
-_Found = dict[str, tuple[Path, str, Stamp]]  # root, name and stamp of studies by their folders
+_Folders = dict[str, tuple[Path, str, Stamp]]  # root, name and stamp of studies by their folders
 
 
 class LineSummary(TypedDict):
@@ -210,12 +210,12 @@ class Library:
 
     def listing(self) -> StudyListing:
         """Return all studies in short, newest first, and the unreadable ones with the reason."""
-        found = self._found(self._roots)
-        entries = self._entries(found, is_all=True)
-        runs = self._runs_among([name for _, name, _ in found.values()])
+        folders = self._folders(self._roots)
+        entries = self._entries(folders, is_all=True)
+        runs = self._runs_among([name for _, name, _ in folders.values()])
         studies: list[StudySummary] = []
         damaged: list[DamagedStudy] = []
-        for folder, (root, name, _) in found.items():
+        for folder, (root, name, _) in folders.items():
             entry, origin = entries[folder], self._origin(root, name, runs)
             if "error" in entry:
                 damaged.append({**entry, "origin": origin})
@@ -226,22 +226,22 @@ class Library:
 
     def shipped(self) -> list[StudySummary]:
         """Return the studies that came with the app, without reading the others."""
-        return [entry for entry in self._entries(self._found((self._shipped,))).values() if "error" not in entry]
+        return [entry for entry in self._entries(self._folders((self._shipped,))).values() if "error" not in entry]
 
-    def _found(self, roots: Iterable[Path]) -> _Found:
+    def _folders(self, roots: Iterable[Path]) -> _Folders:
         """Return root, name and stamp of each study by its folder; of several with one name the first alone."""
-        found: _Found = {}
+        folders: _Folders = {}
         taken: set[str] = set()
         for root in roots:
             for name in sorted(os.listdir(root)) if root.is_dir() else []:
                 folder = f"{root}/{name}"
                 if name in taken or not STUDY_ID.fullmatch(name) or (stamp := _stamp(folder)) is None:
                     continue
-                found[folder] = root, name, stamp
+                folders[folder] = root, name, stamp
                 taken.add(name)
-        return found
+        return folders
 
-    def _entries(self, found: _Found, *, is_all: bool = False) -> dict[str, Entry]:
+    def _entries(self, folders: _Folders, *, is_all: bool = False) -> dict[str, Entry]:
         """Entries of studies: kept ones where the documents are the same, else new ones.
 
         ``is_all``: there are no others, so these are kept and all others forgotten.
@@ -252,7 +252,7 @@ class Library:
                 folder: known[folder]
                 if folder in known and known[folder][0] == stamp
                 else (stamp, self._entry(root, name))
-                for folder, (root, name, stamp) in found.items()
+                for folder, (root, name, stamp) in folders.items()
             }
             self._known = fresh if is_all else known | fresh
             if is_all:  # but for what can't be read today: the next version may read it
@@ -271,10 +271,10 @@ class Library:
 def _stamp(folder: Path | str) -> Stamp | None:
     """Stamp of the study in a folder; None without a study."""
     try:
-        found = os.stat(f"{folder}/study.json")
+        status = os.stat(f"{folder}/study.json")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def _check_arrays(study: Study) -> None:
