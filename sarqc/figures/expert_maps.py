@@ -326,8 +326,8 @@ def tokens_error(facts: LineFacts) -> Figure | None:
         return f"{text} Against {names[0]} that is {' and '.join(changes(at))}." if at[1] else text
 
     if several:
-        words = (each_point(facts, say) for say in (caption, briefly))
-        add_caption(figure, *words, color="var(--ink-2)", yshift=6)
+        wide, narrow = (each_point(facts, say) for say in (caption, briefly))
+        add_caption(figure, wide, narrow, color="var(--ink-2)", yshift=6)
     bind_aria(figure, facts, aria)
     figure["title"] = "Error on unseen text by an expert’s tokens"
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M

@@ -114,20 +114,10 @@ def _drawn(
     return figure
 
 
-def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
-    """Return the line whose curves stand faintly behind, and its name: without saliency, or on the min–max grid."""
-    if facts.identity is not None:
-        return facts.identity, "identity"
-    return facts.plain, "min–max grid"
-
-
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     what = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
     curves = [Curve(name, QUALITY, quality.mean, quality.ends, label=what)]
-    twin, beside = _twin(facts)
-    twin_quality: Quality | None = getattr(twin, name, None)
-    if twin is not None and twin_quality is not None:
-        curves.append(_ghost(facts, twin, twin_quality.mean, QUALITY, beside))
+    curves += _ghosts(facts, name, QUALITY, is_named=True)
     base = facts.baseline
     points: tuple[tuple[str, float, float], ...] = ()
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
@@ -143,7 +133,7 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
 
 
 def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, float], ...]:
-    """GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
+    """Return GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
     twin = facts.identity
     quality: Quality | None = getattr(twin, name, None)
     if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
@@ -160,9 +150,7 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
         for text, style, values in texts
         if values is not None
     ]
-    twin, _ = _twin(facts)
-    if twin is not None and twin.held_out is not None and facts.held_out is not None:
-        curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
+    curves += _ghosts(facts, "held_out", HELD_OUT)
     title = _title(facts, "Reconstruction error (L_recon)", words)
     return Panel(title, significant, tuple(curves), 1.1, "Error:")
 
@@ -181,9 +169,7 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
         weighted = entry is not None and entry.make.saliency == "saliency"
         label = "saliency penalty" if weighted else "identity penalty"
         curves.append(Curve(f"{label}, L_sar", PENALTY, facts.sar, label=label, short="penalty"))
-    twin, _ = _twin(facts)
-    if twin is not None and twin.drift is not None and facts.drift is not None:
-        curves.append(_ghost(facts, twin, twin.drift, DRIFT, ""))
+    curves += _ghosts(facts, "drift", DRIFT)
     if facts.drift is None:
         what = "Weight penalty L_sar"
     elif facts.sar is None:
@@ -196,16 +182,23 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
 _NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
 
 
-def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
-    """Return the twin's curves on this line's axis, one for every γ where it has only one; NaN where it has no such
-    λ."""
+def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False) -> list[Curve]:
+    """Return the curve that stands faintly behind: of the line without saliency, or on the min–max grid.
+
+    There is one for every γ where that line has only one; NaN where it has no such λ.
+    """
+    twin, beside = (facts.identity, "identity") if facts.identity is not None else (facts.plain, "min–max grid")
+    values: Quality | np.ndarray | None = getattr(twin, name, None)
+    if twin is None or values is None or getattr(facts, name) is None:
+        return []
+    values = values.mean if isinstance(values, Quality) else values
     columns = equal_points(facts.line, twin.line)
     nothing = np.full(len(values), np.nan)
     matched = np.stack([nothing if column is None else values[:, column] for column in columns], axis=-1)  # G' M
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
-    named = f"{_NAMES[style['color']]}, {_twin(facts)[1]}"
     tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
-    return Curve(named, faded, tiled, label=label, faint=True, short=label)
+    label = beside if is_named else ""
+    return [Curve(f"{_NAMES[style['color']]}, {beside}", faded, tiled, label=label, faint=True, short=label)]
 
 
 def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:

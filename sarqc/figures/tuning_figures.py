@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from textwrap import wrap
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
 import numpy as np
 
@@ -112,9 +112,9 @@ def race_figure(tuning: Tuning) -> Figure:
 
 
 def _figure(across: Part, up: Part, title: str, subtitle: str, aria: str) -> Figure:
-    words, margins = {"title": title, "subtitle": subtitle, "aria": aria}, {"left": 50, "right": 20}
-    narrow = {"layout.margin.r": 14}
-    return new_figure(across, up, **margins, top=26, bottom=30, narrow=narrow, narrow_bindings=[], **words)
+    further = {"narrow": {"layout.margin.r": 14}, "narrow_bindings": [], "title": title, "subtitle": subtitle}
+    figure = new_figure(across, up, left=50, right=20, top=26, bottom=30)
+    return cast(Figure, {**figure, **further, "aria": aria})
 
 
 def mark_of(row: TuningRow) -> Mark:

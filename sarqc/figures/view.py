@@ -233,14 +233,6 @@ class ByQuantity(TypedDict):
     figures: dict[str, Figure | None]
 
 
-class BySteps(TypedDict):
-    """What of a view depends on the order of the ladder's steps."""
-
-    ladder: LadderWords | None
-    findings: dict[Door, list[list[str]]]
-    figures: dict[str, Figure | None]
-
-
 @dataclass(frozen=True)
 class ShownLine:
     """A line and layer of a study, of which views are made: their parts that depend on nothing else, made once."""
@@ -285,8 +277,9 @@ class ShownLine:
             raise Refused(f"unknown scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
         if quantity and quantity not in QUANTITIES:
             raise Refused(f"unknown quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
-        by_scale, by_quantity, by_steps = self.by_scale(scale), self.by_quantity(quantity), self.by_steps(steps)
+        by_scale, by_quantity = self.by_scale(scale), self.by_quantity(quantity)
         study, line, facts = self.study, self.line, self.facts
+        climbed = ladder(study, line.bits, steps.split(",") if steps else None)
         return {
             "title": line_title(facts),
             "study": _study_facts(study),
@@ -319,16 +312,16 @@ class ShownLine:
                 **self._figures(),
                 **by_scale["figures"],
                 **by_quantity["figures"],
-                **by_steps["figures"],
+                "ladder": None if climbed is None else ladder_figure(climbed.rungs, line.bits),
             },
             "arrays": self.arrays,
             "poolings": pooling_choices(self.arrays),
             "surface_layer": self.surface,
-            "findings": by_steps["findings"],
+            "findings": findings(facts, climbed),
             "table": point_rows(facts),
             "tokens": token_table(facts),
             "theorem": theorem_terms(facts),
-            "ladder": by_steps["ladder"],
+            "ladder": None if climbed is None else ladder_words(climbed),
             "ruler": ruler_targets(facts),
             "measured": how_measured(facts),
             "explore": study.prefix == "float",
@@ -357,15 +350,6 @@ class ShownLine:
                 "map": layer_map(self.facts, coloured),
                 "map_experts": expert_map(self.facts, coloured),
             },
-        }
-
-    def by_steps(self, steps: str | None = None) -> BySteps:
-        """Return the part that depends on the order of the ladder's steps, joined by commas."""
-        climbed = ladder(self.study, self.line.bits, steps.split(",") if steps else None)
-        return {
-            "ladder": None if climbed is None else ladder_words(climbed),
-            "findings": findings(self.facts, climbed),
-            "figures": {"ladder": None if climbed is None else ladder_figure(climbed.rungs, self.line.bits)},
         }
 
     def _figures(self) -> dict[str, Figure | None]:
