@@ -93,7 +93,7 @@ def _one_layer(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarr
         f"mean of {of}: lowest, {significant(validation[best])}, at {_pair(choice, best)}; the highest is "
         f"{number(worst, 2)} times as large."
     )
-    return _said(figure, choice, counts, "held-out error, best = 1", aria, of)
+    return _with_words(figure, choice, counts, "held-out error, best = 1", aria, of)
 
 
 def _all_layers(facts: LineFacts, choice: Selection) -> Figure:
@@ -111,7 +111,7 @@ def _all_layers(facts: LineFacts, choice: Selection) -> Figure:
         figure = _heatmap(choice, counts.astype(float), (0, top), hover)
         for at, count in np.ndenumerate(counts):
             _add_cell(figure, at, str(count), _on_cell(bool(count < 0.5 * top)))
-    return _said(figure, choice, counts, of, f"How often “auto” chose each candidate in {of}.", of)
+    return _with_words(figure, choice, counts, of, f"How often “auto” chose each candidate in {of}.", of)
 
 
 def _heatmap(choice: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
@@ -151,7 +151,7 @@ def _one_row(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
         f"held-out calibration text lowest, {significant(held_out[best])}, at λ = {names[best]}."
     )
-    return _said(figure, choice, counts[None], "held-out error", aria, draws_text(draws))
+    return _with_words(figure, choice, counts[None], "held-out error", aria, draws_text(draws))
 
 
 def _by_model(facts: LineFacts, choice: Selection) -> Figure:
@@ -190,7 +190,7 @@ def _by_model(facts: LineFacts, choice: Selection) -> Figure:
         f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
         f"{draws_text(draws)}: the mean is lowest, {perplexity_text(mean[best])}, at λ = {names[best]}."
     )
-    return _said(figure, choice, counts[None], "held-out perplexity", aria, draws_text(draws))
+    return _with_words(figure, choice, counts[None], "held-out perplexity", aria, draws_text(draws))
 
 
 def _add_curve(
@@ -205,7 +205,7 @@ def _name_end(figure: Figure, name: str, color: str, last: int, row: np.ndarray)
     add_note(figure, name, color, x=last, y=float(row[-1]), xshift=12, yanchor="middle")
 
 
-def _said(figure: Figure, choice: Selection, counts: np.ndarray, title: str, aria: str, of: str) -> Figure:
+def _with_words(figure: Figure, choice: Selection, counts: np.ndarray, title: str, aria: str, of: str) -> Figure:
     """Give a figure its title, its finding and its words; ``counts`` C K of draws and layers ``of`` so many."""
     figure["title"] = f"What “auto” chose: {title}"
     set_finding(figure, _finding(choice, counts))

@@ -267,10 +267,12 @@ def line_trace(name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, 
     return scatter(name, "lines+markers", x=list(x), yaxis=axis, **own, hovertemplate="%{text}") | more
 
 
-def ring_trace(style: Role, axis: str) -> Part:
-    """Return the marker of the shown λ on one curve; its x and y are bound."""
+def add_ring(figure: Figure, style: Role, axis: str, names: Sequence[str], heights: np.ndarray) -> None:
+    """Mark the shown λ of these names on one curve, whose heights are G M."""
     marker = {"symbol": style["symbol"], "size": 13, "color": style["color"], "line": RING}
-    return scatter("shown λ", "markers", yaxis=axis, cliponaxis=False, hoverinfo="skip", marker=marker)
+    ring = scatter("shown λ", "markers", yaxis=axis, cliponaxis=False, hoverinfo="skip", marker=marker)
+    path = add_trace(figure, ring, {"x": [[name] for name in names]}, "lambda")
+    bind_fields(figure, path, {"y": heights[..., None]})
 
 
 def edge_trace(axis: str) -> Part:

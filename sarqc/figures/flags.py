@@ -105,7 +105,7 @@ def flags_of(facts: LineFacts) -> list[Flag]:
     flags: list[Flag] = []
     if entry.make.lam_is_damping:
         shrinkage = shrinkage_lam(facts)
-        flags += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
+        flags += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_shrinkage_flag(shrinkage)])]
     elif entry.make.damps:
         flags.append(NO_DAMPING)
     elif facts.baseline is not None and facts.baseline.lam == 0:
@@ -117,7 +117,7 @@ def flags_of(facts: LineFacts) -> list[Flag]:
     return [flag for flag in flags if _place(flag, line.lams) is not None]
 
 
-def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
+def _shrinkage_flag(shrinkage: ShrinkageLam) -> Flag:
     """Return the flag of λ from shrinkage, at two digits of it."""
     words = "λ from shrinkage (OAS), without a sweep: of this layer"
     if shrinkage.is_median:

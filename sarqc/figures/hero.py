@@ -62,7 +62,7 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
     Args:
         facts: The line.
         shown: The quantity.
-        scale: Scale of errors and drift, see ``scales``.
+        scale: Scale of errors and drift, see ``SCALES``.
     """
     quality = facts.accuracy if shown == "accuracy" else facts.perplexity
     scaled = on_scale(facts, scale)

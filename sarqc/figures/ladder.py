@@ -41,7 +41,7 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
-from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
+from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.plain import measured
 from sarqc.quantization.methods import fitting_text
@@ -353,7 +353,7 @@ def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if ladder["end"]:
         models = counted(ladder["measured"], "model")
         parts.append([piece(f"It ended because {ENDS[ladder['end']]}, after {models}.")])
-    return in_a_row(parts)
+    return join_sentences(parts)
 
 
 def _is_reached(row: LadderRow) -> bool:

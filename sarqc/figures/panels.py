@@ -20,6 +20,7 @@ from sarqc.figures.drawing import (
     Role,
     Span,
     add_note,
+    add_ring,
     add_trace,
     apart,
     bar_lengths,
@@ -34,7 +35,6 @@ from sarqc.figures.drawing import (
     ink_of,
     lam_axis,
     line_trace,
-    ring_trace,
     scatter,
     step_decimals,
     value_axis,
@@ -167,9 +167,7 @@ class _Drawn:
         self._add_points()
         for curve in panel.curves:
             if ring and not curve.faint:
-                at_lam = {"x": [[name] for name in names]}
-                path = add_trace(figure, ring_trace(curve.style, self.axis), at_lam, "lambda")
-                bind_fields(figure, path, {"y": clamp(curve.values, self.span)[0][..., None]})
+                add_ring(figure, curve.style, self.axis, names, clamp(curve.values, self.span)[0])
         self._add_off_scale()
         ends = [(curve, clamp(curve.values, self.span)[0]) for curve in curves if curve.label]
         if beyond:

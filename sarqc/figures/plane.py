@@ -61,7 +61,7 @@ def plane(facts: LineFacts) -> Figure | None:
         inner = np.array([lam > 0 for lam in facts.line.lams])
         points = _Points(point_names(facts.line), facts.drift, _errors([facts]), inner, [*range(count)])
     else:
-        points = _of_methods(facts)
+        points = _method_points(facts)
     every = [
         np.concatenate([v[:, mask].ravel() for _, _, v in points.errors]) for mask in (points.inner, ~points.inner)
     ]
@@ -102,7 +102,7 @@ def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Inte
     return [next(intervals) if known else NOBODY for known in measured]
 
 
-def _of_methods(facts: LineFacts) -> _Points:
+def _method_points(facts: LineFacts) -> _Points:
     """Return every line of one point at this width and with the same quantities measured."""
     study, line = facts.study, facts.line
     every = [

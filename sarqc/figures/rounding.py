@@ -104,7 +104,7 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
         title=TITLE,
         subtitle=", start = 100 %",
     )
-    figure["data"] += [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)]
+    figure["data"] += [*_block_traces(curves), *(_mean(curves, *words) for words in _MEANS)]
     figure["layout"]["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
     heights = apart(ends, _APART * (high - low), low, high)
@@ -126,7 +126,7 @@ def _span(curves: RoundingCurves) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
+def _block_traces(curves: RoundingCurves) -> list[dict[str, Any]]:
     """Return the held-out error of each block, and a mark where it was kept."""
     steps, marked = curves.steps.tolist(), []
     traces: list[dict[str, Any]] = []

@@ -126,7 +126,7 @@ _WORDINGS = {
 def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[Piece]:
     """Return the pieces of the sentence for one point of a line, by the quality that is shown."""
     wording = _WORDINGS[quality]
-    return in_a_row(
+    return join_sentences(
         [
             _quality_part(facts, (gamma, lam), wording),
             _drift_part(facts, (gamma, lam)),
@@ -135,7 +135,7 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     )
 
 
-def in_a_row(sentences: Iterable[list[Piece]]) -> list[Piece]:
+def join_sentences(sentences: Iterable[list[Piece]]) -> list[Piece]:
     """Return sentences with a blank between them, without empty ones."""
     row: list[Piece] = []
     for sentence_ in filter(None, sentences):

@@ -23,6 +23,7 @@ from sarqc.figures.drawing import (
     Figure,
     Role,
     add_note,
+    add_ring,
     add_trace,
     bind_fields,
     each_text,
@@ -30,7 +31,6 @@ from sarqc.figures.drawing import (
     lam_axis,
     line_trace,
     new_figure,
-    ring_trace,
 )
 from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, percent, point_names
 from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, set_finding, shown_layer
@@ -80,7 +80,7 @@ def terms(facts: LineFacts) -> Terms | None:
 
 @once
 def _terms(facts: LineFacts) -> Terms | None:
-    read = (_of_layers(facts, name) for name in _ARRAYS)
+    read = (_layer_values(facts, name) for name in _ARRAYS)
     arrays = [array for array in read if array is not None and np.isfinite(array).any()]
     if len(arrays) < len(_ARRAYS):
         return None
@@ -112,7 +112,7 @@ def _terms(facts: LineFacts) -> Terms | None:
 _terms_of_line = once_a_line(_terms)  # of thousands of layers
 
 
-def _of_layers(facts: LineFacts, name: str) -> np.ndarray | None:
+def _layer_values(facts: LineFacts, name: str) -> np.ndarray | None:
     """Return a quantity of all layers, or of the chosen one as if there were no other: D L …"""
     if facts.layer is None:
         return facts.read(name)
@@ -236,8 +236,7 @@ def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, name
         {"y": values, "text": each_text(values, _times)},
         "gamma",
     )
-    ring = add_trace(figure, ring_trace(style, "y"), {"x": [[name] for name in names]}, "lambda")
-    bind_fields(figure, ring, {"y": values[..., None]})
+    add_ring(figure, style, "y", names, values)
     where = {"yanchor": "top", "yshift": -6} if style is LIMIT else {"yshift": 6}
     path = add_note(figure, label, "var(--ink-2)" if style is LIMIT else ink_of(style), x=0, y=0, xshift=-4, **where)
     bind_fields(figure, path, {"y": np.log10(values[:, 0])}, "gamma")

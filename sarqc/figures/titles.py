@@ -16,7 +16,7 @@ import numpy as np
 
 from sarqc.figures.drawing import BOTH, Axis, BoundValues, Figure, bind
 from sarqc.figures.numbers import NBSP, At, Ratio, lam_text, ratio_of, small_percent, times_text
-from sarqc.study.document import Told
+from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
 
@@ -62,7 +62,7 @@ def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
     return str(value)
 
 
-def each_point(facts: LineFacts, say: Callable[[At], Told]) -> list[list[Told]]:
+def each_point(facts: LineFacts, say: Callable[[At], Result]) -> list[list[Result]]:
     """Return what belongs to every γ, then λ, of a line by their positions."""
     return [[say((g, m)) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
 

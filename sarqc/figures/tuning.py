@@ -25,7 +25,7 @@ from sarqc.figures.numbers import (
     plus_minus,
     with_ends,
 )
-from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
+from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
 from sarqc.study.elimination import DELTA
 
@@ -63,14 +63,14 @@ def candidates(tuning: Tuning) -> list[TuningRow]:
     return [row for row in tuning["rows"] if row["standing"] != "baseline"]
 
 
-def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
+def rows_of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
     """Return the rows of a standing, in their order."""
     return [row for row in tuning["rows"] if row["standing"] == standing]
 
 
 def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
-    counts = {standing: len(of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
+    counts = {standing: len(rows_of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
     return ", ".join(f"{count} {STANDINGS[standing]}" for standing, count in counts.items() if count)
 
 
@@ -163,7 +163,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
         parts = [_keep(tuning, best), _accuracy(tuning, best)]
     else:
         parts = [_take(tuning, best), _as_good(tuning, best), _accuracy(tuning, best), _edge(tuning, best)]
-    return in_a_row([*parts, _left_out(tuning), _end(tuning)])
+    return join_sentences([*parts, _left_out(tuning), _end(tuning)])
 
 
 def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
@@ -194,7 +194,7 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
         lines.append(f"Errors of layers are of {known} of {layers} layers, spread over the model.")
     if tasks := tuning["tasks"]:
         lines.append(_tasks(tasks, bool(tuning["end"])))
-    if of_standing(tuning, "worse"):
+    if rows_of_standing(tuning, "worse"):
         lines.append(
             "A λ is worse where another one is better by more than chance allows; the best one is called worse "
             f"in at most {number(100 * DELTA, 0)} % of tuning runs."
@@ -285,7 +285,7 @@ def _in_each(tuning: Tuning) -> list[Piece]:
 
 def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     """No measurable gain: nothing is to be changed."""
-    count = sum(len(of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
+    count = sum(len(rows_of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
     assert best["lambda"] is not None
     saving = "" if best["better"] is None else savings_text(best)
     lead = "Keep what you have, GPTQ 1 %: no measurable difference."
@@ -296,7 +296,7 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    others = of_standing(tuning, "as_good")
+    others = rows_of_standing(tuning, "as_good")
     if not others:
         return [piece("No other λ that was compared is as good.")]
     draws = draws_text(tuning["draws"])
@@ -336,7 +336,7 @@ def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 def _left_out(tuning: Tuning) -> list[Piece]:
     """Return the λ that were not reached."""
-    missing = [row["lambda"] for row in of_standing(tuning, "not_reached") if row["lambda"] is not None]
+    missing = [row["lambda"] for row in rows_of_standing(tuning, "not_reached") if row["lambda"] is not None]
     if tuning["best"] is None or not missing:
         return []
     return [piece(f"Not reached: λ = {listed([lam_text(lam) for lam in missing])}.")]

@@ -52,7 +52,7 @@ from sarqc.figures.tuning import (
     lam_of,
     level_of,
     name_axis,
-    of_standing,
+    rows_of_standing,
     saved,
     savings_text,
     spans_text,
@@ -156,7 +156,7 @@ def _first_finding(tuning: Tuning) -> str:
         draws = draws_text(len(tuning["one_draw"]))
         return f"λ = {lam_text(lam)} is ahead in {draws}, too few to be sure"
     if tuning["suggested"]:
-        left, every = len(of_standing(tuning, "not_reached")), len(candidates(tuning))
+        left, every = len(rows_of_standing(tuning, "not_reached")), len(candidates(tuning))
         return f"The errors of layers leave {left} of {every} λ"
     if not known:
         return "No λ is measured yet"
@@ -166,7 +166,8 @@ def _first_finding(tuning: Tuning) -> str:
 def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
     """Return the perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
     measured = [row for row in rows if row["better"] is not None]
-    points = [saved(row["better"] or 0.0) for row in measured] + [value for row in measured for value in of_draws(row)]
+    points = [saved(row["better"] or 0.0) for row in measured]
+    points += [value for row in measured for value in draw_savings(row)]
     ends = [end for row in measured for end in interval_of(row) or ()]
     reach = _REACH * (max([0.0, *points]) - min([0.0, *points]))
     seen = np.array([*points, *(min(max(end, min(points) - reach), max(points) + reach) for end in ends)])
@@ -190,7 +191,7 @@ def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> No
     """Write what the axis is, and what dots and bars are, above the panel."""
     place, text = {**PAPER, "y": 1, "yshift": 5}, "<b>Perplexity saved against GPTQ’s default</b>"
     add_note(figure, f"{text}, same calibration text", "var(--ink)", narrow={"text": text}, **place, x=0)
-    if any(of_draws(row) for row in rows):
+    if any(draw_savings(row) for row in rows):
         bars = "intervals need two draws" if tuning["best"] is None else "bars 95 %"
         right = {**place, "x": 1, "xanchor": "right"}
         add_note(figure, f"one dot a draw, {bars}", _GREY, narrow={"visible": False}, **right)
@@ -229,10 +230,10 @@ def _add_default(figure: Figure, rows: Sequence[TuningRow]) -> None:
 def _add_levels(figure: Figure, tuning: Tuning) -> None:
     """Add the other baselines and the float model: a dotted line each, or words at the edge beyond the scale."""
     lowest, high = _scale(figure)
-    gptq = next((row for row in of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
+    gptq = next((row for row in rows_of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
     levels = [
         (title_of(row), saved(row["better"]))
-        for row in of_standing(tuning, "baseline")
+        for row in rows_of_standing(tuning, "baseline")
         if row["better"] is not None and row["method"] != "gptq"
     ]
     if gptq is not None and gptq["log_ratio"] is not None:
@@ -262,7 +263,7 @@ def interval_of(row: TuningRow) -> Span | None:
     return None if low is None or high is None else (saved(low), saved(high))
 
 
-def of_draws(row: TuningRow) -> list[float]:
+def draw_savings(row: TuningRow) -> list[float]:
     """Return what each draw says that the λ saves; of former versions the mean alone is known."""
     return [saved(value) for value in row.get("better_by_draw", [])]
 
@@ -270,7 +271,7 @@ def of_draws(row: TuningRow) -> list[float]:
 def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """Add a small dot for each draw; those beyond the scale stand at its edge."""
     low, high = _scale(figure)
-    dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(of_draws(row))]
+    dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(draw_savings(row))]
     figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = 5
     texts = [
         f"λ = {lam_text(lam_of(row))}, draw {draw + 1}: {percent(abs(value), 1)} {'less' if value >= 0 else 'more'}"
@@ -404,7 +405,7 @@ def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
         if row["standing"] != "worse" or row["better"] is None:
             continue
         words = _wrapped(mark_words(row), 1.2 * column)
-        ends = [saved(row["better"]), *(interval_of(row) or ()), *of_draws(row)]
+        ends = [saved(row["better"]), *(interval_of(row) or ()), *draw_savings(row)]
         bottom, top = max(min(ends), low), min(max(ends), high)
         room = figure["layout"]["yaxis"]["range"]
         is_above = bottom - room[0] < (_LINE_ROOM * (words.count("<br>") + 1) + 0.03) * (room[1] - room[0])

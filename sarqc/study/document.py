@@ -88,7 +88,7 @@ from sarqc.study.stamp import Stamp, StudyPart, first_wrong
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 One = TypeVar("One")
 Row = Annotated[tuple[One, ...], FailFast()]  # a million wrong values are one error
 # What the axis “gamma” of a line may hold the values of, with its sign; FOEM's first-order term is β.
@@ -464,7 +464,7 @@ class Study(StudyPart):
             raise Refused(what, f"study {self.id}", tensors.REMEDY)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
-    def once(self, line: Line | None, what: Hashable, make: Callable[[], Told]) -> Told:
+    def once(self, line: Line | None, what: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of ``make``, computed once and kept, for results that take long.
 
         Args:
@@ -475,7 +475,7 @@ class Study(StudyPart):
         key = (line and (line.name, line.bits, line.draws), what)
         if key not in self._once:
             self._once[key] = make()
-        result: Told = self._once[key]
+        result: Result = self._once[key]
         return result
 
 
