@@ -38,42 +38,44 @@ from sarqc.study.paired import mean_over_draws
 
 
 def selection(facts: LineFacts) -> Figure | None:
-    """For one λ of the whole model its perplexities; else the candidates of a layer, or what all layers chose."""
-    found = facts.selection
-    if found is None or len(found.lams) * len(found.gammas) == 1:
+    """Return the perplexities of candidates for one λ of the whole model; else the candidates of a layer, or what
+    all layers chose."""
+    choice = facts.selection
+    if choice is None or len(choice.lams) * len(choice.gammas) == 1:
         return None
-    if found.by == "model":
-        return None if found.perplexity is None else _by_model(facts, found)
+    if choice.by == "model":
+        return None if choice.perplexity is None else _by_model(facts, choice)
     if facts.layer is None:
-        return _all_layers(facts, found)
-    errors, train = (None if part is None else part[:, facts.layer] for part in (found.validation, found.train))
+        return _all_layers(facts, choice)
+    errors, train = (None if part is None else part[:, facts.layer] for part in (choice.validation, choice.train))
     if errors is None or not np.isfinite(errors).any():
         return None
-    of_layer = _one_layer if len(found.gammas) > 1 else _one_row
-    return of_layer(facts, found, facts.layer, errors, None if train is None else mean_over_draws(train))
+    of_layer = _one_layer if len(choice.gammas) > 1 else _one_row
+    return of_layer(facts, choice, facts.layer, errors, None if train is None else mean_over_draws(train))
 
 
-def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
-    """How many draws (and layers, for all of them) chose each candidate: C K."""
-    counts = np.zeros((len(found.gammas), len(found.lams)), dtype=int)
-    pairs = found.pairs if layer is None else found.pairs[:, layer : layer + 1]
+def chosen_counts(choice: Selection, layer: int | None) -> np.ndarray:
+    """Return how many draws (and layers, for all of them) chose each candidate: C K."""
+    counts = np.zeros((len(choice.gammas), len(choice.lams)), dtype=int)
+    pairs = choice.pairs if layer is None else choice.pairs[:, layer : layer + 1]
     for gamma, lam in pairs.reshape(-1, 2).tolist():
         if gamma >= 0:
             counts[gamma, lam] += 1
     return counts
 
 
-def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
-    """The errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved on, C K."""
-    validation, counts = mean_over_draws(errors), chosen_counts(found, layer)
+def _one_layer(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
+    """Return the errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved
+    on, C K."""
+    validation, counts = mean_over_draws(errors), chosen_counts(choice, layer)
     relative = validation / np.nanmin(validation)  # 1 is the best
-    draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
+    draws, of = choice.lam.shape[0], draws_text(choice.lam.shape[0])
     worst = max(np.nanmax(relative), 1.001)
     hover = [
-        [_cell_hover(train, validation, counts, draws, (c, k)) for k in range(len(found.lams))]
-        for c in range(len(found.gammas))
+        [_cell_hover(train, validation, counts, draws, (c, k)) for k in range(len(choice.lams))]
+        for c in range(len(choice.gammas))
     ]
-    figure = _heatmap(found, relative, (1.0, worst), hover)
+    figure = _heatmap(choice, relative, (1.0, worst), hover)
     for c, k in np.ndindex(counts.shape):
         text = number(relative[c, k], 2) if math.isfinite(relative[c, k]) else "–"
         # The scale is dark at the best, light at the worst.
@@ -88,33 +90,33 @@ def _one_layer(facts: LineFacts, found: Selection, layer: int, errors: np.ndarra
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     aria = (
         f"Error of {relative.size} candidates on held-out calibration text in {facts.study.layers[layer].name}, "
-        f"mean of {of}: lowest, {significant(validation[best])}, at {_pair(found, best)}; the highest is "
+        f"mean of {of}: lowest, {significant(validation[best])}, at {_pair(choice, best)}; the highest is "
         f"{number(worst, 2)} times as large."
     )
-    return _said(figure, found, counts, "held-out error, best = 1", aria, of)
+    return _with_words(figure, choice, counts, "held-out error, best = 1", aria, of)
 
 
-def _all_layers(facts: LineFacts, found: Selection) -> Figure:
-    counts = chosen_counts(found, None)
-    draws, layers = found.lam.shape
+def _all_layers(facts: LineFacts, choice: Selection) -> Figure:
+    counts = chosen_counts(choice, None)
+    draws, layers = choice.lam.shape
     of = f"{layers} layers" if draws == 1 else f"{layers} layers × {draws} draws"
-    if len(found.gammas) == 1:
-        figure = _bars(found, counts[0])
+    if len(choice.gammas) == 1:
+        figure = _bars(choice, counts[0])
     else:
         hover = [
-            [f"{_pair(found, (c, k))}: chosen {n} of {counts.sum()} times" for k, n in enumerate(row)]
+            [f"{_pair(choice, (c, k))}: chosen {n} of {counts.sum()} times" for k, n in enumerate(row)]
             for c, row in enumerate(counts.tolist())
         ]
         top = max(int(counts.max()), 1)
-        figure = _heatmap(found, counts.astype(float), (0, top), hover)
+        figure = _heatmap(choice, counts.astype(float), (0, top), hover)
         for at, count in np.ndenumerate(counts):
             _add_cell(figure, at, str(count), _on_cell(bool(count < 0.5 * top)))
-    return _said(figure, found, counts, of, f"How often “auto” chose each candidate in {of}.", of)
+    return _with_words(figure, choice, counts, of, f"How often “auto” chose each candidate in {of}.", of)
 
 
-def _heatmap(found: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
-    """Candidates, λ across and γ upwards."""
-    lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
+def _heatmap(choice: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
+    """Return candidates, λ across and γ upwards."""
+    lams, gammas = [lam_text(lam) for lam in choice.lams], [lam_text(gamma or 0.0) for gamma in choice.gammas]
     across = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
     across["range"] = [-0.5, len(lams) - 0.5]
     up = row_axis("candidate γ", len(gammas), 8)
@@ -123,10 +125,11 @@ def _heatmap(found: Selection, values: np.ndarray, span: Span, hover: list[list[
     return figure
 
 
-def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
-    """One γ, or none: the errors on both parts of the calibration text over the candidate λ; see ``_one_layer``."""
-    draws, names = found.lam.shape[0], [lam_text(lam) for lam in found.lams]
-    counts = chosen_counts(found, layer)[0]
+def _one_row(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
+    """Draw one γ, or none: the errors on both parts of the calibration text over the candidate λ; see
+    ``_one_layer``."""
+    draws, names = choice.lam.shape[0], [lam_text(lam) for lam in choice.lams]
+    counts = chosen_counts(choice, layer)[0]
     curves = [("held-out part", HELD_OUT, mean_over_draws(errors)[0])]
     if train is not None:
         curves.append(("solved on", RECON, train[0]))
@@ -148,18 +151,19 @@ def _one_row(facts: LineFacts, found: Selection, layer: int, errors: np.ndarray,
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
         f"held-out calibration text lowest, {significant(held_out[best])}, at λ = {names[best]}."
     )
-    return _said(figure, found, counts[None], "held-out error", aria, draws_text(draws))
+    return _with_words(figure, choice, counts[None], "held-out error", aria, draws_text(draws))
 
 
-def _by_model(facts: LineFacts, found: Selection) -> Figure:
-    """Perplexity on the held-out part for each λ: a faint line for each draw, their mean, and what was chosen."""
-    assert found.perplexity is not None
-    names, draws = [lam_text(lam) for lam in found.lams], len(found.perplexity)
-    mean = mean_over_draws(found.perplexity)
-    figure = _curves(names, honest_range(found.perplexity, np.zeros(0), pad=0.16), right=60)
+def _by_model(facts: LineFacts, choice: Selection) -> Figure:
+    """Return perplexity on the held-out part for each λ: a faint line for each draw, their mean, and what was
+    chosen."""
+    assert choice.perplexity is not None
+    names, draws = [lam_text(lam) for lam in choice.lams], len(choice.perplexity)
+    mean = mean_over_draws(choice.perplexity)
+    figure = _curves(names, honest_range(choice.perplexity, np.zeros(0), pad=0.16), right=60)
     faded: Role = {**QUALITY, "color": "var(--quality-faint)"}
-    picks = found.pairs[:, 0, 1] if found.pairs.shape[1] else np.full(draws, -1)
-    curves = [(f"draw {seed}", faded, row) for seed, row in zip(facts.line.draws, found.perplexity, strict=True)]
+    picks = choice.pairs[:, 0, 1] if choice.pairs.shape[1] else np.full(draws, -1)
+    curves = [(f"draw {seed}", faded, row) for seed, row in zip(facts.line.draws, choice.perplexity, strict=True)]
     for name, style, row in [*(curves if draws > 1 else []), ("mean", QUALITY, mean)]:
         label, faint = name if draws > 1 else "held-out part", {"mode": "lines"} if style is faded else {}
         _add_curve(figure, name, style, names, row, perplexity_text, label, **faint)
@@ -172,7 +176,7 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
             "chosen",
             "markers",
             x=[names[k] for k, _ in chosen],
-            y=[float(found.perplexity[draw, k]) for k, draw in chosen],
+            y=[float(choice.perplexity[draw, k]) for k, draw in chosen],
             cliponaxis=False,
             text=[f"chosen in draw {facts.line.draws[draw]}: λ = {names[k]}" for k, draw in chosen],
             hovertemplate=HOVER,
@@ -186,7 +190,7 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
         f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
         f"{draws_text(draws)}: the mean is lowest, {perplexity_text(mean[best])}, at λ = {names[best]}."
     )
-    return _said(figure, found, counts[None], "held-out perplexity", aria, draws_text(draws))
+    return _with_words(figure, choice, counts[None], "held-out perplexity", aria, draws_text(draws))
 
 
 def _add_curve(
@@ -201,11 +205,11 @@ def _name_end(figure: Figure, name: str, color: str, last: int, row: np.ndarray)
     add_note(figure, name, color, x=last, y=float(row[-1]), xshift=12, yanchor="middle")
 
 
-def _said(figure: Figure, found: Selection, counts: np.ndarray, title: str, aria: str, of: str) -> Figure:
+def _with_words(figure: Figure, choice: Selection, counts: np.ndarray, title: str, aria: str, of: str) -> Figure:
     """Give a figure its title, its finding and its words; ``counts`` C K of draws and layers ``of`` so many."""
     figure["title"] = f"What “auto” chose: {title}"
-    set_finding(figure, _finding(found, counts))
-    figure["aria"] = f"{aria} {_chosen_words(found, counts, of)}"
+    set_finding(figure, _finding(choice, counts))
+    figure["aria"] = f"{aria} {_chosen_words(choice, counts, of)}"
     return figure
 
 
@@ -215,8 +219,8 @@ def _curves(names: list[str], span: Span, *, right: int) -> Figure:
     return new_figure(across, up, left=50, right=right, top=22, bottom=36)
 
 
-def _bars(found: Selection, counts: np.ndarray) -> Figure:
-    names = [lam_text(lam) for lam in found.lams]
+def _bars(choice: Selection, counts: np.ndarray) -> Figure:
+    names = [lam_text(lam) for lam in choice.lams]
     figure = _curves(names, (0.0, 1.15 * max(counts.max(), 1.0)), right=14)
     figure["data"].append(
         {
@@ -236,7 +240,7 @@ def _bars(found: Selection, counts: np.ndarray) -> Figure:
 
 
 def _count_row(figure: Figure, counts: np.ndarray, draws: int) -> None:
-    """Above the plot: in how many draws each λ was chosen."""
+    """Write above the plot in how many draws each λ was chosen."""
     place = {"yref": "paper", "y": 1, "yshift": 2}
     if draws > 1:
         add_note(figure, "draws", "var(--ink-2)", **place, xref="paper", x=0, xanchor="right", xshift=-8)
@@ -252,7 +256,7 @@ def _add_cell(figure: Figure, at: tuple[int, ...], text: str, color: str, narrow
 
 
 def _on_cell(dark: bool) -> str:
-    """The colour of what stands on a cell."""
+    """Return the colour of what stands on a cell."""
     return "var(--on-dark)" if dark else "var(--on-light)"
 
 
@@ -266,21 +270,21 @@ def _cell_hover(train: np.ndarray | None, validation: np.ndarray, counts: np.nda
     return f"{text}<br>{chosen}"
 
 
-def _pair(found: Selection, at: Sequence[int]) -> str:
-    gamma = found.gammas[at[0]]
-    text = f"λ = {lam_text(found.lams[at[1]])}"
+def _pair(choice: Selection, at: Sequence[int]) -> str:
+    gamma = choice.gammas[at[0]]
+    text = f"λ = {lam_text(choice.lams[at[1]])}"
     return text if gamma is None else f"{text}, γ = {lam_text(gamma)}"
 
 
-def _finding(found: Selection, counts: np.ndarray) -> BoundValues | None:
-    """Which candidate was chosen most often, of counts C K."""
+def _finding(choice: Selection, counts: np.ndarray) -> BoundValues | None:
+    """Return which candidate was chosen most often, of counts C K."""
     total, most = int(counts.sum()), int(counts.max())
     at = np.argwhere(counts == most)
     if not total:
         return None
     if len(at) > 1:
         return everywhere("No candidate was chosen more often than all others")
-    point = _pair(found, at[0].tolist())
+    point = _pair(choice, at[0].tolist())
     lead = f"“auto” chose {point}"
     if total == 1:
         return everywhere(fitting(lead))
@@ -290,11 +294,11 @@ def _finding(found: Selection, counts: np.ndarray) -> BoundValues | None:
     return everywhere(fitting(f"{often}, {number(most, 0)} of {number(total, 0)} times", often))
 
 
-def _chosen_words(found: Selection, counts: np.ndarray, of: str) -> str:
+def _chosen_words(choice: Selection, counts: np.ndarray, of: str) -> str:
     kinds = sorted(zip(*np.nonzero(counts), strict=True), key=lambda at: -counts[at])
     if not kinds:
         return "The choice was not recorded."
-    each = [f"{_pair(found, at)} {counts[at]} times" for at in kinds[:4]]
+    each = [f"{_pair(choice, at)} {counts[at]} times" for at in kinds[:4]]
     if len(kinds) > 4:
         each.append(f"{len(kinds) - 4} others less often")
     return f"Chosen in {of}: {'; '.join(each)}."

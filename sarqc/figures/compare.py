@@ -104,12 +104,12 @@ class _Side:
         return start_of(self.facts)
 
     def values(self, name: str) -> np.ndarray | None:
-        """A quantity at every γ and λ; None where it was not measured."""
-        found: Quality | np.ndarray | None = getattr(self.facts, name)
-        return found.mean if isinstance(found, Quality) else found
+        """Return a quantity at every γ and λ; None where it was not measured."""
+        quantity: Quality | np.ndarray | None = getattr(self.facts, name)
+        return quantity.mean if isinstance(quantity, Quality) else quantity
 
     def at_start(self, name: str) -> float | None:
-        """A quantity at the chosen point; None where it was not measured."""
+        """Return a quantity at the chosen point; None where it was not measured."""
         values, tuned = self.values(name), self.ending.tuned
         if values is None or (tuned is not None and tuned["best"] is None):  # it compared too little
             return None
@@ -117,8 +117,8 @@ class _Side:
 
 
 def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = None) -> StudyComparison:
-    """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid.
-    ``endings``: what their runs say beside, one for each study.
+    """Compare two or more studies: first where their recipes differ, then numbers, then curves overlaid. ``endings``:
+    what their runs say beside, one for each study.
 
     Raises ``Refused`` for fewer than two, and where models or test texts differ.
     """
@@ -140,7 +140,7 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
 
 
 def _check_comparable(studies: Sequence[Study]) -> None:
-    """Raises ``Refused``: numbers of other models, or on other test texts, are not differences of methods."""
+    """Refuse studies of other models, or on other test texts: their numbers are not differences of methods."""
     one_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
         ("the models differ", [study.model.name for study in studies], "Pick runs of one model."),
@@ -152,7 +152,7 @@ def _check_comparable(studies: Sequence[Study]) -> None:
 
 
 def _test(study: Study) -> str:
-    """The test text with all that perplexities depend on; empty where there is none."""
+    """Return the test text with all that perplexities depend on; empty where there is none."""
     test = study.protocol.get("test") or {}
     if not test or not test.get("corpus"):
         return ""
@@ -197,7 +197,7 @@ def _recipe_differences(facts: Sequence[_Side]) -> list[RecipeDifference]:
 
 
 def _lam(one: _Side) -> float | str | None:
-    """λ at the chosen point; “auto” where each layer has its own; of a tuning run what it came to, in words."""
+    """Return λ at the chosen point; “auto” where each layer has its own; of a tuning run what it came to, in words."""
     if one.ending.tuned is not None:
         words, band = one.ending.tuned["words"], one.ending.tuned["band"]
         return f"{words}; as good as the best: {band}" if band else words
@@ -243,7 +243,7 @@ def _bits(one: _Side) -> float | None:
 
 
 def _perplexity(one: _Side) -> float | None:
-    """On the test text; of a tuning run as the run says it, over the draws of its best λ."""
+    """Return the perplexity on the test text; of a tuning run as the run says it, over the draws of its best λ."""
     if one.ending.tuned is not None:
         return one.ending.tuned["perplexity"]
     return one.at_start("perplexity")
@@ -264,7 +264,7 @@ def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumb
 
 
 def _layers(facts: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
-    """The relative error of each layer that all studies have, and on which text."""
+    """Return the relative error of each layer that all studies have, and on which text."""
     on = "unseen text"
     errors = [one.facts.read("held_out") for one in facts]  # D L G M
     if any(array is None or np.isnan(array).all() for array in errors):
@@ -282,7 +282,7 @@ def _layers(facts: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
 
 
 def _texts(facts: Sequence[_Side]) -> list[TextColumn]:
-    """The prompts that all studies have, in the order of the first, continued with the most probable tokens."""
+    """Return the prompts that all studies have, in the order of the first, continued with the most probable tokens."""
     each = [{text["prompt"]: text["greedy"] for text in one.line.texts} for one in facts]
     return [
         {
@@ -296,7 +296,7 @@ def _texts(facts: Sequence[_Side]) -> list[TextColumn]:
 
 
 def _overlay(facts: Sequence[_Side]) -> Figure:
-    """The studies' curves over the union of their λ; one colour per study, one panel per quantity.
+    """Return the studies' curves over the union of their λ; one colour per study, one panel per quantity.
 
     What has no λ of its own, “auto” too, is level over the whole axis: there is no place on it where it belongs.
     """
@@ -329,8 +329,8 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
 
 
 def _finding(facts: Sequence[_Side]) -> str:
-    """Which study has the lowest perplexity at its chosen point; their draws need not be the same, so that no interval
-    says how sure that is."""
+    """Return which study has the lowest perplexity at its chosen point; their draws need not be the same, so that no
+    interval says how sure that is."""
     known = [(value, LETTERS[i]) for i, one in enumerate(facts) if (value := _perplexity(one)) is not None]
     texts = [(perplexity_text(value), letter) for value, letter in sorted(known)]
     if len(texts) < 2 or texts[0][0] == texts[1][0]:
@@ -347,7 +347,7 @@ def _series(index: int) -> Role:
 
 
 def _on_axis(one: _Side, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
-    """The line's γ of its chosen point, laid on the common λ axis."""
+    """Return the line's γ of its chosen point, laid on the common λ axis."""
     if not has_lam(one.line):
         return np.full((1, max(len(lams), 1)), float(values[0, 0]))
     row = np.full((1, len(lams)), np.nan)

@@ -39,7 +39,8 @@ NARROW_BELOW = 420
 
 
 def deciles(facts: LineFacts) -> Figure | None:
-    """Root-mean-square drift of the first draw, by decile; identity is drawn where the study has it at some λ."""
+    """Return root-mean-square drift of the first draw, by decile; identity is drawn where the study has it at some
+    λ."""
     chosen = decile_drift(facts)
     if chosen is None:
         return None
@@ -82,7 +83,7 @@ def deciles(facts: LineFacts) -> Figure | None:
 
 
 def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: At) -> str:
-    """The most salient decile: against identity, against the smallest λ, or against the least salient decile."""
+    """Return the most salient decile: against identity, against the smallest λ, or against the least salient decile."""
     own = chosen[at][-1]
     point = point_names(facts.line)[at[1]]
     is_positive = own > 0 and facts.line.lams[at[1]] > 0
@@ -97,7 +98,7 @@ def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: 
 
 
 def _against(ratio: float, point: str, other: str) -> str:
-    """The drift of the most salient decile beside that “under identity”, or “at λ = 0”."""
+    """Return the drift of the most salient decile beside that “under identity”, or “at λ = 0”."""
     if abs(ratio - 1) < SAME:
         return fitting(f"{point}: most salient decile drifts as {other}")
     change = f"{change_text(ratio - 1)} {'less' if ratio < 1 else 'more'} than {other}"
@@ -109,7 +110,8 @@ def _flat(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def decile_drift(facts: LineFacts) -> np.ndarray | None:
-    """Root-mean-square ΔW by decile, (G, M, 10): of the layer, or over the layers together; None where not recorded."""
+    """Return root-mean-square ΔW by decile, (G, M, 10): of the layer, or over the layers together; None where not
+    recorded."""
     array = facts.read("deciles", facts.layer)  # L G M 10, or G M 10
     if array is None or facts.layer is not None:
         return array
@@ -118,20 +120,20 @@ def decile_drift(facts: LineFacts) -> np.ndarray | None:
 
 
 def _identity(facts: LineFacts) -> np.ndarray | None:
-    """The identity line's drift at each λ of this line, NaN where it has no such λ; equal for every γ."""
-    found = None if facts.identity is None else decile_drift(facts.identity)
-    if facts.identity is None or found is None:
+    """Return the identity line's drift at each λ of this line, NaN where it has no such λ; equal for every γ."""
+    drift = None if facts.identity is None else decile_drift(facts.identity)
+    if facts.identity is None or drift is None:
         return None
     columns = equal_points(facts.line, facts.identity.line)
-    nothing = np.full(found.shape[-1], np.nan)
-    row = np.stack([nothing if column is None else found[0, column] for column in columns])  # M 10
+    nothing = np.full(drift.shape[-1], np.nan)
+    row = np.stack([nothing if column is None else drift[0, column] for column in columns])  # M 10
     if not np.isfinite(row).any():
         return None
     return np.tile(row, (len(facts.line.gammas), 1, 1))
 
 
 def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> None:
-    """One curve (G, M, 10) with its name at its end."""
+    """Add one curve (G, M, 10) with its name at its end."""
     count = values.shape[-1]
     trace = scatter(
         labels[0],
@@ -148,7 +150,7 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
 
 
 def _against_identity(figure: Figure, percent: np.ndarray) -> None:
-    """A second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
+    """Add a second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
     layout = figure["layout"]
     reach = max(np.nanmax(np.abs(percent)) * 1.15, 1.0)
     layout["margin"] |= {"t": 24, "r": 14}
@@ -185,7 +187,7 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
 
 
 def _place_labels(figure: Figure, high: float) -> None:
-    """Heights of the end labels at each point, never nearer than the gap; what is not there, or twice, has none."""
+    """Add heights of the end labels at each point, never nearer than the gap; what is not there, or twice, has none."""
     curves = [bound["values"] for bound in figure["bindings"] if "values" in bound and bound["path"].endswith(".y")]
     n_g, n_m, n_c = len(curves[0]), len(curves[0][0]), len(curves)
     heights = np.zeros((n_c, n_g, n_m))
@@ -200,7 +202,7 @@ def _place_labels(figure: Figure, high: float) -> None:
 
 
 def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
-    """The drift of all deciles (M, 10) at a λ, and beside it at the smallest."""
+    """Return the drift of all deciles (M, 10) at a λ, and beside it at the smallest."""
     (first, last), (least, most) = ([number(row[end], 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
     at, beside = f", {names[lam]}", ""
     if len(names) > 1:

@@ -107,7 +107,7 @@ def _six_digits(value: float) -> float | None:
 
 
 def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> Part:
-    """A quiet page: no frame, no legend, no title, no drag; the caller adds axes."""
+    """Return a quiet page: no frame, no legend, no title, no drag; the caller adds axes."""
     return {
         "autosize": True,
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -262,19 +262,21 @@ def marker_of(style: Role, size: float, **more: Any) -> Part:
 
 
 def line_trace(name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, width: Any = 2, **more: Any) -> Part:
-    """A curve over λ in the colour, dash and marker of its quantity."""
+    """Return a curve over λ in the colour, dash and marker of its quantity."""
     own = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
     return scatter(name, "lines+markers", x=list(x), yaxis=axis, **own, hovertemplate="%{text}") | more
 
 
-def ring_trace(style: Role, axis: str) -> Part:
-    """The marker of the shown λ on one curve; its x and y are bound."""
+def add_ring(figure: Figure, style: Role, axis: str, names: Sequence[str], heights: np.ndarray) -> None:
+    """Mark the shown λ of these names on one curve, whose heights are G M."""
     marker = {"symbol": style["symbol"], "size": 13, "color": style["color"], "line": RING}
-    return scatter("shown λ", "markers", yaxis=axis, cliponaxis=False, hoverinfo="skip", marker=marker)
+    ring = scatter("shown λ", "markers", yaxis=axis, cliponaxis=False, hoverinfo="skip", marker=marker)
+    path = add_trace(figure, ring, {"x": [[name] for name in names]}, "lambda")
+    bind_fields(figure, path, {"y": heights[..., None]})
 
 
 def edge_trace(axis: str) -> Part:
-    """Points that lie off the scale, shown at its edge with their value."""
+    """Return points that lie off the scale, shown at its edge with their value."""
     return scatter(
         "off the scale",
         "markers+text",
@@ -299,7 +301,7 @@ PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)",
 
 
 def lam_axis(names: Sequence[str]) -> Part:
-    """An ordinal λ axis with 0 on it: equal steps between the values that were tried, by their names."""
+    """Return an ordinal λ axis with 0 on it: equal steps between the values that were tried, by their names."""
     return {
         "type": "category",
         "categoryorder": "array",
@@ -339,7 +341,7 @@ def row_axis(title: str, count: int, standoff: int) -> Part:
 
 
 def even_ticks(span: Span, most: int) -> Part:
-    """At most about so many ticks on an axis, all with the same decimals: plotly's own drop zeros at the end."""
+    """Return about so many ticks at most on an axis, all with the same decimals: plotly's own drop zeros at the end."""
     rough = max((span[1] - span[0]) / most, 1e-12)
     base = 10.0 ** math.floor(math.log10(rough))
     step = base * next(times for times in (1, 2, 5, 10) if times * base >= rough * (1 - 1e-9))
@@ -352,14 +354,14 @@ def step_decimals(step: float) -> int:
 
 
 def position(lam: float, lams: Sequence[float]) -> float | None:
-    """Where a λ lies on the ordinal axis; between two ticks in proportion, None beyond the ends."""
+    """Return where a λ lies on the ordinal axis; between two ticks in proportion, None beyond the ends."""
     if not lams or lam < lams[0] - 1e-12 or lam > lams[-1] + 1e-12:
         return None
     return float(np.interp(lam, lams, range(len(lams))))
 
 
 def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float] = (), pad: float = 0.12) -> Span:
-    """Range of an axis: all ``inner`` values, and those of ``outer`` (λ = 0) that do not flatten the rest.
+    """Return range of an axis: all ``inner`` values, and those of ``outer`` (λ = 0) that do not flatten the rest.
 
     What stays outside is marked at the edge with its value (see ``clamp``), never dropped silently.
     """
@@ -384,8 +386,8 @@ def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float
 
 
 def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The ends of 95 % intervals, as far as they may set a range: of few draws an interval is many times as wide as all
-    values are apart, and would flatten them."""
+    """Return the ends of 95 % intervals, as far as they may set a range: of few draws an interval is many times as
+    wide as all values are apart, and would flatten them."""
     seen = values[np.isfinite(values)]
     most = float(np.ptp(seen)) if seen.size > 1 else np.inf
     down, up = (np.minimum(length, most) for length in bar_lengths(values, (low, high), most))
@@ -400,14 +402,14 @@ def bar_lengths(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], width: 
 
 
 def clamp(values: np.ndarray, span: Span) -> tuple[np.ndarray, np.ndarray]:
-    """Values brought to the edge of the range, and +1 / -1 / 0 for above, below, inside."""
+    """Return values brought to the edge of the range, and +1 / -1 / 0 for above, below, inside."""
     side = np.where(values > span[1], 1, np.where(values < span[0], -1, 0))
     inset = 0.07 * (span[1] - span[0])
     return np.where(side > 0, span[1] - inset, np.where(side < 0, span[0] + inset, values)), side
 
 
 def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
-    """Heights of labels, moved apart around their middle where they are nearer than ``gap``; their order stays.
+    """Return heights of labels, moved apart around their middle where they are nearer than ``gap``; their order stays.
 
     Labels beyond an edge would not be drawn: together they move to below ``high``, and to above ``low``. All are NaN
     where one is.

@@ -40,7 +40,8 @@ def counts_of(facts: LineFacts) -> TokenCounts | None:
 
 
 def token_map(facts: LineFacts) -> Figure | None:
-    """Blocks × experts, coloured by calibration tokens around the number of channels; a click selects the expert.
+    """Return blocks × experts, coloured by calibration tokens around the number of channels; a click selects the
+    expert.
 
     Few tokens are orange, many blue, and an expert that no token reached is marked with a cross.
     """
@@ -54,7 +55,7 @@ def token_map(facts: LineFacts) -> Figure | None:
 
 @once_a_line
 def _token_map(facts: LineFacts) -> Figure | None:
-    """The figure without a chosen layer."""
+    """Return the figure without a chosen layer."""
     counts = counts_of(facts)
     if counts is None:
         return None
@@ -65,7 +66,7 @@ def _token_map(facts: LineFacts) -> Figure | None:
     up["title"] = {"text": "block", "standoff": 2}
     trace = _token_cells(counts, counts.mean, rows)
     wide = len(experts.numbers)
-    leads = {place: [found[0], tokens_text(counts, *place)] for place, found in experts.members.items()}
+    leads = {place: [positions[0], tokens_text(counts, *place)] for place, positions in experts.members.items()}
     # Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none.
     trace["customdata"] = [[leads.get((row, column), [-1, ""]) for column in range(wide)] for row in range(len(rows))]
     data = [trace]
@@ -84,7 +85,7 @@ def _token_map(facts: LineFacts) -> Figure | None:
 
 
 def _tokens_finding(counts: TokenCounts) -> str:
-    """How many experts no token reached, or fewer than their channels."""
+    """Return how many experts no token reached, or fewer than their channels."""
     experts = counts.experts.count
     total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
     if counts.none.any():
@@ -100,7 +101,8 @@ def _expert_axis(first: int, last: int) -> Part:
 
 
 def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Part:
-    """A heatmap trace of token counts (rows × E) on a logarithmic scale whose middle is the number of channels."""
+    """Return a heatmap trace of token counts (rows × E) on a logarithmic scale whose middle is the number of
+    channels."""
     seen = values[np.isfinite(values) & (values > 0)]
     middle = math.log10(counts.experts.channels)
     ends = [math.log10(end) for end in (seen.min(), seen.max())] if seen.size else [middle]
@@ -136,7 +138,8 @@ def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
 
 
 def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: Part) -> list[Part]:
-    """A trace of marks over cells that does not come between the pointer and the cell; none where nothing is marked."""
+    """Return a trace of marks over cells that does not come between the pointer and the cell; none where nothing is
+    marked."""
     where = np.argwhere(mask)
     if not len(where):
         return []
@@ -158,7 +161,7 @@ def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
 
 
 def _extremes(counts: TokenCounts) -> str:
-    """Which expert saw least and which most, for those who don't see the map."""
+    """Return which expert saw least and which most, for those who don't see the map."""
     mean, experts, parts = counts.mean, counts.experts, []
     for which, find in (("Least", np.nanargmin), ("most", np.nanargmax)):
         row, column = divmod(int(find(mean)), mean.shape[1])
@@ -194,8 +197,8 @@ def token_table(facts: LineFacts) -> TokenTable | None:
 
 
 def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
-    """The experts of the chosen layer's block, coloured by a quantity: experts across, their linears upwards, and their
-    tokens on top.
+    """Return the experts of the chosen layer's block, coloured by a quantity: experts across, their linears upwards,
+    and their tokens on top.
 
     None unless the chosen layer belongs to an expert.
     """
@@ -204,19 +207,19 @@ def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
         return None
     own, (row, _) = chosen.expert, experts.place(chosen)
     # One block is kept, that its layers share: a large mixture has many.
-    kept: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
-    made = kept.get(row) or _block_map(facts, experts, row, quantity)
-    kept.clear()
-    kept[row] = made
+    shared: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
+    made = shared.get(row) or _block_map(facts, experts, row, quantity)
+    shared.clear()
+    shared[row] = made
     figure, modules = made
     return framed(figure, [frame((own - 0.5, own + 0.5), modules.index(chosen.module))])
 
 
 def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity) -> tuple[Figure, list[str]]:
-    """The figure of a block without a chosen layer, and its modules from below."""
+    """Return the figure of a block without a chosen layer, and its modules from below."""
     counts = counts_of(facts)
-    members = {experts.numbers[c]: found for (r, c), found in experts.members.items() if r == row}
-    modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
+    members = {experts.numbers[c]: positions for (r, c), positions in experts.members.items() if r == row}
+    modules = list(dict.fromkeys(facts.study.layers[at].module for own in members.values() for at in own))[::-1]
     names = [short_name(module) for module in modules]
     cells: list[Cell] = []
     for column, (expert, layers) in enumerate(members.items()):
@@ -251,14 +254,14 @@ def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity)
     if counts is not None:
         _add_tokens(figure, counts, row, top)
     figure["title"] = f"Block {experts.blocks[row]}"
-    inside = [at for found in members.values() for at in found]
+    inside = [at for positions in members.values() for at in positions]
     set_finding(figure, map_finding(facts, quantity, inside, "layers of this block"))
     figure["subtitle"] = f": {quantity.title}"
     return figure, modules
 
 
 def _add_tokens(figure: Figure, counts: TokenCounts, row: int, height: float) -> None:
-    """A row with the block's tokens over the errors, in the colours of the token map."""
+    """Add a row with the block's tokens over the errors, in the colours of the token map."""
     rows = ["tokens"]
     trace = _token_cells(counts, counts.mean[row : row + 1], rows) | {"yaxis": "y2", "showscale": False}
     trace["hovertemplate"] = "expert %{x}: %{customdata[1]}<extra></extra>"
@@ -323,8 +326,8 @@ def tokens_error(facts: LineFacts) -> Figure | None:
         return f"{text} Against {names[0]} that is {' and '.join(changes(at))}." if at[1] else text
 
     if several:
-        words = (each_point(facts, say) for say in (caption, briefly))
-        add_caption(figure, *words, color="var(--ink-2)", yshift=6)
+        wide, narrow = (each_point(facts, say) for say in (caption, briefly))
+        add_caption(figure, wide, narrow, color="var(--ink-2)", yshift=6)
     bind_aria(figure, facts, aria)
     figure["title"] = "Error on unseen text by an expert’s tokens"
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
@@ -333,7 +336,7 @@ def tokens_error(facts: LineFacts) -> Figure | None:
 
 
 def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Say:
-    """The error (D P G M) of the third of experts with fewest tokens (P) against that of the third with most."""
+    """Return the error (D P G M) of the third of experts with fewest tokens (P) against that of the third with most."""
     ratio = ratio_of(*(errors[:, third].mean(axis=1) for third in _thirds(tokens)))
 
     def say(at: At) -> str:
@@ -352,14 +355,14 @@ def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Say:
 
 
 def _thirds(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the third of experts with fewest tokens, and of that with most."""
+    """Return positions of the third of experts with fewest tokens, and of that with most."""
     order = np.argsort(tokens, kind="stable")
     third = max(1, len(order) // 3)
     return order[:third], order[-third:]
 
 
 def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
-    """Means over each expert's linears (P G M) of what is known of them (L G M), in the order of ``members``."""
+    """Return means over each expert's linears (P G M) of what is known of them (L G M), in the order of ``members``."""
     owner = np.full(len(by_layer), -1)
     for position, layers in enumerate(experts.members.values()):
         owner[list(layers)] = position
@@ -374,7 +377,7 @@ def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
 
 
 def _position(tokens: np.ndarray) -> np.ndarray:
-    """Where counts lie on the axis: their logarithm, and none a step left of the smallest."""
+    """Return where counts lie on the axis: their logarithm, and none a step left of the smallest."""
     seen = tokens[tokens > 0]
     low = math.log10(seen.min()) if seen.size else 0.0
     return np.where(tokens > 0, np.log10(np.where(tokens > 0, tokens, 1)), low - 0.5)
@@ -402,7 +405,7 @@ def _token_axis(tokens: np.ndarray, x: np.ndarray) -> Part:
 
 
 def _error_axis(errors: np.ndarray) -> Part:
-    """Logarithmic, over all λ, so that nothing moves when λ does."""
+    """Return a logarithmic axis over all λ, so that nothing moves when λ does."""
     low, high = math.log10(errors.min()), math.log10(errors.max())
     pad = 0.06 * max(high - low, 0.2)
     for bases in ((1, 2, 5), range(1, 10), range(10, 100)):
@@ -425,7 +428,7 @@ def _add(
     name: str,
     groups: list[np.ndarray],
 ) -> None:
-    """Points of the experts where they are not too many, and the medians of groups of equally many."""
+    """Add points of the experts where they are not too many, and the medians of groups of equally many."""
     by_point = np.moveaxis(values, 0, -1)  # G M P
     if len(x) <= MOST_POINTS:
         lead = [

@@ -70,7 +70,7 @@ def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> s
 
 
 def _where(facts: LineFacts) -> Say:
-    """Which layers the error is in.
+    """Return which layers the error is in.
 
     A layer's error is ‖ΔW X‖² / ‖W X‖², relative to its own output, as on the map of layers. The Lab's error of all
     layers is the mean of these, so they add up to it, and half of it is what is spoken of; absolute errors of layers
@@ -93,7 +93,7 @@ def _where(facts: LineFacts) -> Say:
 
 
 def _half(known: np.ndarray, layers: int, on_text: str) -> str:
-    """The fewest layers that together make half of the sum."""
+    """Return the fewest layers that together make half of the sum."""
     count = fewest_for_half(known)
     if count is None:
         return ""
@@ -104,7 +104,7 @@ def _half(known: np.ndarray, layers: int, on_text: str) -> str:
 
 
 def _rank(error: float, known: np.ndarray, on_text: str) -> str:
-    """The place of one layer among all."""
+    """Return the place of one layer among all."""
     if not math.isfinite(error) or not len(known):
         return ""
     if len(known) == 1:
@@ -115,7 +115,7 @@ def _rank(error: float, known: np.ndarray, on_text: str) -> str:
 
 
 def _trade_off(facts: LineFacts) -> Say:
-    """What λ does to drift and error, against λ = 0 of the same γ, or against the first λ."""
+    """Return what λ does to drift and error, against λ = 0 of the same γ, or against the first λ."""
     line = facts.line
     text = error_of(facts)
     if not has_lam(line) or len(line.lams) < 2:
@@ -141,7 +141,7 @@ def _trade_off(facts: LineFacts) -> Say:
 
 
 def _effect(name: str, ratio: Ratio, at: At) -> str:
-    """“takes drift down by 31 %”."""
+    """Return “takes drift down by 31 %”."""
     if not ratio.clear(at):
         return f"has no clear effect on {name}"
     if ratio.same(at):
@@ -151,7 +151,7 @@ def _effect(name: str, ratio: Ratio, at: At) -> str:
 
 
 def _exchange(known: Sequence[tuple[str, Ratio]], at: At, base: str) -> str:
-    """What is had for what: of drift and error that which moves first, then that which does not."""
+    """Return what is had for what: of drift and error that which moves first, then that which does not."""
     moved = [(name, ratio) for name, ratio in known if ratio.clear(at) and not ratio.same(at)]
     still = [(name, ratio) for name, ratio in known if not ratio.clear(at) or ratio.same(at)]
     if len(moved) == 2:
@@ -170,7 +170,7 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: At, base: str) -> str:
 
 
 def _absolute(facts: LineFacts, text: str | None) -> Say:
-    """Of a point that has no other λ beside it: where it stands."""
+    """Return where a point stands that has no other λ beside it."""
     error = None if text is None else getattr(facts, text)
 
     def say(at: At) -> str:
@@ -187,7 +187,8 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
 
 
 def _worth(climbed: Ladder) -> str:
-    """Which step of a ladder is worth most: each taken alone, which does not depend on the order that is shown."""
+    """Return which step of a ladder is worth most: each taken alone, which does not depend on the order that is
+    shown."""
     alone = {step: worth["perplexity"] for step, worth in climbed.alone.items() if "perplexity" in worth}
     alone = {step: worth for step, worth in alone.items() if math.isfinite(worth.mean)}
     before = next((rung.mean("perplexity") for rung in climbed.rungs if rung.step == "gptq"), math.nan)
@@ -209,7 +210,7 @@ def _worth(climbed: Ladder) -> str:
 
 
 def _steps(facts: LineFacts) -> str:
-    """The place of the line among the methods of its width, as in the figure of methods side by side."""
+    """Return the place of the line among the methods of its width, as in the figure of methods side by side."""
     bits = facts.line.bits
     best = [row for row in best_rows(facts.study, bits, "perplexity") if math.isfinite(row.value)]
     own = next((row.value for row in best if row.line == facts.line.name), None)
@@ -223,7 +224,7 @@ def _steps(facts: LineFacts) -> str:
 
 
 def _text(facts: LineFacts) -> Say:
-    """How much calibration text flatters, and which λ is best with the most of it that was tried."""
+    """Return how much calibration text flatters, and which λ is best with the most of it that was tried."""
     unseen, calibration = facts.selected("held_out"), facts.selected("recon")
     ratio = None if unseen is None or calibration is None else ratio_of(unseen, calibration)
     best = [_best_lam(facts, g) for g in range(len(facts.line.gammas))]
@@ -240,7 +241,7 @@ def _text(facts: LineFacts) -> Say:
 
 
 def _beside_calibration(ratio: Ratio, at: At, *, in_brief: bool) -> str:
-    """Unseen beside calibration text; in brief where more follows, and the comparison goes without saying."""
+    """Compare unseen with calibration text; in brief where more follows, and the comparison goes without saying."""
     if not ratio.clear(at):
         return (
             "no clear extra error on unseen text"
@@ -258,7 +259,7 @@ def _beside_calibration(ratio: Ratio, at: At, *, in_brief: bool) -> str:
 
 
 def _best_lam(facts: LineFacts, gamma: int) -> str:
-    """The λ with the least error on unseen text with the most calibration text, and those that may be the best.
+    """Return the λ with the least error on unseen text with the most calibration text, and those that may be the best.
 
     Empty where they leave open where the best lies: on one draw, for λ apart, and for more than half of those tried.
     """
@@ -274,7 +275,7 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
 
 
 def _proof(facts: LineFacts) -> Say:
-    """On how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
+    """Return on how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
     known, rows = terms(facts), theorem_terms(facts)
     loose = next((row["values"] for row in rows or () if row["symbol"] == LOOSENESS), None)
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")

@@ -69,7 +69,7 @@ class Flag:
     to: float | None = None
 
     def label(self, *, short: bool = False) -> str:
-        """What stands on the axis: the name, of a range with its ends."""
+        """Return what stands on the axis: the name, of a range with its ends."""
         name = (short and self.short) or self.name
         return name if self.to is None else f"{name} {self.value}"
 
@@ -85,7 +85,7 @@ class Flag:
 
 
 def _flag(default: float, tools: Sequence[Tool]) -> Flag:
-    """The flag of tools with the same default."""
+    """Return the flag of tools with the same default."""
     names = [tool.name for tool in tools if tool.on_axis]
     short = names[0] if len(names) > 1 else ""
     return Flag(default, ", ".join(names), ", ".join(tool.words for tool in tools), short)
@@ -98,27 +98,27 @@ NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal"
 
 @once
 def flags_of(facts: LineFacts) -> list[Flag]:
-    """The flags of a line's λ axis, those alone that mean the same there; the lowest λ first."""
+    """Return the flags of a line's λ axis, those alone that mean the same there; the lowest λ first."""
     line, entry = facts.line, METHODS.get(facts.line.method)
     if entry is None or not has_lam(line) or len(line.lams) < 2:
         return []
-    found: list[Flag] = []
+    flags: list[Flag] = []
     if entry.make.lam_is_damping:
         shrinkage = shrinkage_lam(facts)
-        found += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
+        flags += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_shrinkage_flag(shrinkage)])]
     elif entry.make.damps:
-        found.append(NO_DAMPING)
+        flags.append(NO_DAMPING)
     elif facts.baseline is not None and facts.baseline.lam == 0:
-        found.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
+        flags.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
     if entry.auto is not None and len(entry.auto.lams) > 1:
         lams = entry.auto.lams
-        found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
-    found.sort(key=lambda flag: flag.lam)
-    return [flag for flag in found if _place(flag, line.lams) is not None]
+        flags.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
+    flags.sort(key=lambda flag: flag.lam)
+    return [flag for flag in flags if _place(flag, line.lams) is not None]
 
 
-def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
-    """The flag of λ from shrinkage, at two digits of it."""
+def _shrinkage_flag(shrinkage: ShrinkageLam) -> Flag:
+    """Return the flag of λ from shrinkage, at two digits of it."""
     words = "λ from shrinkage (OAS), without a sweep: of this layer"
     if shrinkage.is_median:
         words = (
@@ -129,7 +129,7 @@ def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
 
 
 def _place(flag: Flag, lams: Sequence[float]) -> float | None:
-    """Place of a flag on the axis, of a range where it begins there; None where it is beyond."""
+    """Return place of a flag on the axis, of a range where it begins there; None where it is beyond."""
     first, last = max(flag.lam, lams[0]), min(flag.lam if flag.to is None else flag.to, lams[-1])
     return None if first > last else position(first, lams)
 
@@ -144,13 +144,14 @@ class Planted:
 
 
 def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short: bool = False) -> list[Planted]:
-    """The flags in as few lanes as keep their names apart on an axis of ``width`` pixels from the first to the last λ.
+    """Return the flags in as few lanes as keep their names apart on an axis of ``width`` pixels from the first to the
+    last λ.
 
     A name stands at the right of its pole. Lanes are filled from the right: what is lower stands further left.
     """
     step = width / (len(lams) - 1)
     free: list[float] = []  # of each lane, the pixel up to which it is free
-    found: list[Planted] = []
+    placed: list[Planted] = []
     for flag in reversed(flags):
         place = _place(flag, lams)
         assert place is not None
@@ -158,8 +159,8 @@ def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short
         end = start + name_width(flag, short=short)
         lane = next((index for index, left in enumerate(free) if end <= left), len(free))
         free[lane : lane + 1] = [start]
-        found.append(Planted(flag, place, lane))
-    return found[::-1]
+        placed.append(Planted(flag, place, lane))
+    return placed[::-1]
 
 
 def name_width(flag: Flag, *, short: bool = False) -> float:
@@ -168,7 +169,7 @@ def name_width(flag: Flag, *, short: bool = False) -> float:
 
 
 def not_flagged(facts: LineFacts) -> str:
-    """Why a line of a saliency penalty has no flags of dampings; empty for all others."""
+    """Return why a line of a saliency penalty has no flags of dampings; empty for all others."""
     entry = METHODS.get(facts.line.method)
     if entry is None or not has_lam(facts.line) or not entry.make.damps or entry.make.lam_is_damping:
         return ""
@@ -176,6 +177,6 @@ def not_flagged(facts: LineFacts) -> str:
 
 
 def flags_text(facts: LineFacts) -> str:
-    """The flags in words, for those who don't see them; empty where there are none."""
+    """Return the flags in words, for those who don't see them; empty where there are none."""
     parts = [f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts)]
     return "; ".join([*parts, *filter(None, [not_flagged(facts)])])

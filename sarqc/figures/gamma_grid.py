@@ -28,8 +28,8 @@ FEWEST_GAMMAS = 3  # fewer rows show nothing that the γ slider does not, unless
 
 
 def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
-    """λ × γ (or α, or β) as a map of a quality, or of the error on unseen text where that is not known everywhere; None
-    for a line of few γ."""
+    """Return λ × γ (or α, or β) as a map of a quality, or of the error on unseen text where that is not known
+    everywhere; None for a line of few γ."""
     line, sign = facts.line, facts.line.sign
     if len(line.gammas) < (FEWEST_GAMMAS if line.second == "gamma" else 2):
         return None
@@ -84,7 +84,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
 
 
 def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
-    """Where the smallest value lies, and whether γ (or α, or β) matters there; ``draws``: D G M."""
+    """Return where the smallest value lies, and whether γ (or α, or β) matters there; ``draws``: D G M."""
     sign = facts.line.sign
     n_g, n_m = draws.shape[1:]
     (best,), (band,) = least(draws.reshape(len(draws), 1, n_g * n_m))

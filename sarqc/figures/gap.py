@@ -15,6 +15,7 @@ from sarqc.figures.drawing import (
     RECON,
     Figure,
     Part,
+    Role,
     Span,
     add_caption,
     add_note,
@@ -52,16 +53,20 @@ class _Sizes:
     unseen: Difference
     gap: Difference  # unseen minus calibration, paired by draw
 
+    @property
+    def both(self) -> tuple[tuple[str, Role, Difference], ...]:
+        """Names and styles of the two errors, with their means."""
+        return ("calibration text", RECON, self.calibration), ("unseen text", HELD_OUT, self.unseen)
+
 
 def gap(facts: LineFacts) -> Figure | None:
-    """The two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
+    """Return the two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
     sizes = read_sizes(facts)
     if sizes is None:
         return None
     line = facts.line
     several = len(line.lams) > 1 and has_lam(line)
-    curves = (sizes.calibration, sizes.unseen)
-    span = _range(facts, curves)
+    span = _range(facts, sizes)
     margins = {"left": 50, "right": 112, "top": 26, "bottom": 40}
     figure = new_figure(_amount_axis(sizes), even_axis(span, 5), **margins, narrow={}, narrow_bindings=[])
     if several:
@@ -77,7 +82,7 @@ def gap(facts: LineFacts) -> Figure | None:
 
 
 def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
-    """Where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
+    """Return where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
     unseen, calibration = facts.selected("held_out_by_size"), facts.selected("recon_by_size")
     assert unseen is not None
     assert calibration is not None
@@ -101,8 +106,8 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
 
 
 def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
-    """How the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless each of the
-    two is clearly worse where the other is best."""
+    """Return how the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless
+    each of the two is clearly worse where the other is best."""
     lams = facts.line.lams
     if errors.shape[1] < 2 or len(lams) < 2 or not has_lam(facts.line):
         return ""
@@ -115,7 +120,7 @@ def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:
-    """The errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
+    """Return the errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
     line = facts.line
     calibration, unseen = (facts.selected(name) for name in ("recon_by_size", "held_out_by_size"))
     if calibration is None or unseen is None or not line.sizes:
@@ -133,12 +138,12 @@ def read_sizes(facts: LineFacts) -> _Sizes | None:
     )
 
 
-def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> Span:
-    """One range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
+def _range(facts: LineFacts, sizes: _Sizes) -> Span:
+    """Return one range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
     lams = facts.line.lams
     positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
-    inner = [whiskers(*(part[..., positive] for part in (one.mean, one.low, one.high))) for one in curves]
-    outer = [one.mean[..., ~positive].ravel() for one in curves]
+    inner = [whiskers(*(part[..., positive] for part in (one.mean, one.low, one.high))) for _, _, one in sizes.both]
+    outer = [one.mean[..., ~positive].ravel() for _, _, one in sizes.both]
     low, high = honest_range(np.concatenate(inner), np.concatenate(outer), pad=0.08)
     return max(low, 0.0) if low < 0 else low, high
 
@@ -158,10 +163,10 @@ def _amount_axis(sizes: _Sizes) -> Part:
 
 
 def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
-    """The smallest λ, behind; what runs off the scale is marked at the edge with its value."""
+    """Add the smallest λ, behind; what runs off the scale is marked at the edge with its value."""
     off: list[tuple[np.ndarray, np.ndarray]] = []
-    for style, found in ((RECON, sizes.calibration), (HELD_OUT, sizes.unseen)):
-        values = found.mean[..., 0].T  # G S
+    for _, style, errors in sizes.both:
+        values = errors.mean[..., 0].T  # G S
         faint = {"color": "var(--ink-3)", "dash": style["dash"], "width": 1.5}
         trace = _trace(sizes, "smallest λ", mode="lines", line=faint, hoverinfo="skip", cliponaxis=True)
         add_trace(figure, trace, {"y": values}, "gamma")
@@ -184,16 +189,13 @@ def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
 
 
 def _add_shown(figure: Figure, sizes: _Sizes) -> None:
-    """The shaded gap and the two curves that bound it."""
+    """Add the shaded gap and the two curves that bound it."""
     plain = {"mode": "lines", "line": {"width": 0, "color": "rgba(0,0,0,0)"}, "hoverinfo": "skip"}
     add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _by_point(sizes.calibration.mean)})
     shaded = _trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)")
     add_trace(figure, shaded, {"y": _by_point(sizes.unseen.mean)})
-    for name, style, found in (
-        ("calibration text", RECON, sizes.calibration),
-        ("unseen text", HELD_OUT, sizes.unseen),
-    ):
-        mean, doubt = _by_point(found.mean), _by_point(found.doubt)
+    for name, style, errors in sizes.both:
+        mean, doubt = _by_point(errors.mean), _by_point(errors.doubt)
         trace = _trace(
             sizes,
             name,
@@ -211,18 +213,14 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
 
 
 def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> None:
-    """Names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
+    """Add names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
     room = span[1] - span[0]
-    low, high = _by_point(sizes.calibration.mean)[..., -1], _by_point(sizes.unseen.mean)[..., -1]
-    pairs = np.stack([low, high], axis=-1).tolist()
+    pairs = np.stack([errors.mean[-1] for _, _, errors in sizes.both], axis=-1).tolist()
     placed = np.array([[apart(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
-    for text, style, heights in (
-        ("unseen text", HELD_OUT, placed[..., 1]),
-        ("calibration text", RECON, placed[..., 0]),
-    ):
+    for at, (text, style, _) in reversed([*enumerate(sizes.both)]):
         place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": "middle"}
         path = add_note(figure, text, ink_of(style), narrow={"visible": False}, **place)
-        bind_fields(figure, path, {"y": np.clip(heights, span[0] + 0.03 * room, span[1] - 0.03 * room)})
+        bind_fields(figure, path, {"y": np.clip(placed[..., at], span[0] + 0.03 * room, span[1] - 0.03 * room)})
     figure["narrow"]["layout.margin.r"] = 16
     if smallest:
         corner = {**PAPER, "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
@@ -230,7 +228,7 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
 
 
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
-    """Above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
+    """Write above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
     points = point_names(facts.line)
     long = each_point(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
     short = each_point(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
@@ -239,7 +237,7 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
 
 
 def _ends(sizes: _Sizes, at: At, *, brief: bool = False) -> str:
-    """The gap at the least and at the most text; ``brief``: without its interval and the amounts."""
+    """Return the gap at the least and at the most text; ``brief``: without its interval and the amounts."""
     ends = []
     for s in (0, -1):
         value, doubt = sizes.gap.mean[s, *at], sizes.gap.doubt[s, *at]
@@ -266,8 +264,8 @@ def _aria(facts: LineFacts, sizes: _Sizes, at: At) -> str:
     for s in (0, -1):
         errors = [
             f"{significant(value)} on {text}"
-            for text, found in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
-            if math.isfinite(value := found.mean[s, *at])
+            for text, _, difference in sizes.both
+            if math.isfinite(value := difference.mean[s, *at])
         ]
         measured = " and ".join(errors) or "not measured"
         parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {measured}")

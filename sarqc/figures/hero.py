@@ -62,7 +62,7 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
     Args:
         facts: The line.
         shown: The quantity.
-        scale: Scale of errors and drift, see ``scales``.
+        scale: Scale of errors and drift, see ``SCALES``.
     """
     quality = facts.accuracy if shown == "accuracy" else facts.perplexity
     scaled = on_scale(facts, scale)
@@ -92,7 +92,7 @@ def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
 
 
 def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) -> Panel | None:
-    """The panel of a quantity; None where it was not measured."""
+    """Return the panel of a quantity; None where it was not measured."""
     if shown in ("error", "drift"):
         panel = (_error_panel if shown == "error" else _drift_panel)(facts, SCALE_WORDS[scale])
         return panel if panel.curves else None
@@ -102,7 +102,7 @@ def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) 
 def _drawn(
     facts: LineFacts, scaled: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, is_axis: bool
 ) -> Figure:
-    """The panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
+    """Return the panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     _add_band(figure, scaled, quality)
     _add_flags(figure, facts, room=TRACK if is_axis and not is_point(facts.line) else 0)
@@ -114,20 +114,10 @@ def _drawn(
     return figure
 
 
-def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
-    """The line whose curves stand faintly behind, and its name: without saliency, or on the min–max grid."""
-    if facts.identity is not None:
-        return facts.identity, "identity"
-    return facts.plain, "min–max grid"
-
-
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     what = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
     curves = [Curve(name, QUALITY, quality.mean, quality.ends, label=what)]
-    twin, beside = _twin(facts)
-    twin_quality: Quality | None = getattr(twin, name, None)
-    if twin is not None and twin_quality is not None:
-        curves.append(_ghost(facts, twin, twin_quality.mean, QUALITY, beside))
+    curves += _ghosts(facts, name, QUALITY, is_named=True)
     base = facts.baseline
     points: tuple[tuple[str, float, float], ...] = ()
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
@@ -143,7 +133,7 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
 
 
 def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, float], ...]:
-    """GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
+    """Return GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
     twin = facts.identity
     quality: Quality | None = getattr(twin, name, None)
     if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
@@ -160,15 +150,13 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
         for text, style, values in texts
         if values is not None
     ]
-    twin, _ = _twin(facts)
-    if twin is not None and twin.held_out is not None and facts.held_out is not None:
-        curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
+    curves += _ghosts(facts, "held_out", HELD_OUT)
     title = _title(facts, "Reconstruction error (L_recon)", words)
     return Panel(title, significant, tuple(curves), 1.1, "Error:")
 
 
 def _title(facts: LineFacts, what: str, words: str) -> str:
-    """What a panel shows, on which scale, and whether of the layer alone."""
+    """Return what a panel shows, on which scale, and whether of the layer alone."""
     return f"{what}, {words}" if facts.layer is None else f"{what}, this layer, {words}"
 
 
@@ -181,9 +169,7 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
         weighted = entry is not None and entry.make.saliency == "saliency"
         label = "saliency penalty" if weighted else "identity penalty"
         curves.append(Curve(f"{label}, L_sar", PENALTY, facts.sar, label=label, short="penalty"))
-    twin, _ = _twin(facts)
-    if twin is not None and twin.drift is not None and facts.drift is not None:
-        curves.append(_ghost(facts, twin, twin.drift, DRIFT, ""))
+    curves += _ghosts(facts, "drift", DRIFT)
     if facts.drift is None:
         what = "Weight penalty L_sar"
     elif facts.sar is None:
@@ -196,19 +182,27 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
 _NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
 
 
-def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
-    """The twin's curves on this line's axis, one for every γ where it has only one; NaN where it has no such λ."""
+def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False) -> list[Curve]:
+    """Return the curve that stands faintly behind: of the line without saliency, or on the min–max grid.
+
+    There is one for every γ where that line has only one; NaN where it has no such λ.
+    """
+    twin, beside = (facts.identity, "identity") if facts.identity is not None else (facts.plain, "min–max grid")
+    values: Quality | np.ndarray | None = getattr(twin, name, None)
+    if twin is None or values is None or getattr(facts, name) is None:
+        return []
+    values = values.mean if isinstance(values, Quality) else values
     columns = equal_points(facts.line, twin.line)
     nothing = np.full(len(values), np.nan)
     matched = np.stack([nothing if column is None else values[:, column] for column in columns], axis=-1)  # G' M
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
-    named = f"{_NAMES[style['color']]}, {_twin(facts)[1]}"
     tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
-    return Curve(named, faded, tiled, label=label, faint=True, short=label)
+    label = beside if is_named else ""
+    return [Curve(f"{_NAMES[style['color']]}, {beside}", faded, tiled, label=label, faint=True, short=label)]
 
 
 def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:
-    """The sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
+    """Add the sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
     if quality is None:
         return
     runs = [spans(band) for band in quality.band]
@@ -279,7 +273,7 @@ def _depth(lane: int) -> float:
 
 
 def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:
-    """The curves in words: where each begins, where it is best or ends."""
+    """Return the curves in words: where each begins, where it is best or ends."""
     lams = facts.line.lams
     parts: list[str] = []
     best = None if quality is None else quality.best[gamma]
@@ -306,19 +300,19 @@ PAPER_SPAN = (0.1, 1.0)  # λ whose least and largest value become 0 and 1; othe
 
 
 def scales_of(facts: LineFacts) -> list[str]:
-    """The scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
-    found = ["raw"]
+    """Return the scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
+    scales = ["raw"]
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
-        return found
+        return scales
     if sum(_in_span(facts)) > 1:
-        found.append("paper")
+        scales.append("paper")
     if lam_index(facts.line, 0.0) is not None:
-        found.append("ratio")
-    return found
+        scales.append("ratio")
+    return scales
 
 
 def on_scale(facts: LineFacts, scale: str) -> LineFacts:
-    """The facts with errors and drift on a scale, for drawing; the given ones are not changed.
+    """Return the facts with errors and drift on a scale, for drawing; the given ones are not changed.
 
     Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
     left out where it has not the λ that the scale needs.

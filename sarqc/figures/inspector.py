@@ -49,7 +49,7 @@ class WeightGroup:
 
 @once
 def read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
-    """The group of a layer; None where the study holds none."""
+    """Return the group of a layer; None where the study holds none."""
     names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
     arrays = [facts.read(name, layer) for name in names]
     if any(array is None for array in arrays):
@@ -66,7 +66,7 @@ def read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
 
 
 def inspector(facts: LineFacts, layer: int) -> Figure | None:
-    """Float weights as rings on the grid's levels, and an arrow from each to the level that it takes.
+    """Return float weights as rings on the grid's levels, and an arrow from each to the level that it takes.
 
     An arrow that does not end at the nearest level stands out: that weight makes up for errors of others.
     """
@@ -91,8 +91,8 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     )
     if drawn:
         _add_levels(figure, group, ends, digits)
-    for wanted, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
-        _add_arrows(figure, group, group.other == wanted, 0.03 * (high - low), digits, color)
+    for is_other, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
+        _add_arrows(figure, group, group.other == is_other, 0.03 * (high - low), digits, color)
     _add_weights(figure, group, channels, digits)
     _add_words(figure, facts, group, info.name, (low, high))
     if drawn:
@@ -107,8 +107,8 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
 
 
 def _heights(group: WeightGroup, *, drawn: bool) -> Span:
-    """From where to where the picture reaches: all weights, levels and what is taken of them, but those of the smallest
-    λ only where they do not flatten the others."""
+    """Return from where to where the picture reaches: all weights, levels and what is taken of them, but those of
+    the smallest λ only where they do not flatten the others."""
     first = 1 if group.taken.shape[1] > 1 else 0
     parts = [group.taken, *([group.levels] if drawn else [])]
     inner = np.concatenate([group.weight, *(part[:, first:].ravel() for part in parts)])
@@ -117,7 +117,7 @@ def _heights(group: WeightGroup, *, drawn: bool) -> Span:
 
 
 def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) -> None:
-    """One drawing below the weights, which γ and λ change as a whole: quicker than a trace with gaps."""
+    """Add one drawing below the weights, which γ and λ change as a whole: quicker than a trace with gaps."""
     at = len(figure["layout"]["shapes"])
     figure["layout"]["shapes"].append(
         {"type": "path", "path": "", "layer": "below", "fillcolor": color, "line": {"color": color, "width": width}}
@@ -126,7 +126,7 @@ def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) 
 
 
 def _name_levels(figure: Figure, group: WeightGroup, digits: int) -> None:
-    """Names of the levels in the place of ticks, where all channels have the same; of many levels only some."""
+    """Add names of the levels in the place of ticks, where all channels have the same; of many levels only some."""
     if group.levels.shape[-1] > 1:
         return
     count = group.levels.shape[-2]
@@ -139,7 +139,7 @@ def _name_levels(figure: Figure, group: WeightGroup, digits: int) -> None:
 
 
 def _add_levels(figure: Figure, group: WeightGroup, ends: tuple[int, int], digits: int) -> None:
-    """Lines through the whole group, or a mark for each channel where each has levels of its own."""
+    """Add lines through the whole group, or a mark for each channel where each has levels of its own."""
 
     def path(levels: np.ndarray) -> str:  # B C
         if levels.shape[-1] == 1:
@@ -154,7 +154,8 @@ def _add_levels(figure: Figure, group: WeightGroup, ends: tuple[int, int], digit
 
 
 def _add_arrows(figure: Figure, group: WeightGroup, chosen: np.ndarray, head: float, digits: int, color: str) -> None:
-    """An arrow from each weight that ``chosen`` (G M C) marks to the level that it takes; ``head`` is its height."""
+    """Add an arrow from each weight that ``chosen`` (G M C) marks to the level that it takes; ``head`` is its
+    height."""
 
     starts = group.weight.tolist()
     shafts = [f"M{x},{start:.{digits}f}L{x}," for x, start in enumerate(starts, group.first)]
@@ -175,7 +176,7 @@ def _add_arrows(figure: Figure, group: WeightGroup, chosen: np.ndarray, head: fl
 
 
 def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: int) -> None:
-    """The float weights, and the level that each takes as text for the pointer."""
+    """Add the float weights, and the level that each takes as text for the pointer."""
     edge = {"color": "var(--ink)", "width": 1.25}
     trace = scatter(
         "float weights",
@@ -193,8 +194,8 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
 
 
 def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: Span) -> None:
-    """How many weights are not at their nearest level, above the drawing and for who can't see it; and where levels are
-    beyond the picture, how far they reach."""
+    """Write how many weights are not at their nearest level, above the drawing and for who can't see it; and where
+    levels are beyond the picture, how far they reach."""
     points, count = point_names(facts.line), len(group.weight)
     reach = np.abs(group.levels).max(axis=(-2, -1))  # G M
     is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])

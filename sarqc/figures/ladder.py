@@ -41,7 +41,7 @@ from sarqc.figures.numbers import (
     span_of,
     unsigned,
 )
-from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
+from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.plain import measured
 from sarqc.recipe import fitting_text
@@ -101,7 +101,7 @@ def rung_name(rung: Rung) -> str:
 
 
 def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) -> str:
-    """“searched range”, “λ = 0.1”; “GPTQ 1 %” and “Round to nearest” for the points that begin a ladder."""
+    """Return “searched range”, “λ = 0.1”; “GPTQ 1 %” and “Round to nearest” for the points that begin a ladder."""
     if step == "lambda":
         return f"λ = {lam_text(lam)}"
     if step in NAMES:
@@ -155,7 +155,7 @@ def worth_of(difference: Difference) -> Worth:
 
 
 def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] = MappingProxyType({})) -> Figure:
-    """The rungs of a ladder from above to below.
+    """Return the rungs of a ladder from above to below.
 
     Args:
         rungs: Those that were measured; none draws an empty figure.
@@ -183,7 +183,7 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
 
 
 def _finding(rungs: Sequence[Rung]) -> str:
-    """The step after GPTQ that lowers perplexity most, of those that clearly do; empty without one."""
+    """Return the step after GPTQ that lowers perplexity most, of those that clearly do; empty without one."""
     steps = [rung for rung in rungs if rung.step not in ("nearest", "gptq") and "perplexity" in rung.differences]
     clear = [rung for rung in steps if rung.differences["perplexity"].verdict(()) < 0]
     if not clear:
@@ -194,7 +194,7 @@ def _finding(rungs: Sequence[Rung]) -> str:
 
 
 def _sentence(climbed: Ladder) -> str:
-    """What λ is worth on the min–max grid, and what on the grid with every other step taken."""
+    """Return what λ is worth on the min–max grid, and what on the grid with every other step taken."""
     alone, last = (steps["lambda"]["perplexity"] for steps in (climbed.alone, climbed.last))
     value = climbed.rungs[0].mean("perplexity")
     parts = [
@@ -247,7 +247,8 @@ def _bar_of(difference: Difference, width: float) -> Span:
 
 
 def _bars(side: _Side, values: list[float], bars: list[Span], texts: list[str]) -> dict[str, Any]:
-    """From the rung before to each rung, the first a mark alone; the bar's end carries the step's 95 % interval."""
+    """Return bars from the rung before to each rung, the first a mark alone; the bar's end carries the step's 95 %
+    interval."""
     before = [values[0], *values[:-1]]
     return {
         "type": "bar",
@@ -329,7 +330,7 @@ def ladder_view(ladder: LadderRun, recipe: Mapping[str, Any]) -> LadderView:
 
 
 def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
-    """Every rung with its paired differences, after the float model."""
+    """Return every rung with its paired differences, after the float model."""
     rows: list[dict[str, Any]] = []
     if ladder["perplexity_float"] is not None:
         rows.append({"step": "Float model", "perplexity": ladder["perplexity_float"]})
@@ -343,7 +344,8 @@ def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
 
 
 def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
-    """The step that is worth the most, the others by their intervals, and why the run ended: as far as is known."""
+    """Return the step that is worth the most, the others by their intervals, and why the run ended: as far as is
+    known."""
     if len(rungs) < 2:
         parts = [_before(ladder, rungs)]
     else:
@@ -351,7 +353,7 @@ def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if ladder["end"]:
         models = counted(ladder["measured"], "model")
         parts.append([piece(f"It ended because {ENDS[ladder['end']]}, after {models}.")])
-    return in_a_row(parts)
+    return join_sentences(parts)
 
 
 def _is_reached(row: LadderRow) -> bool:
@@ -379,7 +381,7 @@ def _name(rung: Rung) -> str:
 
 
 def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
-    """Before two points are measured."""
+    """Return what is known before two points are measured."""
     if not rungs:
         return [piece("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model.")]
     value = perplexity_text(rungs[0].mean("perplexity"))
@@ -402,12 +404,12 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if not known:
         lead += ", by one draw and without intervals,"
     if best is None or changes[best].mean >= 0:
-        said = [piece(f"{lead} no step {'clearly lowers' if known else 'lowers'} perplexity.")]
+        sentence = [piece(f"{lead} no step {'clearly lowers' if known else 'lowers'} perplexity.")]
     else:
         size, _, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
         less = f"{size} less perplexity"
         gain = piece(f"{less} {interval}" if interval else less, "quality", verdict=best in known)
-        said = pieces([f"{lead} {best} is worth the most: ", gain, "."])
+        sentence = pieces([f"{lead} {best} is worth the most: ", gain, "."])
     rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
         rest.append(f"{listed(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
@@ -416,8 +418,8 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if rest:
         text = "; ".join(rest)
         start = text[0] if text.startswith("λ") else text[0].upper()
-        said.append(piece(f" {start}{text[1:]}."))
-    return said
+        sentence.append(piece(f" {start}{text[1:]}."))
+    return sentence
 
 
 def _change(name: str, change: Difference, value: float) -> str:
@@ -427,7 +429,7 @@ def _change(name: str, change: Difference, value: float) -> str:
 
 
 def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
-    """The rung with the lowest perplexity."""
+    """Return the rung with the lowest perplexity."""
     step = ladder["rows"][ladder["best"] or 0]["step"]
     best = next(rung for rung in rungs if rung.step == step)
     value = perplexity_text(best.mean("perplexity"))
@@ -437,7 +439,7 @@ def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
 
 
 def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, Any]) -> list[str]:
-    """What the sentence rests on, one plain sentence each."""
+    """Return what the sentence rests on, one plain sentence each."""
     test = Path(str(recipe["test"])).name
     lines = [
         "Each step is added to those before it. In another order it would be worth something else.",

@@ -61,7 +61,7 @@ class _Column:
 
 
 def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
-    """Blocks × kinds of linear, coloured by a quantity of each layer; a click selects the layer.
+    """Return blocks × kinds of linear, coloured by a quantity of each layer; a click selects the layer.
 
     Of linears of experts a cell shows the mean (of choices the most frequent) and, in a stripe at its right, the worst
     expert. None where there is no quantity.
@@ -73,7 +73,7 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
 
 
 def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[Part]]]:
-    """The figure without a chosen layer, and by layer the frames that mark it as chosen."""
+    """Return the figure without a chosen layer, and by layer the frames that mark it as chosen."""
     rows, columns, members = map_cells(facts, split=bool(quantity.stripe))
     cells: list[Cell] = []
     for (r, c), layers in members.items():
@@ -117,8 +117,8 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
 
 
 def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
-    """What a map of a quantity shows of these layers: how few make up half the error, which drifts most, what most of
-    them chose, or how many tokens they saw. ``noun``: what they are called together, in the plural."""
+    """Return what a map of a quantity shows of these layers: how few make up half the error, which drifts most, what
+    most of them chose, or how many tokens they saw. ``noun``: what they are called together, in the plural."""
     values = quantity.values[list(layers)]
 
     def say(at: At) -> str:
@@ -148,7 +148,7 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
 
 
 def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
-    """What “auto” chose most often in most of the layers."""
+    """Return what “auto” chose most often in most of the layers."""
     sign, counts = quantity.sign, quantity.counts(known)
     most = max(counts.values())
     first, *others = [step for step, count in counts.items() if count == most]
@@ -173,7 +173,7 @@ def cell_figure(
     gaps: tuple[int, int],
     say: Callable[[At, np.ndarray], str],
 ) -> Figure:
-    """A heatmap of a quantity over cells, bound to γ and λ where those change it.
+    """Return a heatmap of a quantity over cells, bound to γ and λ where those change it.
 
     Args:
         facts: The line.
@@ -222,8 +222,8 @@ def cell_figure(
 def map_cells(
     facts: LineFacts, *, split: bool = True
 ) -> tuple[list[int], list[_Column], dict[tuple[int, int], list[int]]]:
-    """Rows (blocks), columns, and the positions of the layers in each cell (row, column); with ``split`` experts have a
-    second column for the worst of them."""
+    """Return rows (blocks), columns, and the positions of the layers in each cell (row, column); with ``split``
+    experts have a second column for the worst of them."""
     layers = facts.study.layers
     modules = list(dict.fromkeys(layer.module for layer in layers))
     pooled = {layer.module for layer in layers if layer.expert is not None}
@@ -244,7 +244,7 @@ def map_cells(
 
 
 def _name_axis(columns: list[_Column]) -> Part:
-    """Short names of the linears; groups of experts have theirs below, once in their middle."""
+    """Return short names of the linears; groups of experts have theirs below, once in their middle."""
     named = [column for column in columns if not column.worst]
     texts = [short_name(column.module) for column in named]
     if len(named) > MOST_NAMES:
@@ -271,7 +271,7 @@ def framed(figure: Figure, frames: Sequence[Part]) -> Figure:
 
 
 def frame(across: tuple[float, float], row: float) -> Part:
-    """The mark of the chosen layer's cell."""
+    """Return the mark of the chosen layer's cell."""
     return box_shape(across, (row - 0.5, row + 0.5), {"color": "var(--ink)", "width": 2})
 
 
@@ -335,13 +335,13 @@ class Quantity:
         return {"tokens": "fewest", "lambda": "", "gamma": ""}.get(self.name, "worst")
 
     def pooled(self, layers: Sequence[int]) -> np.ndarray:
-        """The number of several layers together (G M): their mean, or what most of them chose."""
+        """Return the number of several layers together (G M): their mean, or what most of them chose."""
         if self.samples is not None:
             return np.array([[_most_frequent(self.samples[:, layers])]])
         return mean_over_draws(self.values[list(layers)])
 
     def extreme(self, layers: Sequence[int]) -> tuple[np.ndarray, int]:
-        """The worst of several layers at each point (G M), and the layer that is it most of the way."""
+        """Return the worst of several layers at each point (G M), and the layer that is it most of the way."""
         part, sign = self.values[list(layers)], -1 if self.stripe == "fewest" else 1
         known = np.isfinite(part)
         if len(layers) == 1:  # as of every cell of a dense model
@@ -351,7 +351,7 @@ class Quantity:
         return np.where(np.isfinite(worst), worst, np.nan), layers[int(pick)]
 
     def text(self, value: float, layers: Sequence[int]) -> str:
-        """A number as the pointer is told it, of these layers."""
+        """Return a number as the pointer is told it, of these layers."""
         if not math.isfinite(value):
             return "not measured"
         if self.name == "tokens":
@@ -373,7 +373,7 @@ class Quantity:
         return {step: int(np.isclose(known, step).sum()) for step in self.steps}
 
     def colours(self, values: np.ndarray) -> np.ndarray:
-        """Numbers as places on the scale of colours: logarithms, or positions among the candidates."""
+        """Return numbers as places on the scale of colours: logarithms, or positions among the candidates."""
         if self.steps:
             near = np.abs(values[..., None] - np.array(self.steps)).argmin(axis=-1)
             return np.where(np.isfinite(values), near, np.nan)
@@ -381,7 +381,7 @@ class Quantity:
         return np.log10(np.where(np.isfinite(values), np.maximum(values, floor), np.nan))
 
     def scale(self, shown: np.ndarray, lams: Sequence[float]) -> Part:
-        """A heatmap's scale for all that is shown (G M …), with its bar; zeros have the colour of the least.
+        """Return a heatmap's scale for all that is shown (G M …), with its bar; zeros have the colour of the least.
 
         λ = 0 may be so far away that it would flatten the rest: what lies beyond the scale has the colour of its end,
         and the bar says so.
@@ -415,13 +415,14 @@ class Quantity:
         }
 
     def aria(self, facts: LineFacts, values: np.ndarray, lam: int, called: str, name: Any) -> str:
-        """One sentence about numbers (…) at a point; ``called`` is what they are of, ``name`` names one by position."""
+        """Return one sentence about numbers (…) at a point; ``called`` is what they are of, ``name`` names one by
+        position."""
         known = values[np.isfinite(values)]
         if not known.size:
             return f"Nothing was measured for {called}."
         if self.steps:
-            said = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
-            return f"{self.sign} that “auto” chose most often in each of {called}: {', '.join(said)}."
+            each = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
+            return f"{self.sign} that “auto” chose most often in each of {called}: {', '.join(each)}."
         counts = self.name == "tokens"
         ends = [("least", int(np.nanargmin(values)))] if counts else []
         ends.append(("largest", int(np.nanargmax(values))))
@@ -436,58 +437,58 @@ class Quantity:
 
 @once_a_line
 def quantities_of(facts: LineFacts) -> list[str]:
-    """Names of the quantities that a line has, the one shown without a wish first."""
+    """Return names of the quantities that a line has, the one shown without a wish first."""
     return [name for name in QUANTITIES if _samples(facts, name) is not None]
 
 
 def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
-    """A quantity of a line; the first it has where it has not that one, None where it has none at all."""
+    """Return a quantity of a line; the first it has where it has not that one, None where it has none at all."""
     have = quantities_of(facts)
     name = name if name in have else next(iter(have), None)
     samples = None if name is None else _samples(facts, name)
     if name is None or samples is None:
         return None
     if name in ("lambda", "gamma"):
-        found = facts.selection
-        assert found is not None
+        choice = facts.selection
+        assert choice is not None
         most = np.array([_most_frequent(samples[:, [at]]) for at in range(samples.shape[1])])
-        return Quantity(name, most[:, None, None], samples, _steps(found, name))
+        return Quantity(name, most[:, None, None], samples, _steps(choice, name))
     if name == "tokens":
         return Quantity(name, mean_over_draws(samples)[:, None, None])
     return Quantity(name, mean_over_draws(samples))
 
 
 def _samples(facts: LineFacts, name: str) -> np.ndarray | None:
-    """Numbers of each draw, D L or D L G M; None where the line has no such, or they would tell nothing."""
+    """Return numbers of each draw, D L or D L G M; None where the line has no such, or they would tell nothing."""
     if name in ("lambda", "gamma"):
-        found = facts.selection
-        if found is None or found.by != "layer" or len(_steps(found, name)) < 2:
+        choice = facts.selection
+        if choice is None or choice.by != "layer" or len(_steps(choice, name)) < 2:
             return None
-        return found.lam if name == "lambda" else found.gamma
+        return choice.lam if name == "lambda" else choice.gamma
     if name == "tokens" and all(layer.expert is None for layer in facts.study.layers):
         return None  # every layer of a dense model sees all of them
     array = facts.read(name)
     return None if array is None or not np.isfinite(array).any() else array
 
 
-def _steps(found: Selection, name: str) -> tuple[float, ...]:
-    values = found.lams if name == "lambda" else found.gammas
+def _steps(choice: Selection, name: str) -> tuple[float, ...]:
+    values = choice.lams if name == "lambda" else choice.gammas
     return tuple(sorted({float(value) for value in values if value is not None}))
 
 
 def _most_frequent(values: np.ndarray) -> float:
-    """What occurs most often, the smallest of several; NaN where nothing is known."""
+    """Return what occurs most often, the smallest of several; NaN where nothing is known."""
     kinds, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return float(kinds[counts.argmax()]) if kinds.size else math.nan
 
 
 def slim_bar(places: list[float], names: list[str]) -> Part:
-    """A slim colour bar, named at these places."""
+    """Return a slim colour bar, named at these places."""
     return {"tickvals": places, "ticktext": names, **SLIM_BAR, "tickfont": {"size": 11}}
 
 
 def _flat(count: int) -> list[list[Any]]:
-    """A scale of so many flat colours, one for each candidate."""
+    """Return a scale of so many flat colours, one for each candidate."""
     stops: list[list[Any]] = []
     for step in range(count):
         place = step / max(count - 1, 1) * (len(CIVIDIS) - 1)
@@ -498,7 +499,7 @@ def _flat(count: int) -> list[list[Any]]:
 
 
 def _named(steps: Sequence[float]) -> tuple[list[float], list[str]]:
-    """Candidates as places and names; of many only some, the first and the last among them."""
+    """Return candidates as places and names; of many only some, the first and the last among them."""
     every = math.ceil((len(steps) - 1) / (MOST_NAMED - 1)) if len(steps) > MOST_NAMED else 1
     last = len(steps) - 1
     places = [at for at in range(len(steps)) if at == last or (at % every == 0 and last - at >= every)]

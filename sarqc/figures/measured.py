@@ -30,7 +30,7 @@ class Fact(TypedDict):
 
 
 def how_measured(facts: LineFacts) -> list[Fact]:
-    """The protocol as pairs of a heading and a plain text."""
+    """Return the protocol as pairs of a heading and a plain text."""
     study, line, model = facts.study, facts.line, facts.study.model
     draws = ", ".join(str(seed) for seed in line.draws)
     bars = "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"
@@ -125,14 +125,14 @@ def _experts_text(study: Study) -> str | None:
 
 
 def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:
-    """What a line is compared with; where another line's λ stands for it, that too."""
+    """Return what a line is compared with; where another line's λ stands for it, that too."""
     of_width = (one.name for one in facts.study.lines if one.bits == facts.line.bits)
     holder = "" if base.method in of_width else f", λ = {lam_text(base.lam)} of {base.held_by}"
     return f"{baseline_name(base)}{holder}, in the same calibration draws"
 
 
 def _pictures(line: Line) -> Iterator[tuple[str, str]]:
-    """How the pictures of the weights were made."""
+    """Yield the facts of how the pictures of the weights were made."""
     if "surface_mean" in line.arrays:
         whole, further = (line.arrays[name].shape[-2:] for name in ("surface", "surface_mean"))
         yield (
@@ -146,7 +146,7 @@ def _pictures(line: Line) -> Iterator[tuple[str, str]]:
 
 
 def _how_chosen(line: Line) -> str:
-    """What “auto” chose among, and by what."""
+    """Return what “auto” chose among, and by what."""
     lams, gammas = (
         ", ".join(lam_text(value) for value in values if value is not None)
         for values in (line.candidate_lams, line.candidate_gammas)

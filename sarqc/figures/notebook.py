@@ -138,8 +138,8 @@ def compare(runs: Iterable[StoredStudy | Path | str]) -> pd.DataFrame:
         keys = ["method", "bits", "gamma", "lambda"]
         means = points.drop(columns="draw").groupby(keys, dropna=False, sort=False).mean().reset_index()
         means.insert(4, "draws", points.groupby(keys, dropna=False, sort=False)["draw"].nunique().to_numpy())
-        kept = [row for _, row in means.iterrows() if _is_chosen(study, row)]
-        part = pd.DataFrame(kept)
+        chosen = [row for _, row in means.iterrows() if _is_chosen(study, row)]
+        part = pd.DataFrame(chosen)
         part.insert(0, "study", study.id)
         part.insert(1, "model", study.model.name)
         part["perplexity_float"] = study.model.perplexity

@@ -26,12 +26,12 @@ _WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 def lam_text(value: float) -> str:
-    """λ and γ as the axis writes them."""
+    """Return λ and γ as the axis writes them."""
     return f"{value:g}".replace("-", "\u2212")
 
 
 def computed_lam_text(value: float) -> str:
-    """A λ that was computed, with two digits: “0.02”, “∞”."""
+    """Return a λ that was computed, with two digits: “0.02”, “∞”."""
     return "∞" if math.isinf(value) else lam_text(two_digits(value))
 
 
@@ -41,14 +41,15 @@ def two_digits(value: float) -> float:
 
 
 def lam_names(line: Line) -> list[str]:
-    """The λ of a line as its axis and its table write them: “auto” where that chose, “–” where a method has none."""
+    """Return the λ of a line as its axis and its table write them: “auto” where that chose, “–” where a method has
+    none."""
     if has_lam(line):
         return [lam_text(lam) for lam in line.lams]
     return ["auto" if line.selected else "–"] * len(line.lams)
 
 
 def point_names(line: Line) -> list[str]:
-    """The λ of a line as labels: “λ = 0.1”, or what its one point is where that is not a value of λ."""
+    """Return the λ of a line as labels: “λ = 0.1”, or what its one point is where that is not a value of λ."""
     if has_lam(line):
         later = "" if line.later is None else f", {line.later.words}"
         return [f"λ = {lam_text(lam)}{later}" for lam in line.lams]
@@ -56,7 +57,7 @@ def point_names(line: Line) -> list[str]:
 
 
 def decimals_for(value: float) -> int:
-    """Decimals that leave a perplexity about three digits."""
+    """Return decimals that leave a perplexity about three digits."""
     size = abs(value)
     return 2 if size < 10 else 1 if size < 1000 else 0
 
@@ -78,7 +79,7 @@ def percent(value: float, decimals: int = 0) -> str:
 
 @lru_cache(maxsize=1024)  # a view says the same values in several figures
 def significant(value: float) -> str:
-    """A value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
+    """Return a value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
     if 0 < abs(value) < 1e-6:
         digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"
@@ -86,13 +87,13 @@ def significant(value: float) -> str:
 
 
 def small_percent(value: float) -> str:
-    """Per cents with at least two digits that mean something: 62 %, 4.2 %, 0.18 %."""
+    """Return per cents with at least two digits that mean something: 62 %, 4.2 %, 0.18 %."""
     return percent(value, decimals_of(100 * value, 2) if value else 0)
 
 
 def difference_decimals(doubt: float, value: float) -> int:
-    """Decimals that show half a 95 % interval, or a standard error, with one digit (two where it begins with 1), at
-    least as many as a perplexity of this size has, and at most three; four beside numbers as small as a KL."""
+    """Return decimals that show half a 95 % interval, or a standard error, with one digit (two where it begins with
+    1), at least as many as a perplexity of this size has, and at most three; four beside numbers as small as a KL."""
     base = decimals_for(value)
     if not math.isfinite(doubt) or doubt <= 0:
         return base
@@ -107,13 +108,13 @@ def plus_minus(mean: float, error: float, value: float) -> str:
 
 
 def span_of(difference: Difference, value: float) -> str:
-    """The same of a difference without axes. ``value``: of what it is the difference, for its decimals."""
+    """Return the same of a difference without axes. ``value``: of what it is the difference, for its decimals."""
     decimals = difference_decimals(float(difference.doubt), value)
     return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
 
 
 def unsigned(difference: Difference) -> Difference:
-    """The difference the way round that is not negative: “2.9 better” has no sign."""
+    """Return the difference the way round that is not negative: “2.9 better” has no sign."""
     return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
@@ -131,7 +132,7 @@ def accuracy_text(value: float) -> str:
 
 
 def baseline_name(baseline: BaselinePoint) -> str:
-    """What people call the point that a line is compared with."""
+    """Return what people call the point that a line is compared with."""
     name = baseline_title(baseline)
     return f"{name} on this grid" if baseline.on_its_grid else name
 
@@ -160,7 +161,8 @@ class Ratio:
         return bool(np.isfinite(self.mean[at]))
 
     def clear(self, at: At) -> bool:
-        """Whether the draws show the direction. One draw has no others beside it, so its ratio stands as it is."""
+        """Return whether the draws show the direction. One draw has no others beside it, so its ratio stands as it
+        is."""
         error = self.paired.error[at]
         if not math.isfinite(error) or error == 0:
             return True
@@ -177,7 +179,7 @@ class Ratio:
 
 
 def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:
-    """Of ``values`` (D G M) to ``reference``, which broadcasts against them."""
+    """Return the ratio of ``values`` (D G M) to ``reference``, which broadcasts against them."""
     values, reference = np.broadcast_arrays(values, reference)
     with np.errstate(invalid="ignore"):
         both = np.isfinite(values) & np.isfinite(reference) & (values > 0) & (reference > 0)
@@ -191,7 +193,8 @@ def is_unclear(difference: Difference) -> bool:
 
 
 def change_text(change: float) -> str:
-    """The size of a change in whole per cents; with decimals where it is less than one, or would round to all."""
+    """Return the size of a change in whole per cents; with decimals where it is less than one, or would round to
+    all."""
     size, left = abs(change), 1 + change
     if size < 0.01:
         return small_percent(size)

@@ -20,6 +20,7 @@ from sarqc.figures.drawing import (
     Role,
     Span,
     add_note,
+    add_ring,
     add_trace,
     apart,
     bar_lengths,
@@ -34,7 +35,6 @@ from sarqc.figures.drawing import (
     ink_of,
     lam_axis,
     line_trace,
-    ring_trace,
     scatter,
     step_decimals,
     value_axis,
@@ -98,7 +98,8 @@ class Panel:
 
 
 def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], *, ring: bool) -> Figure:
-    """Panels one above the other over one axis of λ with these names. With ``ring`` the shown λ is marked in each."""
+    """Stack panels one above the other over one axis of λ with these names. With ``ring`` the shown λ is marked in
+    each."""
     names = list(names)
     is_alone = len(panels) == 1 and panels[0].has_value_at_point
     layout = base_layout(left=50, right=104, top=8 if is_alone else 22, bottom=30)
@@ -120,7 +121,7 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
 
 
 def band_shape(first: float, last: float) -> Part:
-    """The sweet spot behind all panels, from one place on the λ axis to another."""
+    """Return the sweet spot behind all panels, from one place on the λ axis to another."""
     place = {"name": BAND, "xref": "x", "yref": "paper", "layer": "below"}
     return box_shape((first, last), (0, 1), {"width": 0}, **place, fillcolor="var(--band)")
 
@@ -166,9 +167,7 @@ class _Drawn:
         self._add_points()
         for curve in panel.curves:
             if ring and not curve.faint:
-                at_lam = {"x": [[name] for name in names]}
-                path = add_trace(figure, ring_trace(curve.style, self.axis), at_lam, "lambda")
-                bind_fields(figure, path, {"y": clamp(curve.values, self.span)[0][..., None]})
+                add_ring(figure, curve.style, self.axis, names, clamp(curve.values, self.span)[0])
         self._add_off_scale()
         ends = [(curve, clamp(curve.values, self.span)[0]) for curve in curves if curve.label]
         if beyond:
@@ -210,8 +209,8 @@ class _Drawn:
         add_trace(self.figure, trace, {**bound, "y": drawn, "text": texts}, "gamma")
 
     def _add_points(self) -> None:
-        """Named single points. The first, the baseline, has its name beside it: it belongs to that λ alone, and not to
-        the λ of the shown curve."""
+        """Add named single points. The first, the baseline, has its name beside it: it belongs to that λ alone, and
+        not to the λ of the shown curve."""
         panel, span = self.panel, self.span
         for place, (label, lam, value) in enumerate(panel.points):
             at = next((at for at, one in enumerate(self.lams) if abs(one - lam) < 1e-9), None)
@@ -241,7 +240,7 @@ class _Drawn:
                 add_note(self.figure, label, "var(--ink-2)", **beside_it)
 
     def _add_beyond_break(self, side: Literal[-1, 1]) -> None:
-        """The float model as a line beyond the break of the axis."""
+        """Add the float model as a line beyond the break of the axis."""
         assert self.panel.reference is not None
         edge, room = self.span[0] if side < 0 else self.span[1], BREAK_ROOM * self.room
         height, place = edge + side * 0.75 * room, {"xref": "paper", "yref": self.axis, "xanchor": "right"}
@@ -253,7 +252,8 @@ class _Drawn:
         add_note(self.figure, "≈", "var(--ink-2)", **place, x=0, xshift=-12, **middle)
 
     def _add_value(self) -> None:
-        """The shown value in large type beside its point, on the side that has more room, above the curves there."""
+        """Add the shown value in large type beside its point, on the side that has more room, above the curves
+        there."""
         (curve,) = (each for each in self.panel.curves if not each.faint)
         heights, is_left = _room_for_value(self.panel, self.span)
         place = {"xref": "x", "yref": self.axis, "x": 0, "y": 0, "yshift": 8, "xshift": 12}
@@ -265,7 +265,7 @@ class _Drawn:
         bind_fields(self.figure, path, sides)
 
     def _add_off_scale(self) -> None:
-        """Marks at the edge, with their values, where a curve runs off the scale."""
+        """Add marks at the edge, with their values, where a curve runs off the scale."""
         span = self.span
         off = [(curve.values, clamp(curve.values, span)[1]) for curve in self.panel.curves if not curve.faint]
         if not any(side.any() for _, side in off):
@@ -290,7 +290,7 @@ class _Drawn:
         add_trace(self.figure, edge_trace(self.axis), columns, "gamma")
 
     def _add_reference(self, value: float, *, at_end: bool) -> None:
-        """The float model: a thin line, or where it is off the scale a word at that edge.
+        """Add the float model: a thin line, or where it is off the scale a word at that edge.
 
         Its words keep clear of the names at the lines' ends, which reach far into an axis of few λ, and of the band's
         words in the upper corners: below the scale they stand at the left, and beside a line there too where there are
@@ -320,7 +320,7 @@ class _Drawn:
             add_note(self.figure, text, ink, y=value, yanchor="top" if value > sum(self.span) / 2 else "bottom", **left)
 
     def _add_title(self, top: float) -> None:
-        """The panel's title; with a ring, the shown values stand in it, in the colours of their curves."""
+        """Add the panel's title; with a ring, the shown values stand in it, in the colours of their curves."""
         path = add_note(self.figure, "" if self.panel.alone else self.panel.title, **PAPER, x=0, y=top, yshift=2)
         if not self.ring:
             return
@@ -330,7 +330,7 @@ class _Drawn:
             bind_fields(self.figure, path, {"text": texts}, narrow=is_narrow)
 
     def _add_end_labels(self, ends: list[tuple[Curve, np.ndarray]]) -> None:
-        """Names of curves at the ends of their lines."""
+        """Add names of curves at the ends of their lines."""
         span, room, last = self.span, self.room, len(self.names) - 1
         gap = LONE_LABEL_GAP if self.panel.alone else LABEL_GAP
         placed = []
@@ -370,7 +370,7 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
 
 
 def _break_axis(axis: Part, span: Span, side: Literal[-1, 1]) -> None:
-    """Gives an axis room beyond a span, in which no value is named."""
+    """Give an axis room beyond a span, in which no value is named."""
     room, step = BREAK_ROOM * (span[1] - span[0]), axis["dtick"]
     axis["range"] = [span[0] - room, span[1]] if side < 0 else [span[0], span[1] + room]
     first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
@@ -430,7 +430,8 @@ def _title_text(panel: Panel, row: int, column: int) -> str:
 
 
 def _short_title(panel: Panel, row: int, column: int) -> str:
-    """On a narrow screen the curves' names stand here, before their values; the line's end has no room."""
+    """Return a panel's title on a narrow screen, with the curves' names before their values; the line's end has no
+    room."""
     values = " · ".join(
         _value_text(panel, curve, curve.values[row, column], f"{curve.short} " if curve.short else "")
         for curve in sorted(panel.curves, key=lambda curve: curve.faint)

@@ -73,7 +73,7 @@ class ParetoView(TypedDict):
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Which of the points (size, quality; less is better in both) are on the frontier, from the smallest on."""
+    """Return which of the points (size, quality; less is better in both) are on the frontier, from the smallest on."""
     best, chosen = np.inf, []
     for at in sorted(range(len(points)), key=lambda at: points[at]):
         if points[at][1] < best:
@@ -123,7 +123,7 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
 
 
 def _finding(best: int, known: int, groups: int) -> str:
-    """How many runs no other run beats in both."""
+    """Return how many runs no other run beats in both."""
     if known < 2:
         return ""
     return fitting(f"{_on_frontier(number(best, 0), number(known, 0), groups)} of size and quality")
@@ -136,7 +136,7 @@ def _on_frontier(best: str, known: str, groups: int) -> str:
 def _draw(
     figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool
 ) -> list[_Label]:
-    """The points and the frontier of one model and text; returns the names of the runs on it."""
+    """Return the points and the frontier of one model and text; returns the names of the runs on it."""
     xs = [float(getattr(run, size)) for run in group]
     ys = [float(getattr(run, quality)) for run in group]
     on = frontier(list(zip(xs, ys, strict=True)))
@@ -173,7 +173,7 @@ def _draw(
 
 
 def _write(figure: Figure, labels: Sequence[_Label]) -> None:
-    """Names beside points; those above each other are moved apart."""
+    """Add names beside points; those above each other are moved apart."""
     heights = [y for trace in figure["data"] for y in trace["y"]]
     gap = 0.055 * (max(heights) - min(heights))
     for x in dict.fromkeys(label.x for label in labels):
@@ -185,13 +185,13 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
 def _hover(run: ParetoRun) -> str:
     size = [] if run.bits is None else [f"{number(run.bits, 2)} bits per weight"]
     size += [] if run.mib is None else [f"{number(run.mib, 1)} MiB"]
-    said = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
+    lines = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
     if run.perplexity is not None:
-        said.append(f"perplexity {perplexity_text(run.perplexity)}")
+        lines.append(f"perplexity {perplexity_text(run.perplexity)}")
     if run.log_ratio is not None:
         error = np.nan if run.error is None else run.error
-        said.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
-    return "<br>".join(said)
+        lines.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
+    return "<br>".join(lines)
 
 
 def _words(

@@ -53,14 +53,15 @@ class _Points:
 
 
 def plane(facts: LineFacts) -> Figure | None:
-    """The points of a line joined in the order of λ; for a line of one point, those of the study's other methods."""
+    """Return the points of a line joined in the order of λ; for a line of one point, those of the study's other
+    methods."""
     if facts.drift is None or (facts.recon is None and facts.held_out is None):
         return None
     if (count := len(facts.line.lams)) > 1:
         inner = np.array([lam > 0 for lam in facts.line.lams])
         points = _Points(point_names(facts.line), facts.drift, _errors([facts]), inner, [*range(count)])
     else:
-        points = _of_methods(facts)
+        points = _method_points(facts)
     every = [
         np.concatenate([v[:, mask].ravel() for _, _, v in points.errors]) for mask in (points.inner, ~points.inner)
     ]
@@ -91,18 +92,18 @@ def plane(facts: LineFacts) -> Figure | None:
 
 
 def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Interval]:
-    """For each point the μ ≥ 0 at which error + μ · drift² is smallest over all of them; empty where none.
+    """Return for each point the μ ≥ 0 at which error + μ · drift² is smallest over all of them; empty where none.
 
     Points that were not measured are left out and have none.
     """
     pairs = [(float(one) ** 2, float(other)) for one, other in zip(drift, error, strict=True)]
     measured = [math.isfinite(square) and math.isfinite(value) for square, value in pairs]
-    found = iter(weight_intervals([pair for pair, known in zip(pairs, measured, strict=True) if known]))
-    return [next(found) if known else NOBODY for known in measured]
+    intervals = iter(weight_intervals([pair for pair, known in zip(pairs, measured, strict=True) if known]))
+    return [next(intervals) if known else NOBODY for known in measured]
 
 
-def _of_methods(facts: LineFacts) -> _Points:
-    """Every line of one point at this width and with the same quantities measured."""
+def _method_points(facts: LineFacts) -> _Points:
+    """Return every line of one point at this width and with the same quantities measured."""
     study, line = facts.study, facts.line
     every = [
         facts
@@ -115,18 +116,18 @@ def _of_methods(facts: LineFacts) -> _Points:
     def measured(one: LineFacts) -> list[bool]:
         return [quantity is not None for quantity in (one.drift, one.recon, one.held_out)]
 
-    found = [one for one in every if measured(one) == measured(facts)]
-    drift = np.concatenate([one.drift for one in found if one.drift is not None], axis=1)
-    labels, lines = [one.line.label for one in found], [one.line.name for one in found]
-    return _Points(labels, drift, _errors(found), np.ones(len(found), dtype=bool), [lines.index(line.name)], lines)
+    alike = [one for one in every if measured(one) == measured(facts)]
+    drift = np.concatenate([one.drift for one in alike if one.drift is not None], axis=1)
+    labels, lines = [one.line.label for one in alike], [one.line.name for one in alike]
+    return _Points(labels, drift, _errors(alike), np.ones(len(alike), dtype=bool), [lines.index(line.name)], lines)
 
 
-def _errors(found: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
+def _errors(each: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
     kinds = (("unseen text", HELD_OUT, "held_out"), ("calibration text", RECON, "recon"))
     return tuple(
-        (name, style, np.concatenate([getattr(one, kind) for one in found], axis=1))
+        (name, style, np.concatenate([getattr(one, kind) for one in each], axis=1))
         for name, style, kind in kinds
-        if getattr(found[0], kind) is not None
+        if getattr(each[0], kind) is not None
     )
 
 
@@ -140,7 +141,7 @@ def _add_curve(
     y: np.ndarray,
     off: np.ndarray,
 ) -> None:
-    """One error: the way through its points, their hull, the points themselves, and the shown one."""
+    """Add one error: the way through its points, their hull, the points themselves, and the shown one."""
     if points.lines is None:
         way = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
         add_trace(figure, way, {"x": x, "y": y}, "gamma")
@@ -174,7 +175,7 @@ def _add_curve(
 
 
 def weight_text(interval: Interval) -> str:
-    """In words, for which multipliers of relative drift² a point is the best of all that are drawn."""
+    """Return in words for which multipliers of relative drift² a point is the best of all that are drawn."""
     lowest, highest = interval
     if interval == NOBODY:
         return "no weight μ selects this point"
@@ -191,7 +192,7 @@ def weight_text(interval: Interval) -> str:
 
 
 def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) -> None:
-    """Labels: both ends of the way, or above the plot the one method that is shown."""
+    """Add labels: both ends of the way, or above the plot the one method that is shown."""
     if points.lines is not None:
         if len(points.lines) > 1:
             add_note(figure, f"shown: {points.names[points.shown[0]]}", **PAPER, x=0, y=1, yshift=2)
@@ -216,10 +217,11 @@ def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
         each = zip(points.names, drift, error, strict=True)
         listed = "; ".join(f"{label} {_value(one)} and {_value(other)}" for label, one, other in each)
         text = f"Weight drift and reconstruction error on {name}: {listed}."
-    kept = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
-    if len(kept) == last + 1:
+    selected = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
+    if len(selected) == last + 1:
         return f"{text} Each point is selected by some weight of drift."
-    return f"{text} Some weight of drift selects {', '.join(kept)}; none selects the other {last + 1 - len(kept)}."
+    names, others = ", ".join(selected), last + 1 - len(selected)
+    return f"{text} Some weight of drift selects {names}; none selects the other {others}."
 
 
 def _value(value: float) -> str:

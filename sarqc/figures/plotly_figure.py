@@ -39,7 +39,8 @@ def plotly_figure(
 
 
 def resolved(figure: Figure, at: dict[str, int], matrix: Any) -> dict[str, Any]:
-    """Data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study there."""
+    """Return data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study
+    there."""
     made: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})
     for binding in figure["bindings"]:
         if binding["path"] == "aria":
@@ -57,31 +58,31 @@ def resolved(figure: Figure, at: dict[str, int], matrix: Any) -> dict[str, Any]:
 
 
 def _put(place: Any, keys: list[str], value: Any) -> None:
-    """Sets place[a][3][c] for the path a.3.c, making dicts on the way where there is nothing."""
+    """Set place[a][3][c] for the path a.3.c, making dicts on the way where there is nothing."""
     for key in keys[:-1]:
         place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
     place[keys[-1]] = value
 
 
 def _matrix(facts: LineFacts, place: dict[str, Any], name: str, at: dict[str, int]) -> np.ndarray:
-    """A pooled picture of the layer that the view shows, in the unit of the weights: (rows, columns)."""
+    """Return a pooled picture of the layer that the view shows, in the unit of the weights: (rows, columns)."""
     cells: np.ndarray = facts.study.array(facts.line, name, place["layer"])[at["gamma"], at["lambda"]]
     zero, scale = float(place["zero"]), float(place["scale"])
     return (cells.astype(np.float64) - zero) * (scale / (255 - zero))
 
 
 def coloured(part: Any, colours: dict[str, str]) -> Any:
-    """The same with every var(--role) replaced by the theme's colour."""
+    """Return the same with every var(--role) replaced by the theme's colour."""
     if isinstance(part, dict):
         return {key: coloured(value, colours) for key, value in part.items()}
     if isinstance(part, list):
         return [coloured(value, colours) for value in part]
-    return _ROLE.sub(lambda found: colours[found[1]], part) if isinstance(part, str) else part
+    return _ROLE.sub(lambda match: colours[match[1]], part) if isinstance(part, str) else part
 
 
 @cache
 def colours_of(styles: Path, theme: Theme = "light") -> dict[str, str]:
-    """The colours of the pages by role, from the custom properties of their first style sheet."""
+    """Return the colours of the pages by role, from the custom properties of their first style sheet."""
     text = styles.read_text(encoding="utf-8")
     colours: dict[str, str] = {}
     for selector in (":root", *((':root[data-theme="dark"]',) if theme == "dark" else ())):

@@ -104,7 +104,7 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
         title=TITLE,
         subtitle=", start = 100 %",
     )
-    figure["data"] += [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)]
+    figure["data"] += [*_block_traces(curves), *(_mean(curves, *words) for words in _MEANS)]
     figure["layout"]["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
     heights = apart(ends, _APART * (high - low), low, high)
@@ -117,7 +117,7 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
 
 
 def _span(curves: RoundingCurves) -> tuple[float, float]:
-    """All means and, of single blocks, all but the outermost."""
+    """Return all means and, of single blocks, all but the outermost."""
     means = np.concatenate([curves.mean(name) for name, *_ in _MEANS])
     blocks = curves.held_out[np.isfinite(curves.held_out)]
     low = min(means.min(), float(np.percentile(blocks, 2)))
@@ -126,27 +126,27 @@ def _span(curves: RoundingCurves) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
-    """The held-out error of each block, and a mark where it was kept."""
-    steps, kept = curves.steps.tolist(), []
+def _block_traces(curves: RoundingCurves) -> list[dict[str, Any]]:
+    """Return the held-out error of each block, and a mark where it was kept."""
+    steps, marked = curves.steps.tolist(), []
     traces: list[dict[str, Any]] = []
     for block, values in zip(curves.blocks, curves.held_out, strict=True):
         count = len(block.checks)
         own = values[:count].tolist()
-        kept.append((block, own[steps.index(block.kept)]))
+        marked.append((block, own[steps.index(block.kept)]))
         line = {"color": "var(--held-out-faint)", "width": 1}
         x, y = steps[:count], plain_numbers(own)
         traces.append(scatter(f"block {block.block}", "lines", x=x, y=y, hoverinfo="skip", line=line))
     texts = [
         f"Block {block.block} keeps step {number(block.kept, 0)}: held-out error {percent(value, 1)} of its start"
-        for block, value in kept
+        for block, value in marked
     ]
     edge = {"color": HELD_OUT["color"], "width": 1}
     marks = scatter(
         "kept",
         "markers",
-        x=[block.kept for block, _ in kept],
-        y=plain_numbers([value for _, value in kept]),
+        x=[block.kept for block, _ in marked],
+        y=plain_numbers([value for _, value in marked]),
         cliponaxis=False,
         text=texts,
         hovertemplate=HOVER,

@@ -95,8 +95,8 @@ class Steps:
         return [_perplexity_text(self, m) for m in range(len(self.lams))]
 
     def target(self, lam: float) -> int:
-        """The step that is spoken of while a λ is shown: to that λ, or the first step where it is not a larger λ of the
-        identity line."""
+        """Return the step that is spoken of while a λ is shown: to that λ, or the first step where it is not a
+        larger λ of the identity line."""
         at = lam_index(self.facts.line, lam)
         return at if at in self.larger else self.larger[0]
 
@@ -129,7 +129,7 @@ def read_steps(facts: LineFacts) -> Steps | None:
 
 
 def _identity_of(facts: LineFacts) -> LineFacts | None:
-    """The identity line with several λ at the width of a line, on its grid rather than on the plain one."""
+    """Return the identity line with several λ at the width of a line, on its grid rather than on the plain one."""
     entry, line = METHODS.get(facts.line.method), facts.line
     if entry is None or not entry.make.damps:
         return None
@@ -138,14 +138,14 @@ def _identity_of(facts: LineFacts) -> LineFacts | None:
         same = one.method == IDENTITY and one.bits == line.bits and one.fitting in (line.fitting, {})
         return same and has_lam(one) and one.later is None and len(one.lams) > 1
 
-    found = sorted((one for one in facts.study.lines if fits(one)), key=lambda one: one.fitting != line.fitting)
-    if not found:
+    lines = sorted((one for one in facts.study.lines if fits(one)), key=lambda one: one.fitting != line.fitting)
+    if not lines:
         return None
-    if found[0].name == line.name:
+    if lines[0].name == line.name:
         return facts
-    if facts.identity is not None and facts.identity.line.name == found[0].name:
+    if facts.identity is not None and facts.identity.line.name == lines[0].name:
         return facts.identity
-    return line_facts(facts.study, method=found[0].name, bits=line.bits, layer=facts.layer, with_identity=False)
+    return line_facts(facts.study, method=lines[0].name, bits=line.bits, layer=facts.layer, with_identity=False)
 
 
 def ruler(facts: LineFacts) -> Figure | None:
@@ -184,7 +184,7 @@ def ruler(facts: LineFacts) -> Figure | None:
 
 
 def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> None:
-    """The change at every λ with its interval, and a ring at the step that is spoken of."""
+    """Add the change at every λ with its interval, and a ring at the step that is spoken of."""
     mean, ends = steps.perplexity.mean, (steps.perplexity.low, steps.perplexity.high)
     drawn, side = clamp(mean, span)
     down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
@@ -226,7 +226,7 @@ def _hover(steps: Steps, m: int) -> list[str]:
 
 
 def _add_tools(figure: Figure, steps: Steps) -> None:
-    """A row for each default that lies on the axis: its place, and the tools that have it."""
+    """Add a row for each default that lies on the axis: its place, and the tools that have it."""
     rows = tool_rows(steps.lams)
     layout, ink = figure["layout"], "var(--ink-2)"
     layout["yaxis2"] = {**PLAIN_AXIS, "domain": list(STRIP), "range": [len(rows) - 0.4, -0.6], "showgrid": False}
@@ -264,7 +264,7 @@ def _names(tools: Sequence[Tool], most: int) -> str:
 
 
 def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
-    """The step to the shown λ in words, above the plot and for those who don't see it; the ring at its end."""
+    """Write the step to the shown λ in words, above the plot and for those who don't see it; the ring at its end."""
     targets = [steps.target(lam) for lam in facts.line.lams]
     wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
     line, tools = _aria(facts, steps)
@@ -288,7 +288,7 @@ def step_words(steps: Steps, m: int) -> str:
 
 
 def _words(steps: Steps, m: int, *, narrow: bool) -> str:
-    """The same in two lines, in three on a narrow screen."""
+    """Return the same in two lines, in three on a narrow screen."""
     lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
     rest = ", ".join([*_others(steps, m), "no additional time"])
     return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{rest}"
@@ -308,14 +308,14 @@ def _perplexity_text(steps: Steps, m: int) -> str:
 
 
 def _reference(steps: Steps) -> float:
-    """The perplexity at the default of GPTQ, for the decimals of its changes."""
+    """Return the perplexity at the default of GPTQ, for the decimals of its changes."""
     quality = steps.facts.perplexity
     assert quality is not None
     return float(quality.mean[0, steps.start])
 
 
 def _others(steps: Steps, m: int) -> list[str]:
-    """The changes of drift and error."""
+    """Return the changes of drift and error."""
     pairs = ((steps.drift, "drift"), (steps.error, steps.noun))
     return [_change(ratio, m, noun) for ratio, noun in pairs if ratio is not None and ratio.known((0, m))]
 
@@ -328,7 +328,7 @@ def _change(ratio: Ratio, m: int, noun: str) -> str:
 
 
 def _verdict(steps: Steps) -> str:
-    """Whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
+    """Return whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
     best = min(steps.larger, key=lambda m: steps.perplexity.mean[m])
     here = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
     if not math.isfinite(here.error):
@@ -340,7 +340,7 @@ def _verdict(steps: Steps) -> str:
 
 
 def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
-    """What is said before the words for a step, and after them."""
+    """Return what is said before the words for a step, and after them."""
     tools = "; ".join(
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)

@@ -52,7 +52,7 @@ class Piece(TypedDict):
 
 
 def plain(pieces: list[Piece]) -> str:
-    """The sentence as text."""
+    """Return the sentence as text."""
     return "".join(piece["text"] for piece in pieces)
 
 
@@ -86,7 +86,7 @@ class _Wording:
         return interval_text(float(scaled.low), float(scaled.high), decimals)
 
     def with_interval(self, difference: Difference, reference: float, verdict: Piece) -> list[Piece]:
-        """A verdict with “ (95 %: −0.1 to 6.4)”."""
+        """Return a verdict with “ (95 %: −0.1 to 6.4)”."""
         scaled, decimals = self._scaled(difference, reference)
         limits = limits_text(float(scaled.low), float(scaled.high), decimals).replace(" ", NBSP)
         return [verdict, piece(f" (95{NBSP}%: {limits})")]
@@ -124,9 +124,9 @@ _WORDINGS = {
 
 
 def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[Piece]:
-    """The pieces of the sentence for one point of a line, by the quality that is shown."""
+    """Return the pieces of the sentence for one point of a line, by the quality that is shown."""
     wording = _WORDINGS[quality]
-    return in_a_row(
+    return join_sentences(
         [
             _quality_part(facts, (gamma, lam), wording),
             _drift_part(facts, (gamma, lam)),
@@ -135,17 +135,17 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     )
 
 
-def in_a_row(sentences: Iterable[list[Piece]]) -> list[Piece]:
+def join_sentences(sentences: Iterable[list[Piece]]) -> list[Piece]:
     """Return sentences with a blank between them, without empty ones."""
-    said: list[Piece] = []
+    row: list[Piece] = []
     for sentence_ in filter(None, sentences):
-        said += [piece(" "), *sentence_] if said else sentence_
-    return said
+        row += [piece(" "), *sentence_] if row else sentence_
+    return row
 
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
-    """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
-    what saliency adds."""
+    """Return further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not
+    shown, what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     at = (gamma, lam)
     further = [_error_text(facts, at), _damping_text(facts, gamma, _WORDINGS[quality])]
@@ -172,7 +172,7 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
 
 
 def piece(text: str, role: str = "", *, verdict: bool = False) -> Piece:
-    """A part of a sentence."""
+    """Return a part of a sentence."""
     return {"text": text, "role": role, "verdict": verdict}
 
 
@@ -183,20 +183,20 @@ def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
         parts: In the order in which they are read: text, a piece, or pieces.
         role: Role of the text, without the blanks at its ends.
     """
-    found: list[Piece] = []
+    row: list[Piece] = []
     for part in parts:
         if isinstance(part, list):
-            found += part
+            row += part
         elif isinstance(part, dict):
-            found.append(cast(Piece, part))
+            row.append(cast(Piece, part))
         else:
             lead, words, trail = re.split(r"^( *)(.*?)( *)$", str(part))[1:4]
-            found += [piece(*one) for one in ((lead, ""), (words, role), (trail, "")) if one[0]]
-    return found
+            row += [piece(*one) for one in ((lead, ""), (words, role), (trail, "")) if one[0]]
+    return row
 
 
 def _lam(text: str) -> Piece:
-    """Words on λ, which are never broken into two lines."""
+    """Return words on λ, which are never broken into two lines."""
     return piece(text.replace(" ", NBSP), "lambda")
 
 
@@ -218,26 +218,26 @@ def _where(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
-    """How λ was chosen, with its value where the whole model has one."""
-    found, model = facts.selection, "for the whole model on held-out calibration text"
+    """Return how λ was chosen, with its value where the whole model has one."""
+    choice, model = facts.selection, "for the whole model on held-out calibration text"
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
-        open_["α"] = found is not None and found.strength is not None
+        open_["α"] = choice is not None and choice.strength is not None
         signs = " and ".join([sign for sign, is_open in open_.items() if is_open] or ["λ"])
         return pieces(["With ", piece(signs, "lambda"), " chosen layer by layer on held-out calibration text"])
-    if found is None or not np.isfinite(found.lam).any():
+    if choice is None or not np.isfinite(choice.lam).any():
         return pieces(["With ", piece("λ", "lambda"), f" chosen {model}"])
-    low, high = (lam_text(value) for value in (np.nanmin(found.lam), np.nanmax(found.lam)))
+    low, high = (lam_text(value) for value in (np.nanmin(choice.lam), np.nanmax(choice.lam)))
     if low == high:
         return pieces(["With ", _lam(f"λ = {low}"), f", chosen {model},"])
     return pieces(["With ", _lam(f"λ from {low} to {high}"), f", chosen {model} in each draw,"])
 
 
-def _chosen_texts(found: Selection) -> list[str]:
-    """What was chosen of λ and γ, where there were several, and of α."""
-    texts = [_chosen_text(found)] if len(found.lams) * len(found.gammas) > 1 or found.strength is None else []
-    if found.strength is not None:
-        values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
+def _chosen_texts(choice: Selection) -> list[str]:
+    """Return what was chosen of λ and γ, where there were several, and of α."""
+    texts = [_chosen_text(choice)] if len(choice.lams) * len(choice.gammas) > 1 or choice.strength is None else []
+    if choice.strength is not None:
+        values, counts = np.unique(choice.strength[np.isfinite(choice.strength)], return_counts=True)
         each = _each(values, counts)
         texts.append(f"“auto” chose α of the shift: {each}." if each else "The choice of α was not recorded.")
     return texts
@@ -247,28 +247,28 @@ def _each(values: Iterable[float], counts: Iterable[int]) -> str:
     return ", ".join(f"{lam_text(value)} ({count}×)" for value, count in zip(values, counts, strict=True))
 
 
-def _chosen_text(found: Selection) -> str:
-    """What was chosen most often, and how often each λ was where the model has one."""
-    pairs = found.pairs if found.by == "layer" else found.pairs[:, :1]
+def _chosen_text(choice: Selection) -> str:
+    """Return what was chosen most often, and how often each λ was where the model has one."""
+    pairs = choice.pairs if choice.by == "layer" else choice.pairs[:, :1]
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
         return "The choice was not recorded."
     kinds, counts = np.unique(pairs, axis=0, return_counts=True)
     gamma, lam = kinds[int(counts.argmax())].tolist()
-    point = f"λ = {lam_text(found.lams[lam])}"
-    if len(found.gammas) > 1:
-        point += f", γ = {lam_text(found.gammas[gamma] or 0.0)}"
+    point = f"λ = {lam_text(choice.lams[lam])}"
+    if len(choice.gammas) > 1:
+        point += f", γ = {lam_text(choice.gammas[gamma] or 0.0)}"
     point = point.replace(" = ", f"{NBSP}={NBSP}")
-    among = len(found.lams) * len(found.gammas)
-    if found.by == "model":
+    among = len(choice.lams) * len(choice.gammas)
+    if choice.by == "model":
         if len(kinds) == 1:
             return f"“auto” chose {point} of {among} values{'' if len(pairs) == 1 else ' in every draw'}."
-        each = _each([found.lams[m] for _, m in kinds.tolist()], counts)
+        each = _each([choice.lams[m] for _, m in kinds.tolist()], counts)
         return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."
     if len(kinds) == 1:
         return f"“auto” chose {point} of {among} candidates everywhere."
-    of = "layers" if found.lam.shape[0] == 1 else "layers and draws"
+    of = "layers" if choice.lam.shape[0] == 1 else "layers and draws"
     return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {of})."
 
 
@@ -298,13 +298,13 @@ def _beside_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> l
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
-    """How much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
+    """Return how much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
     sets = draws_text(draws).replace("draw", "calibration set")  # for those who have not heard of draws
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
 def _against(quality: Quality, at: At, name: str, wording: _Wording) -> Sequence[object]:
-    """The end of the clause on a point: its difference to the baseline."""
+    """Return the end of the clause on a point: its difference to the baseline."""
     assert quality.to_baseline is not None
     draws, reference = int(quality.to_baseline.draws[at]), quality.baseline_mean or math.nan
     here = quality.to_baseline.at(at)
@@ -332,7 +332,7 @@ def _judged(difference: Difference, reference: float, wording: _Wording) -> Piec
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """What the rest of the curve offers, said at the baseline itself."""
+    """Return what the rest of the curve offers, said at the baseline itself."""
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None or len(facts.line.lams) < 2:
         return []
@@ -354,8 +354,8 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
 
 
 def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
-    """How far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text: relative
-    to the baseline, or absolute at it."""
+    """Return how far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text:
+    relative to the baseline, or absolute at it."""
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
@@ -373,7 +373,8 @@ def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _error_text(facts: LineFacts, at: At) -> str:
-    """How well both texts are reproduced: relative to the baseline, or absolute at it; empty where not measured."""
+    """Return how well both texts are reproduced: relative to the baseline, or absolute at it; empty where not
+    measured."""
     where = "Over all layers" if facts.layer is None else "In this layer"
     texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
     changes = [
@@ -392,7 +393,7 @@ def _error_text(facts: LineFacts, at: At) -> str:
 
 
 def _change(facts: LineFacts, name: str, at: At) -> float | None:
-    """Relative change of a quantity to the baseline; None at the baseline and where it was not measured."""
+    """Return relative change of a quantity to the baseline; None at the baseline and where it was not measured."""
     change = facts.change.get(name)
     if change is None or facts.baseline_position == at[1] or not math.isfinite(change[at]):
         return None
@@ -401,7 +402,7 @@ def _change(facts: LineFacts, name: str, at: At) -> float | None:
 
 @once
 def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
-    """The sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
+    """Return the sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
     quality = wording.of(facts)
     best = None if quality is None else quality.best[gamma]
     if quality is None or best is None or len(facts.line.lams) < 2:
@@ -428,8 +429,8 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """Said only where the regulariser does not help: no λ of this curve is clearly better than the baseline, once it is
-    taken into account of how many it is the best."""
+    """Return what is said only where the regulariser does not help: no λ of this curve is clearly better than the
+    baseline, once it is taken into account of how many it is the best."""
     among, base = quality.best_of(gamma), facts.baseline
     if among is None or base is None or not np.isfinite(among.error).any():
         return []
@@ -459,7 +460,8 @@ def _beside_baseline(quality: Quality, at: At, name: str, wording: _Wording) -> 
 
 
 def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
-    """Where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in it."""
+    """Return where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in
+    it."""
     quality = wording.of(facts)
     runs = [] if quality is None else spans(quality.band[gamma])
     lams, lam = facts.line.lams, GPTQ.lam
@@ -476,13 +478,13 @@ def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
 
 
 def _shrinkage_text(facts: LineFacts) -> str:
-    """What λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ is not
-    that of the model, and for lines and studies without it."""
-    found, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
-    if found is None or quality is None or len(lams) < 2 or not found.is_median:
+    """Return what λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ
+    is not that of the model, and for lines and studies without it."""
+    shrinkage, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
+    if shrinkage is None or quality is None or len(lams) < 2 or not shrinkage.is_median:
         return ""
-    clause = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(found.lam)}"
-    cost, best = regret(facts, found.lam), quality.best[0]
+    clause = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(shrinkage.lam)}"
+    cost, best = regret(facts, shrinkage.lam), quality.best[0]
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
     wording, reference = _WORDINGS["perplexity"], float(quality.mean[0, best])
@@ -495,7 +497,7 @@ def _shrinkage_text(facts: LineFacts) -> str:
 
 
 def _compared_text(what: str, difference: Difference, at: At) -> str:
-    """How the line compares with another of its kind."""
+    """Return how the line compares with another of its kind."""
     wording, here = _WORDINGS["perplexity"], difference.at(at)
     if not math.isfinite(here.error):
         return f"{what}: {wording.apart(here, 50.0)} in perplexity, on one draw."

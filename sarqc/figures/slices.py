@@ -97,17 +97,17 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
 
 
 def _asked_as(study: Study) -> dict[str, int]:
-    """The position of the line that ``lab_view`` shows for each method and width that an address can name."""
+    """Return the position of the line that ``lab_view`` shows for each method and width that an address can name."""
     names = [None, *dict.fromkeys(name for line in study.lines for name in (line.name, line.method))]
     widths = [None, *dict.fromkeys(line.bits for line in study.lines)]
-    found = {}
+    positions = {}
     for method, bits in product(names, widths):
         try:
             line = default_line(study, method, bits)
         except NotFound:
             continue
-        found[f"{method or ''}|{bits or ''}"] = study.lines.index(line)
-    return found
+        positions[f"{method or ''}|{bits or ''}"] = study.lines.index(line)
+    return positions
 
 
 def pieces(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Iterator[Slice]:
@@ -139,7 +139,7 @@ def files_of(study: Study, piece: Slice) -> Iterator[tuple[str, Any]]:
 
 
 def stem(number: int, *, layer: int | None = None, draw: int | None = None) -> str:
-    """The name of files by what they are of: a position of a line or a width, a layer, a draw."""
+    """Return the name of files by what they are of: a position of a line or a width, a layer, a draw."""
     parts = ((f"layer-{layer}", layer), (f"draw-{draw}", draw))
     return "-".join([str(number), *(words for words, value in parts if value is not None)])
 
@@ -163,7 +163,7 @@ def _view(study: Study, line: Line, piece: Slice) -> Iterator[tuple[str, Any]]:
 
 
 def _width(study: Study, line: Line, draw: int | None) -> Iterator[tuple[str, Any]]:
-    """The ladder of a width in every order of its steps, and the table of its methods."""
+    """Yield the ladder of a width in every order of its steps, and the table of its methods."""
     seen = study if draw is None else one_draw(study, draw)
     facts = line_facts(seen, method=line.name, bits=line.bits, layer=None)
     name = stem(line.bits, draw=draw)

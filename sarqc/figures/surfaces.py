@@ -106,9 +106,9 @@ Arrays = dict[str, ArrayPlace]
 
 
 def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
-    """Where the browser finds each pooled picture of one layer that the line has: file and its version, the bytes of
-    that layer, shape, the value of 255 and what stands for 0. By name; empty where there are none."""
-    found: Arrays = {}
+    """Return where the browser finds each pooled picture of one layer that the line has: file and its version, the
+    bytes of that layer, shape, the value of 255 and what stands for 0. By name; empty where there are none."""
+    arrays: Arrays = {}
     for pooling in POOLINGS:
         name = pooling.array
         ref, scale = facts.line.arrays.get(name), facts.read(f"{name}_scale", layer)
@@ -116,7 +116,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
             continue
         offset, length = layer_slice(ref, layer)
         place = facts.study.place(facts.line, name)
-        found[name] = {
+        arrays[name] = {
             "file": place.file,
             "version": place.version,
             "dtype": ref.dtype,
@@ -127,11 +127,11 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
             "scale": float(scale),
             "zero": SIGNED_ZERO if pooling.signed else 0,
         }
-    return found
+    return arrays
 
 
 def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
-    """What a page offers: name, title, and whether the inputs are sorted by saliency."""
+    """Return what a page offers: name, title, and whether the inputs are sorted by saliency."""
     return [
         {"name": one.name, "title": one.title, "by_saliency": one.by_saliency}
         for one in POOLINGS
@@ -140,7 +140,7 @@ def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
 
 
 def surface_layer(facts: LineFacts) -> int:
-    """The layer whose surface is shown: the chosen one, or for all layers the one that drifts most."""
+    """Return the layer whose surface is shown: the chosen one, or for all layers the one that drifts most."""
     return _drifts_most(facts) if facts.layer is None else facts.layer
 
 
@@ -154,7 +154,7 @@ def _drifts_most(facts: LineFacts) -> int:
 
 
 def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Figure | None]:
-    """Every drawing of the weight changes by name; those of a further pooling have its name after a colon."""
+    """Return every drawing of the weight changes by name; those of a further pooling have its name after a colon."""
     figures: dict[str, Figure | None] = dict.fromkeys(("surfaces", "surfaces_flat", "surfaces_difference"))
     for pooling in POOLINGS:
         array, end = arrays.get(pooling.array), "" if pooling is POOLINGS[0] else f":{pooling.name}"
@@ -168,7 +168,7 @@ def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Fi
 
 
 def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool) -> Figure:
-    """|Ŵ − W| at the smallest λ and at the shown one, on one scale. ``flat`` draws them as maps.
+    """Return |Ŵ − W| at the smallest λ and at the shown one, on one scale. ``flat`` draws them as maps.
 
     Pages draw both as parts of one surface, with the means of all channels on its walls; plotly draws two.
     """
@@ -215,8 +215,8 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
 
 
 def _sides(facts: LineFacts, gap: float) -> list[Span]:
-    """From where to where each side reaches, of maps across the figure, of surfaces from its top: the smallest λ and
-    the shown one, or a lone one."""
+    """Return from where to where each side reaches, of maps across the figure, of surfaces from its top: the
+    smallest λ and the shown one, or a lone one."""
     if len(facts.line.lams) < 2:
         return [(0.0, 1.0)]
     return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
@@ -234,7 +234,7 @@ def mean_of(pooling: Pooling) -> str:
 
 
 def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Means | None:
-    """What the walls of a surface show; None for a study without the means of cells.
+    """Return what the walls of a surface show; None for a study without the means of cells.
 
     Means are far smaller than the largest values, so that they are drawn a round number of times as high, the same for
     all γ and λ: the largest of 1, 2 and 5 times a power of ten with which the highest mean of a channel fits.
@@ -255,8 +255,8 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
 
 
 def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -> dict[str, list[Any]]:
-    """The first input and output channel of each cell, and as ``meta`` how many outputs and inputs there are and what
-    an input's number is."""
+    """Return the first input and output channel of each cell, and as ``meta`` how many outputs and inputs there are
+    and what an input's number is."""
     outputs, inputs = facts.study.layers[layer].shape
     rows, columns = array["shape"][-2:]
     return {
@@ -267,7 +267,7 @@ def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -
 
 
 def _flat_axes(layout: Part, suffix: str, domain: Span, pooling: Pooling) -> dict[str, str]:
-    """Puts a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
+    """Put a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
     bare = {"fixedrange": True, "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False}
     across = {"text": "input, by saliency" if pooling.by_saliency else "input", "standoff": 4}
     layout[f"xaxis{suffix}"] = {**bare, "domain": list(domain), "anchor": f"y{suffix}", "title": across}
@@ -278,7 +278,7 @@ def _flat_axes(layout: Part, suffix: str, domain: Span, pooling: Pooling) -> dic
 
 
 def cut_values(facts: LineFacts, layer: int, array: str, scale: float) -> list[list[float | None]]:
-    """The largest absolute value of each picture that has some above its scale, where they are cut: G M."""
+    """Return the largest absolute value of each picture that has some above its scale, where they are cut: G M."""
     most = facts.read(f"{array}_most", layer)
     if most is None:  # of a study from before pictures were cut
         return [[None] * len(facts.line.lams) for _ in facts.line.gammas]
@@ -341,7 +341,8 @@ def _scene(domain: Span, scale: float, pooling: Pooling, what: str) -> Part:
 
 
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
-    """How much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to more.
+    """Return how much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to
+    more.
 
     None for a line of one λ, which has nothing to be compared with.
     """

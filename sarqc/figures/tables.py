@@ -97,7 +97,7 @@ def figure_table(
 def table_of(
     facts: LineFacts, figure: str, steps: str | None = None, offset: int = 0, limit: int | None = None
 ) -> TablePart:
-    """The same from the facts, for several tables of one line and layer."""
+    """Return the same from the facts, for several tables of one line and layer."""
     study = facts.study
     shown = slice(offset, None if limit is None else offset + limit)
     if figure in ("hero", "plane", "gamma_grid"):
@@ -127,25 +127,26 @@ class TablePart(DataTable):
 
 
 def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
-    """The points of the main figure with the flags of its axis: beside their λ, or below where no point has it."""
-    said = [
+    """Return the points of the main figure with the flags of its axis: beside their λ, or below where no point has
+    it."""
+    flags = [
         (f"{flag.name} ({flag.value}): {flag.tools}", flag.lam, lam_index(facts.line, flag.lam))
         for flag in flags_of(facts)
     ]
-    if not said:
+    if not flags:
         return points
     rows: list[Row] = [
-        {**row, "flag": "; ".join(text for text, _, place in said if place == row["at"][1]) or None}
+        {**row, "flag": "; ".join(text for text, _, place in flags if place == row["at"][1]) or None}
         for row in points["rows"]
     ]
     nothing = dict.fromkeys(column["key"] for column in points["columns"])
-    rows += [{**nothing, "lambda": lam, "flag": text} for text, lam, place in said if place is None]
+    rows += [{**nothing, "lambda": lam, "flag": text} for text, lam, place in flags if place is None]
     column: Column = {"key": "flag", "title": "Flag on the axis", "kind": "text"}
     return {"columns": [*points["columns"], column], "rows": rows}
 
 
 def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:
-    """Every (γ, λ) of a line with the fields that name it."""
+    """Yield every (γ, λ) of a line with the fields that name it."""
     for g, gamma in enumerate(facts.line.gammas):
         for m, lam in enumerate(facts.line.lams):
             yield (g, m), {"lambda": "auto" if facts.line.selected else lam, "gamma": gamma}
@@ -164,11 +165,11 @@ def _deciles(facts: LineFacts) -> Iterator[Row]:
 
 
 def _layers(facts: LineFacts, shown: slice) -> tuple[int, set[str], Iterator[Row]]:
-    """Every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change stand
-    in every row. Return how many rows there are, the keys of the columns that say something, and the shown rows.
+    """Yield every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change
+    stand in every row. Return how many rows there are, the keys of the columns that say something, and the shown rows.
     """
-    found = [quantity_of(facts, name) for name in quantities_of(facts)]
-    arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}
+    quantities = [quantity_of(facts, name) for name in quantities_of(facts)]
+    arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in quantities if one is not None}
     every, names = list(_points(facts)), [layer.name for layer in facts.study.layers]
     total = len(names) * len(every)
     present = {key for _, row in every for key, value in row.items() if value is not None}
@@ -224,13 +225,13 @@ def _methods(facts: LineFacts) -> Iterator[Row]:
 
 
 def _selection(facts: LineFacts) -> Iterator[Row]:
-    found = facts.selection
-    if found is None:
+    choice = facts.selection
+    if choice is None:
         return
     for (d, seed), (index, layer) in product(enumerate(facts.line.draws), enumerate(facts.study.layers)):
         if facts.layer in (None, index):
-            gamma = None if found.gamma is None else found.gamma[d, index]
-            yield {"draw": seed, "layer": layer.name, "lambda": found.lam[d, index], "gamma": gamma}
+            gamma = None if choice.gamma is None else choice.gamma[d, index]
+            yield {"draw": seed, "layer": layer.name, "lambda": choice.lam[d, index], "gamma": gamma}
 
 
 def _weights(facts: LineFacts) -> Iterator[Row]:

@@ -23,6 +23,7 @@ from sarqc.figures.drawing import (
     Figure,
     Role,
     add_note,
+    add_ring,
     add_trace,
     bind_fields,
     each_text,
@@ -30,7 +31,6 @@ from sarqc.figures.drawing import (
     lam_axis,
     line_trace,
     new_figure,
-    ring_trace,
 )
 from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, percent, point_names
 from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, set_finding, shown_layer
@@ -51,7 +51,7 @@ def log_all_codes(n_weights: int, bits: int) -> float:
 
 
 def bound_on_gap(span: Number, log_count: Number | float, n_tokens: Number | int, delta: float = DELTA) -> Number:
-    """The right side of Theorem 1: span · √(ln(2 · count/δ)/2n), of floats, arrays and tensors alike.
+    """Return the right side of Theorem 1: span · √(ln(2 · count/δ)/2n), of floats, arrays and tensors alike.
 
     span: R² M_X², an upper bound on the risk of all weights within R of the float ones; log_count: the logarithm of
     the number of code matrices; n_tokens: tokens of the calibration text, taken as independent.
@@ -74,13 +74,13 @@ class Terms:
 
 
 def terms(facts: LineFacts) -> Terms | None:
-    """What the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
+    """Return what the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
     return (_terms_of_line if facts.layer is None else _terms)(facts)
 
 
 @once
 def _terms(facts: LineFacts) -> Terms | None:
-    read = (_of_layers(facts, name) for name in _ARRAYS)
+    read = (_layer_values(facts, name) for name in _ARRAYS)
     arrays = [array for array in read if array is not None and np.isfinite(array).any()]
     if len(arrays) < len(_ARRAYS):
         return None
@@ -112,8 +112,8 @@ def _terms(facts: LineFacts) -> Terms | None:
 _terms_of_line = once_a_line(_terms)  # of thousands of layers
 
 
-def _of_layers(facts: LineFacts, name: str) -> np.ndarray | None:
-    """A quantity of all layers, or of the chosen one as if there were no other: D L …"""
+def _layer_values(facts: LineFacts, name: str) -> np.ndarray | None:
+    """Return a quantity of all layers, or of the chosen one as if there were no other: D L …"""
     if facts.layer is None:
         return facts.read(name)
     array = facts.selected(name)
@@ -121,7 +121,7 @@ def _of_layers(facts: LineFacts, name: str) -> np.ndarray | None:
 
 
 def theorem(facts: LineFacts) -> Figure | None:
-    """The measured gap, the bound and the limit R² M_X² over λ, on a logarithmic axis; None as for ``terms``."""
+    """Return the measured gap, the bound and the limit R² M_X² over λ, on a logarithmic axis; None as for ``terms``."""
     known = terms(facts)
     if known is None:
         return None
@@ -154,7 +154,7 @@ def theorem(facts: LineFacts) -> Figure | None:
 
 
 def _finding(known: Terms, at: At) -> str:
-    """How loose the bound is, where the gap is clear."""
+    """Return how loose the bound is, where the gap is clear."""
     gap, bound = known.gap.at(at), known.bound[at]
     if not math.isfinite(gap.mean) or not math.isfinite(bound) or gap.mean == 0 or bound <= 0:
         return ""
@@ -174,7 +174,7 @@ class Term(TypedDict):
 
 @once
 def theorem_terms(facts: LineFacts) -> list[Term] | None:
-    """The quantities of the theorem in the order in which they explain each other; None as for ``terms``."""
+    """Return the quantities of the theorem in the order in which they explain each other; None as for ``terms``."""
     known = terms(facts)
     if known is None:
         return None
@@ -228,7 +228,7 @@ def theorem_terms(facts: LineFacts) -> list[Term] | None:
 
 
 def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, names: list[str]) -> None:
-    """A curve (G, M), its name above its left end or below it where a curve is above, and a ring at the shown λ."""
+    """Add a curve (G, M), its name above its left end or below it where a curve is above, and a ring at the shown λ."""
     hover = f"λ = %{{x}}: %{{text}}<extra>{label}</extra>"
     add_trace(
         figure,
@@ -236,8 +236,7 @@ def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, name
         {"y": values, "text": each_text(values, _times)},
         "gamma",
     )
-    ring = add_trace(figure, ring_trace(style, "y"), {"x": [[name] for name in names]}, "lambda")
-    bind_fields(figure, ring, {"y": values[..., None]})
+    add_ring(figure, style, "y", names, values)
     where = {"yanchor": "top", "yshift": -6} if style is LIMIT else {"yshift": 6}
     path = add_note(figure, label, "var(--ink-2)" if style is LIMIT else ink_of(style), x=0, y=0, xshift=-4, **where)
     bind_fields(figure, path, {"y": np.log10(values[:, 0])}, "gamma")
@@ -259,7 +258,7 @@ def _limit_text(known: Terms, at: At) -> str:
 
 
 def _times(value: float) -> str:
-    """A number of any size, to two or three digits."""
+    """Return a number of any size, to two or three digits."""
     if not math.isfinite(value):
         return "not measured"
     return number(float(f"{value:.2g}"), 0) if value >= 1000 else f"{value:.3g}"

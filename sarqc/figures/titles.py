@@ -16,7 +16,7 @@ import numpy as np
 
 from sarqc.figures.drawing import BOTH, Axis, BoundValues, Figure, bind
 from sarqc.figures.numbers import NBSP, At, Ratio, lam_text, ratio_of, small_percent, times_text
-from sarqc.study.document import Told
+from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
 
@@ -62,7 +62,7 @@ def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
     return str(value)
 
 
-def each_point(facts: LineFacts, say: Callable[[At], Told]) -> list[list[Told]]:
+def each_point(facts: LineFacts, say: Callable[[At], Result]) -> list[list[Result]]:
     """Return what belongs to every γ, then λ, of a line by their positions."""
     return [[say((g, m)) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
 
@@ -164,13 +164,13 @@ class TradeOff:
         )
 
     def at(self, at: At) -> str:
-        """What a λ does to drift and error, against the reference; at the reference what all λ do."""
+        """Return what a λ does to drift and error, against the reference; at the reference what all λ do."""
         if at[1] == self.reference:
             return self.along(at[0])
         return self._words(f"{lam_point(self.lams[at[1]])} against {lam_text(self.lams[self.reference])}", at)
 
     def along(self, g: int, *, error: bool = True) -> str:
-        """What drift, and error, do from the reference to the largest λ."""
+        """Return what drift, and error, do from the reference to the largest λ."""
         lead = f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
         return self._words(lead, (g, self.last), error=error)
 

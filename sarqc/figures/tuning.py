@@ -25,7 +25,7 @@ from sarqc.figures.numbers import (
     plus_minus,
     with_ends,
 )
-from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
+from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
 from sarqc.study.elimination import DELTA
 
@@ -59,18 +59,18 @@ STANDINGS: dict[Standing, str] = {
 
 
 def candidates(tuning: Tuning) -> list[TuningRow]:
-    """The rows that are tuned, by λ."""
+    """Return the rows that are tuned, by λ."""
     return [row for row in tuning["rows"] if row["standing"] != "baseline"]
 
 
-def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
+def rows_of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
     """Return the rows of a standing, in their order."""
     return [row for row in tuning["rows"] if row["standing"] == standing]
 
 
 def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
-    counts = {standing: len(of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
+    counts = {standing: len(rows_of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
     return ", ".join(f"{count} {STANDINGS[standing]}" for standing, count in counts.items() if count)
 
 
@@ -82,12 +82,13 @@ def spans_text(spans: Sequence[Sequence[float]]) -> str:
 
 
 def saved(better: float) -> float:
-    """The share of GPTQ's perplexity that is saved, of a difference of logarithms; negative: that it costs more."""
+    """Return the share of GPTQ's perplexity that is saved, of a difference of logarithms; negative: that it costs
+    more."""
     return -math.expm1(-better)
 
 
 def tuning_table(tuning: Tuning) -> DataTable:
-    """Everything known of each λ and baseline; columns that hold nothing yet are left out."""
+    """Return everything known of each λ and baseline; columns that hold nothing yet are left out."""
     return data_table(
         HEADINGS,
         [{**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]} for row in tuning["rows"]],
@@ -100,7 +101,7 @@ def title_of(row: TuningRow) -> str:
 
 
 def lam_of(row: TuningRow) -> float:
-    """The λ of a candidate."""
+    """Return the λ of a candidate."""
     assert row["lambda"] is not None  # what is tuned has a λ
     return row["lambda"]
 
@@ -112,7 +113,7 @@ def savings_text(row: TuningRow) -> str:
 
 
 def savings_words(better: float, low: float | None, high: float | None) -> str:
-    """The same of numbers."""
+    """Return the same of numbers."""
     sign = 1 if better >= 0 else -1
     size = sign * saved(better)
     words = f"{'less' if sign > 0 else 'more'} perplexity than GPTQ 1 %"
@@ -125,14 +126,14 @@ def savings_words(better: float, low: float | None, high: float | None) -> str:
 
 
 def level_of(value: float) -> dict[str, Any]:
-    """A dotted line over all λ."""
+    """Return a dotted line over all λ."""
     shape = line_shape((0, 1), [value], "var(--ink-2)", "dot", xref="paper", yref="y") | {"layer": "below"}
     shape["line"]["width"] = 1.5
     return shape
 
 
 def name_axis(figure: Figure, names: Sequence[str], best: int | None) -> None:
-    """λ on the axis, the best one in bold; on a narrow screen every other one where there are many."""
+    """Name λ on the axis, the best one in bold; on a narrow screen every other one where there are many."""
     ticks = list(names)
     if best is not None:
         ticks[best] = f'<b><span style="color:var(--quality-ink)">{names[best]}</span></b>'
@@ -152,8 +153,8 @@ ENDS: dict[End, str] = {
 
 
 def tuning_sentence(tuning: Tuning) -> list[Piece]:
-    """The λ to take, what is as good, and why tuning ended: as far as is known. A λ is emphasised only where it was
-    compared with another one in two draws.
+    """Return the λ to take, what is as good, and why tuning ended: as far as is known. A λ is emphasised only where it
+    was compared with another one in two draws.
     """
     best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
     if best is None:
@@ -162,11 +163,12 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
         parts = [_keep(tuning, best), _accuracy(tuning, best)]
     else:
         parts = [_take(tuning, best), _as_good(tuning, best), _accuracy(tuning, best), _edge(tuning, best)]
-    return in_a_row([*parts, _left_out(tuning), _end(tuning)])
+    return join_sentences([*parts, _left_out(tuning), _end(tuning)])
 
 
 def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
-    """What the sentence rests on, one plain sentence each. ``recipe``: of the tuning run, under its public names."""
+    """Return what the sentence rests on, one plain sentence each. ``recipe``: of the tuning run, under its public
+    names."""
     test = Path(str(recipe["test"])).name
     lines = [
         f"λ was chosen on {test}: judge the final model on another text.",
@@ -192,7 +194,7 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
         lines.append(f"Errors of layers are of {known} of {layers} layers, spread over the model.")
     if tasks := tuning["tasks"]:
         lines.append(_tasks(tasks, bool(tuning["end"])))
-    if of_standing(tuning, "worse"):
+    if rows_of_standing(tuning, "worse"):
         lines.append(
             "A λ is worse where another one is better by more than chance allows; the best one is called worse "
             f"in at most {number(100 * DELTA, 0)} % of tuning runs."
@@ -211,7 +213,7 @@ def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
 
 
 def _too_little(tuning: Tuning) -> list[Piece]:
-    """Before two λ were compared in two draws: what the errors of layers say alone."""
+    """Return what the errors of layers say alone, before two λ were compared in two draws."""
     known, layers = tuning["screened"]
     if not known:
         return [piece("Not enough time: nothing is known yet." if tuning["end"] else "Comparing the errors of layers.")]
@@ -232,7 +234,7 @@ def _too_little(tuning: Tuning) -> list[Piece]:
 
 
 def _one_draw(tuning: Tuning) -> list[Piece]:
-    """What single draws say of the λ that leads in them."""
+    """Return what single draws say of the λ that leads in them."""
     seen = tuning["one_draw"]
     if not seen:
         return []
@@ -271,7 +273,7 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
 
 
 def _in_each(tuning: Tuning) -> list[Piece]:
-    """Said where more draws are needed although each of them is clear by itself."""
+    """Return what is said where more draws are needed although each of them is clear by itself."""
     if tuning["next"] != "go_on":
         return []
     least = min((one["low"] for one in tuning["one_draw"] if one["low"] is not None), default=math.nan)
@@ -283,18 +285,18 @@ def _in_each(tuning: Tuning) -> list[Piece]:
 
 def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     """No measurable gain: nothing is to be changed."""
-    count = sum(len(of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
+    count = sum(len(rows_of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
     assert best["lambda"] is not None
     saving = "" if best["better"] is None else savings_text(best)
     lead = "Keep what you have, GPTQ 1 %: no measurable difference."
     if best["better_high"] is not None and best["better_high"] < 0:
         lead = "Keep GPTQ 1 %: every λ is measurably worse."
-    said = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
-    return [piece(f"{lead} {said}, on {draws_text(tuning['draws'])}.")]
+    rest = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
+    return [piece(f"{lead} {rest}, on {draws_text(tuning['draws'])}.")]
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    others = of_standing(tuning, "as_good")
+    others = rows_of_standing(tuning, "as_good")
     if not others:
         return [piece("No other λ that was compared is as good.")]
     draws = draws_text(tuning["draws"])
@@ -306,7 +308,7 @@ def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 
 def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """What the best λ answers on the tasks, beside GPTQ 1 %."""
+    """Return what the best λ answers on the tasks, beside GPTQ 1 %."""
     tasks, value, more = tuning["tasks"], best.get("accuracy"), best.get("more_accurate")
     if not tasks or value is None or more is None:
         return []
@@ -321,7 +323,7 @@ def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """Said where the best λ has no neighbour on one side: what lies beyond was not tried."""
+    """Return what is said where the best λ has no neighbour on one side: what lies beyond was not tried."""
     if not tuning["end"] or best["lambda"] is None:
         return []
     lams = [row["lambda"] for row in candidates(tuning) if row["lambda"] is not None]
@@ -333,15 +335,15 @@ def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 
 def _left_out(tuning: Tuning) -> list[Piece]:
-    """The λ that were not reached."""
-    missing = [row["lambda"] for row in of_standing(tuning, "not_reached") if row["lambda"] is not None]
+    """Return the λ that were not reached."""
+    missing = [row["lambda"] for row in rows_of_standing(tuning, "not_reached") if row["lambda"] is not None]
     if tuning["best"] is None or not missing:
         return []
     return [piece(f"Not reached: λ = {listed([lam_text(lam) for lam in missing])}.")]
 
 
 def _end(tuning: Tuning) -> list[Piece]:
-    """Why it ended, and what a sweep of everything in as many draws would have taken."""
+    """Return why it ended, and what a sweep of everything in as many draws would have taken."""
     if not tuning["end"]:
         return []
     why = ENDS[tuning["end"]]

@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from textwrap import wrap
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
 import numpy as np
 
@@ -52,7 +52,7 @@ from sarqc.figures.tuning import (
     lam_of,
     level_of,
     name_axis,
-    of_standing,
+    rows_of_standing,
     saved,
     savings_text,
     spans_text,
@@ -91,7 +91,7 @@ _LETTER = 6.3  # pixels of a letter
 
 
 def race_figure(tuning: Tuning) -> Figure:
-    """What each λ saves, at any moment of a tuning run."""
+    """Return what each λ saves, at any moment of a tuning run."""
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
     # λ at the places 0, 1, 2, …, so that a draw can stand beside its λ.
@@ -112,27 +112,27 @@ def race_figure(tuning: Tuning) -> Figure:
 
 
 def _figure(across: Part, up: Part, title: str, subtitle: str, aria: str) -> Figure:
-    words, margins = {"title": title, "subtitle": subtitle, "aria": aria}, {"left": 50, "right": 20}
-    narrow = {"layout.margin.r": 14}
-    return new_figure(across, up, **margins, top=26, bottom=30, narrow=narrow, narrow_bindings=[], **words)
+    further = {"narrow": {"layout.margin.r": 14}, "narrow_bindings": [], "title": title, "subtitle": subtitle}
+    figure = new_figure(across, up, left=50, right=20, top=26, bottom=30)
+    return cast(Figure, {**figure, **further, "aria": aria})
 
 
 def mark_of(row: TuningRow) -> Mark:
-    """How a λ is drawn."""
+    """Return how a λ is drawn."""
     standing = row["standing"]
     assert standing != "baseline"  # has no place on the axis
     return "measured" if standing == "not_reached" and row["better"] is not None else standing
 
 
 def mark_words(row: TuningRow) -> str:
-    """The standing of a λ, and what it rests on."""
+    """Return the standing of a λ, and what it rests on."""
     if row["standing"] == "worse":
         return f"clearly worse after draw {row['draws']}"
     return _kind_words(mark_of(row))
 
 
 def finding(tuning: Tuning) -> tuple[str, str]:
-    """The title of the figure, from its numbers, and what it rests on."""
+    """Return the title of the figure, from its numbers, and what it rests on."""
     if tuning["best"] is None:
         return _first_finding(tuning), ""
     best = tuning["rows"][tuning["best"]]
@@ -149,14 +149,14 @@ def finding(tuning: Tuning) -> tuple[str, str]:
 
 
 def _first_finding(tuning: Tuning) -> str:
-    """Before a λ was compared in two draws."""
+    """Return the finding before a λ was compared in two draws."""
     known, layers = tuning["screened"]
     if tuning["one_draw"]:
         lam = lam_of(tuning["rows"][tuning["one_draw"][0]["row"]])
         draws = draws_text(len(tuning["one_draw"]))
         return f"λ = {lam_text(lam)} is ahead in {draws}, too few to be sure"
     if tuning["suggested"]:
-        left, every = len(of_standing(tuning, "not_reached")), len(candidates(tuning))
+        left, every = len(rows_of_standing(tuning, "not_reached")), len(candidates(tuning))
         return f"The errors of layers leave {left} of {every} λ"
     if not known:
         return "No λ is measured yet"
@@ -164,9 +164,10 @@ def _first_finding(tuning: Tuning) -> str:
 
 
 def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
-    """The perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
+    """Return the perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
     measured = [row for row in rows if row["better"] is not None]
-    points = [saved(row["better"] or 0.0) for row in measured] + [value for row in measured for value in of_draws(row)]
+    points = [saved(row["better"] or 0.0) for row in measured]
+    points += [value for row in measured for value in draw_savings(row)]
     ends = [end for row in measured for end in interval_of(row) or ()]
     reach = _REACH * (max([0.0, *points]) - min([0.0, *points]))
     seen = np.array([*points, *(min(max(end, min(points) - reach), max(points) + reach) for end in ends)])
@@ -187,17 +188,17 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
 
 
 def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
-    """What the axis is, and what dots and bars are, above the panel."""
+    """Write what the axis is, and what dots and bars are, above the panel."""
     place, text = {**PAPER, "y": 1, "yshift": 5}, "<b>Perplexity saved against GPTQ’s default</b>"
     add_note(figure, f"{text}, same calibration text", "var(--ink)", narrow={"text": text}, **place, x=0)
-    if any(of_draws(row) for row in rows):
+    if any(draw_savings(row) for row in rows):
         bars = "intervals need two draws" if tuning["best"] is None else "bars 95 %"
         right = {**place, "x": 1, "xanchor": "right"}
         add_note(figure, f"one dot a draw, {bars}", _GREY, narrow={"visible": False}, **right)
 
 
 def _add_band(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
-    """Behind each span of λ that are the best or as good."""
+    """Mark each span of λ that are the best or as good."""
     lams, column = [lam_of(row) for row in rows], _WIDE / max(1, len(rows))
     for first, last in tuning["band"]:
         start, end = lams.index(first), lams.index(last)
@@ -211,14 +212,14 @@ def _add_band(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None
 
 
 def _freer_side(rows: Sequence[TuningRow]) -> Literal[0, 1]:
-    """The end of the axis near which fewer λ are measured: 0 the left one, 1 the right one."""
+    """Return the end of the axis near which fewer λ are measured: 0 the left one, 1 the right one."""
     third = max(1, len(rows) // 3)
     left, right = (sum(row["better"] is not None for row in some) for some in (rows[:third], rows[-third:]))
     return 1 if right < left else 0
 
 
 def _add_default(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """The zero line, with its name where the fewest marks are near."""
+    """Add the zero line, with its name where the fewest marks are near."""
     figure["layout"]["shapes"].append(level_of(0.0))
     side = _freer_side(rows)
     place = {"x": side, "xref": "paper", "xanchor": "right" if side else "left", "xshift": 4 - 8 * side}
@@ -227,12 +228,12 @@ def _add_default(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 
 def _add_levels(figure: Figure, tuning: Tuning) -> None:
-    """The other baselines and the float model: a dotted line each, or words at the edge beyond the scale."""
+    """Add the other baselines and the float model: a dotted line each, or words at the edge beyond the scale."""
     lowest, high = _scale(figure)
-    gptq = next((row for row in of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
+    gptq = next((row for row in rows_of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
     levels = [
         (title_of(row), saved(row["better"]))
-        for row in of_standing(tuning, "baseline")
+        for row in rows_of_standing(tuning, "baseline")
         if row["better"] is not None and row["method"] != "gptq"
     ]
     if gptq is not None and gptq["log_ratio"] is not None:
@@ -257,20 +258,20 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
 
 
 def interval_of(row: TuningRow) -> Span | None:
-    """The simultaneous 95 % interval of what a λ saves; None where it is not known."""
+    """Return the simultaneous 95 % interval of what a λ saves; None where it is not known."""
     low, high = row["better_low"], row["better_high"]
     return None if low is None or high is None else (saved(low), saved(high))
 
 
-def of_draws(row: TuningRow) -> list[float]:
-    """What each draw says that the λ saves; of former versions the mean alone is known."""
+def draw_savings(row: TuningRow) -> list[float]:
+    """Return what each draw says that the λ saves; of former versions the mean alone is known."""
     return [saved(value) for value in row.get("better_by_draw", [])]
 
 
 def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """A small dot for each draw; those beyond the scale stand at its edge."""
+    """Add a small dot for each draw; those beyond the scale stand at its edge."""
     low, high = _scale(figure)
-    dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(of_draws(row))]
+    dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(draw_savings(row))]
     figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = 5
     texts = [
         f"λ = {lam_text(lam_of(row))}, draw {draw + 1}: {percent(abs(value), 1)} {'less' if value >= 0 else 'more'}"
@@ -295,25 +296,25 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 
 def _beside(draw: int) -> float:
-    """Where a draw stands beside its λ, whatever further ones there are."""
+    """Return where a draw stands beside its λ, whatever further ones there are."""
     offset = _BESIDE[draw // 2 % len(_BESIDE)]
     return offset if draw % 2 else -offset
 
 
 def _scale(figure: Figure) -> Span:
-    """The ends of the axis without its rooms."""
+    """Return the ends of the axis without its rooms."""
     ticks = figure["layout"]["yaxis"]["tickvals"]
     return ticks[0], ticks[-1]
 
 
 def _ghost_depth(figure: Figure) -> float:
-    """How far the row of ghosts is below the scale."""
+    """Return how far the row of ghosts is below the scale."""
     low, high = _scale(figure)
     return _GHOSTS_AT * (high - low)
 
 
 def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """One trace for each kind of mark, ghosts first."""
+    """Add one trace for each kind of mark, ghosts first."""
     low, high = _scale(figure)
     ghosts = low - _ghost_depth(figure)
     for kind, (size, narrow, fill, edge, width, dash) in _MARKS.items():
@@ -342,9 +343,8 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 
 def _intervals(rows: Sequence[TuningRow], heights: Sequence[float], scale: Span, color: str) -> Part:
-    """Simultaneous 95 % intervals of marks at these heights, as far as the scale goes; of length 0 where none is
-    known.
-    """
+    """Return simultaneous 95 % intervals of marks at these heights, as far as the scale goes; of length 0 where none
+    is known."""
     up, down = [], []
     for row, height in zip(rows, heights, strict=True):
         first, last = interval_of(row) or (height, height)
@@ -360,7 +360,7 @@ def _hover(row: TuningRow) -> str:
 
 
 def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
-    """Neighbouring ghosts of one kind: the places of the first and the last, and why they were not measured."""
+    """Return neighbouring ghosts of one kind: the places of the first and the last, and why they were not measured."""
     groups = []
     for kind, group in groupby(enumerate(rows), key=lambda pair: mark_of(pair[1])):
         if kind in _GHOSTS:
@@ -374,7 +374,7 @@ def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
 
 
 def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Below each group of ghosts why they were not measured."""
+    """Write below each group of ghosts why they were not measured."""
     height = _scale(figure)[0] - 1.6 * _ghost_depth(figure)
     below = {"xref": "x", "xanchor": "center", "y": height, "yref": "y", "yanchor": "top", "yshift": 2}
     for first, last, words in _ghost_groups(rows):
@@ -382,7 +382,7 @@ def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 
 def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """What will be here."""
+    """Write what will be here."""
     if any(row["better"] is not None for row in rows):
         return
     place = {**PAPER, "x": 0.5, "xanchor": "center", "y": 0.6, "yanchor": "middle"}
@@ -394,18 +394,18 @@ def _kind_words(kind: Mark) -> str:
 
 
 def _wrapped(text: str, width: float) -> str:
-    """Words in as many lines as a width in pixels needs."""
+    """Return words in as many lines as a width in pixels needs."""
     return "<br>".join(wrap(text, max(1, int(width / _LETTER)), break_long_words=False, break_on_hyphens=False))
 
 
 def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """At each λ that is out why: below its interval, or above where there is no room."""
+    """Write at each λ that is out why: below its interval, or above where there is no room."""
     (low, high), column = _scale(figure), _WIDE / max(1, len(rows))
     for at, row in enumerate(rows):
         if row["standing"] != "worse" or row["better"] is None:
             continue
         words = _wrapped(mark_words(row), 1.2 * column)
-        ends = [saved(row["better"]), *(interval_of(row) or ()), *of_draws(row)]
+        ends = [saved(row["better"]), *(interval_of(row) or ()), *draw_savings(row)]
         bottom, top = max(min(ends), low), min(max(ends), high)
         room = figure["layout"]["yaxis"]["range"]
         is_above = bottom - room[0] < (_LINE_ROOM * (words.count("<br>") + 1) + 0.03) * (room[1] - room[0])
@@ -415,13 +415,13 @@ def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
-    """The drawing in words: each λ by its standing, and what it saves."""
+    """Return the drawing in words: each λ by its standing, and what it saves."""
     draws = f"; {draws_text(tuning['draws'])}" if tuning["draws"] else ""
     text = f"The search for λ of {METHODS[tuning['method']].title}: {standing_counts(tuning)}{draws}."
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
-        said = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
-        groups.setdefault(mark_words(row), []).append(said)
+        lam = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
+        groups.setdefault(mark_words(row), []).append(lam)
     return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(each)}." for words, each in groups.items())
 
 
@@ -429,7 +429,7 @@ _FEWEST_SHOWN = 0.15  # relative error up to which the axis reaches at least
 
 
 def layers_figure(tuning: Tuning) -> Figure:
-    """Errors on unseen text, relative to each layer's best λ."""
+    """Return errors on unseen text, relative to each layer's best λ."""
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
     known, layers = tuning["screened"]
@@ -446,7 +446,7 @@ def layers_figure(tuning: Tuning) -> Figure:
 
 
 def mean_excess(rows: Sequence[TuningRow]) -> list[float]:
-    """For each λ the relative error of layers above the best one's, 0 and more; NaN where no layer is known."""
+    """Return for each λ the relative error of layers above the best one's, 0 and more; NaN where no layer is known."""
     least = min((row["layer_error"] for row in rows if row["layer_error"] is not None), default=0.0)
     means = []
     for row in rows:
@@ -514,7 +514,7 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
 
 
 def _layers_aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
-    """The drawing in words: the mean of each λ."""
+    """Return the drawing in words: the mean of each λ."""
     each = [
         f"λ = {lam_text(lam_of(row))}: {percent(value, 1)}"
         for row, value in zip(rows, mean_excess(rows), strict=True)
@@ -567,7 +567,8 @@ def tuning_view(tuning: Tuning, recipe: Mapping[str, Any]) -> TuningView:
 
 
 def tuning_log(tuning: Tuning) -> list[LogLine]:
-    """In their order; none of former versions, whose documents have no turning points."""
+    """Return turning points in words and in their order; none of former versions, whose documents have no turning
+    points."""
     lams = [lam_of(row) for row in candidates(tuning)]
     turns = tuning.get("turns", [])
     lines = [LogLine(seconds=turn["seconds"], text=_turn_words(turn, tuning, lams)) for turn in turns]
@@ -575,7 +576,7 @@ def tuning_log(tuning: Tuning) -> list[LogLine]:
 
 
 def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
-    """The marks that there are, the best first; at those that are out also why."""
+    """Return the marks that there are, the best first; at those that are out also why."""
     rows = candidates(tuning)
     every: list[tuple[Mark, str]] = [
         ("best", STANDINGS["best"]),
@@ -597,7 +598,7 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
 
 
 def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
-    """One turning point; ``lams``: all λ, of which neighbours are named as spans."""
+    """Return one turning point; ``lams``: all λ, of which neighbours are named as spans."""
 
     out, left = (  # “0 to 0.02 and 2”: neighbours on the axis as a span
         spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, some))])

@@ -234,14 +234,6 @@ class ByQuantity(TypedDict):
     figures: dict[str, Figure | None]
 
 
-class BySteps(TypedDict):
-    """What of a view depends on the order of the ladder's steps."""
-
-    ladder: LadderWords | None
-    findings: dict[Door, list[list[str]]]
-    figures: dict[str, Figure | None]
-
-
 @dataclass(frozen=True)
 class ShownLine:
     """A line and layer of a study, of which views are made: their parts that depend on nothing else, made once."""
@@ -281,13 +273,14 @@ class ShownLine:
         return cls(study, line, usual, seed, draws, facts, surface, surface_arrays(facts, surface))
 
     def view(self, scale: str | None = None, quantity: str | None = None, steps: str | None = None) -> View:
-        """The whole view, see ``lab_view``."""
+        """Return the whole view, see ``lab_view``."""
         if scale and scale not in SCALES:
             raise Refused(f"unknown scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
         if quantity and quantity not in QUANTITIES:
             raise Refused(f"unknown quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
-        by_scale, by_quantity, by_steps = self.by_scale(scale), self.by_quantity(quantity), self.by_steps(steps)
+        by_scale, by_quantity = self.by_scale(scale), self.by_quantity(quantity)
         study, line, facts = self.study, self.line, self.facts
+        climbed = ladder(study, line.bits, steps.split(",") if steps else None)
         return {
             "title": line_title(facts),
             "study": _study_facts(study),
@@ -320,16 +313,16 @@ class ShownLine:
                 **self._figures(),
                 **by_scale["figures"],
                 **by_quantity["figures"],
-                **by_steps["figures"],
+                "ladder": None if climbed is None else ladder_figure(climbed.rungs, line.bits),
             },
             "arrays": self.arrays,
             "poolings": pooling_choices(self.arrays),
             "surface_layer": self.surface,
-            "findings": by_steps["findings"],
+            "findings": findings(facts, climbed),
             "table": point_rows(facts),
             "tokens": token_table(facts),
             "theorem": theorem_terms(facts),
-            "ladder": by_steps["ladder"],
+            "ladder": None if climbed is None else ladder_words(climbed),
             "ruler": ruler_targets(facts),
             "measured": how_measured(facts),
             "explore": study.prefix == "float",
@@ -337,7 +330,7 @@ class ShownLine:
         }
 
     def by_scale(self, scale: str | None = None) -> ByScale:
-        """The part of a view that depends on the scale of the errors; raw where the line has no such."""
+        """Return the part of a view that depends on the scale of the errors; raw where the line has no such."""
         facts = self.facts
         chosen = scale if scale in scales_of(facts) else "raw"
         return {
@@ -350,7 +343,7 @@ class ShownLine:
         }
 
     def by_quantity(self, quantity: str | None = None) -> ByQuantity:
-        """The part that depends on the quantity of the map; the line's first where it has no such."""
+        """Return the part that depends on the quantity of the map; the line's first where it has no such."""
         coloured = quantity_of(self.facts, quantity)
         return {
             "quantity": None if coloured is None else coloured.name,
@@ -360,17 +353,8 @@ class ShownLine:
             },
         }
 
-    def by_steps(self, steps: str | None = None) -> BySteps:
-        """The part that depends on the order of the ladder's steps, joined by commas."""
-        climbed = ladder(self.study, self.line.bits, steps.split(",") if steps else None)
-        return {
-            "ladder": None if climbed is None else ladder_words(climbed),
-            "findings": findings(self.facts, climbed),
-            "figures": {"ladder": None if climbed is None else ladder_figure(climbed.rungs, self.line.bits)},
-        }
-
     def _figures(self) -> dict[str, Figure | None]:
-        """Every other figure by name, None for what this line has not."""
+        """Return every other figure by name, None for what this line has not."""
         facts = self.facts
         several = not is_point(facts.line)  # a lone point has them in the first place
         return {
@@ -396,7 +380,7 @@ def lab_view(
     quantity: str | None = None,
     steps: str | None = None,
 ) -> View:
-    """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
+    """Return all that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
     ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
     ``method`` or ``bits`` the line is the one that tells most. ``scale`` is one of ``SCALES`` for the main figure's
@@ -432,8 +416,8 @@ def line_title(facts: LineFacts) -> str:
 
 
 def first_figure(facts: LineFacts, shown: Shown, scale: str) -> Figure:
-    """The Lab's main figure. A line of one point has no curves: there the methods of the study, side by side, take the
-    first place; without them, and where the quantity was not measured, stand all that were."""
+    """Return the Lab's main figure. A line of one point has no curves: there the methods of the study, side by side,
+    take the first place; without them, and where the quantity was not measured, stand all that were."""
     quality = "accuracy" if shown == "accuracy" else "perplexity"
     compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
     if compared is None and not is_point(facts.line):
@@ -451,7 +435,7 @@ def _whole(value: int | str | None, name: str) -> int | None:
 
 
 def default_line(study: Study, method: str | None, bits: int | None) -> Line:
-    """The line asked for; with a part of it left open, the one with most to show."""
+    """Return the line asked for; with a part of it left open, the one with most to show."""
     method = None if method is None else public_method(method)
     fitting = [one for one in study.lines if method in (None, one.name, one.method) and bits in (None, one.bits)]
     fitting = [one for one in fitting if one.name == method] or fitting
@@ -464,7 +448,7 @@ def default_line(study: Study, method: str | None, bits: int | None) -> Line:
 
 
 def start_of(facts: LineFacts) -> Point:
-    """Where the marker stands first: the point that a run was asked for, else the best λ, else 0.1."""
+    """Return where the marker stands first: the point that a run was asked for, else the best λ, else 0.1."""
     line = facts.line
     if line.chosen is not None:
         return {"gamma": line.chosen[0], "lambda": line.chosen[1]}
@@ -504,7 +488,7 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
 
 
 def equation(line: Line) -> Equation | None:
-    """What the line's method minimises; None for a method that is not known here."""
+    """Return what the line's method minimises; None for a method that is not known here."""
     entry = METHODS.get(line.method)
     if entry is None:
         return None
@@ -530,7 +514,8 @@ def _line_choice(line: Line) -> LineChoice:
 
 
 def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:
-    """The layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's block."""
+    """Return the layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's
+    block."""
     whole = all(layer.expert is None for layer in study.layers)
     return [
         {"index": i, "label": layer_label(one), "name": one.name, "block": one.block, "expert": one.expert}
@@ -540,7 +525,8 @@ def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:
 
 
 def _blocks(study: Study) -> list[tuple[int, int]] | None:
-    """Of a mixture, which may have thousands of layers, each block with its first layer; None for a dense model."""
+    """Return each block of a mixture, which may have thousands of layers, with its first layer; None for a dense
+    model."""
     if all(layer.expert is None for layer in study.layers):
         return None
     first: dict[int, int] = {}
@@ -550,7 +536,7 @@ def _blocks(study: Study) -> list[tuple[int, int]] | None:
 
 
 def point_rows(facts: LineFacts) -> DataTable:
-    """Every number behind the curves, one row per point; columns that hold nothing are left out."""
+    """Return every number behind the curves, one row per point; columns that hold nothing are left out."""
     grid = [*np.ndindex(len(facts.line.gammas), len(facts.line.lams))]
     rows = [_row(facts, at) for at in grid]
     table = data_table(COLUMNS, rows, facts.line.sign)

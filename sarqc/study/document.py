@@ -88,7 +88,7 @@ from sarqc.study.stamp import Stamp, StudyPart, first_wrong
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 One = TypeVar("One")
 Row = Annotated[tuple[One, ...], FailFast()]  # a million wrong values are one error
 # What the axis “gamma” of a line may hold the values of, with its sign; FOEM's first-order term is β.
@@ -303,7 +303,7 @@ class Study(StudyPart):
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
     def __copy__(self) -> Self:
-        """Copy without remembered results, since a copy may get other lines or layers."""
+        """Return a copy without kept results, since it may get other lines or layers."""
         copied = super().__copy__()
         copied._once = {}
         return copied
@@ -415,7 +415,7 @@ class Study(StudyPart):
         return Refused(what, f"study {self.id}", tensors.REMEDY)
 
     def _whole(self, line: Line, name: str, axis: int | None, layer: int | None) -> np.ndarray:
-        """All draws of an array, or those of a layer; in former versions zeros stored for 0/0 become NaN."""
+        """Return all draws of an array, or those of a layer; in former versions zeros stored for 0/0 become NaN."""
         ref = line.arrays[name]
         if ref.file is None:
             tensor = self._tensor(line, name)
@@ -464,7 +464,7 @@ class Study(StudyPart):
             raise Refused(what, f"study {self.id}", tensors.REMEDY)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
-    def once(self, line: Line | None, what: Hashable, make: Callable[[], Told]) -> Told:
+    def once(self, line: Line | None, what: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of ``make``, computed once and kept, for results that take long.
 
         Args:
@@ -475,8 +475,8 @@ class Study(StudyPart):
         key = (line and (line.name, line.bits, line.draws), what)
         if key not in self._once:
             self._once[key] = make()
-        told: Told = self._once[key]
-        return told
+        result: Result = self._once[key]
+        return result
 
 
 def _read_document(folder: Path) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def experts_of(layers: Sequence[LayerInfo]) -> Experts | None:
     return Experts(
         tuple(rows),
         tuple(columns),
-        {place: tuple(found) for place, found in members.items()},
+        {place: tuple(own) for place, own in members.items()},
         max(layer.shape[1] for _, layer, _ in owned),
     )
 
@@ -100,8 +100,8 @@ def token_counts(experts: Experts, tokens: np.ndarray) -> TokenCounts:
     The largest count is that of the whole text.
     """
     values = np.full((len(tokens), len(experts.blocks), len(experts.numbers)), np.nan)
-    for (row, column), found in experts.members.items():
-        values[:, row, column] = tokens[:, found].max(axis=1)
+    for (row, column), own in experts.members.items():
+        values[:, row, column] = tokens[:, own].max(axis=1)
     return TokenCounts(experts, values, int(tokens.max()))
 
 

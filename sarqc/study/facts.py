@@ -18,7 +18,7 @@ import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.quantization.methods import entry_of
-from sarqc.study.document import ArrayRef, Line, Study, Told
+from sarqc.study.document import ArrayRef, Line, Result, Study
 from sarqc.study.paired import (
     Difference,
     geometric_mean,
@@ -150,12 +150,12 @@ class LineFacts:
     selection: Selection | None  # of a line whose λ was chosen by “auto”
     _once: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def once(self, what: Hashable, make: Callable[[], Told]) -> Told:
+    def once(self, what: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of ``make`` about these facts, computed once, and kept as they are."""
         if what not in self._once:
             self._once[what] = make()
-        told: Told = self._once[what]
-        return told
+        result: Result = self._once[what]
+        return result
 
     def read(self, name: str, layer: int | None = None) -> np.ndarray | None:
         """Return a quantity of the line over all draws and layers, or of one layer, see ``Study.read``."""
@@ -182,21 +182,21 @@ class LineFacts:
         return lam_index(self.line, self.baseline.lam)
 
 
-def once(make: Callable[Concatenate[LineFacts, P], Told]) -> Callable[Concatenate[LineFacts, P], Told]:
+def once(make: Callable[Concatenate[LineFacts, P], Result]) -> Callable[Concatenate[LineFacts, P], Result]:
     """Return the function, computed once for the same facts and arguments, see ``LineFacts.once``."""
 
     @wraps(make)
-    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Told:
+    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Result:
         return facts.once((make, *args, *named.items()), lambda: make(facts, *args, **named))
 
     return kept
 
 
-def once_a_line(make: Callable[Concatenate[LineFacts, P], Told]) -> Callable[Concatenate[LineFacts, P], Told]:
+def once_a_line(make: Callable[Concatenate[LineFacts, P], Result]) -> Callable[Concatenate[LineFacts, P], Result]:
     """Return a function of facts that no layer changes, computed once for a line, see ``Study.once``."""
 
     @wraps(make)
-    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Told:
+    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Result:
         return facts.study.once(facts.line, (make, *args, *named.items()), lambda: make(facts, *args, **named))
 
     return kept
@@ -363,8 +363,7 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
 
 
 def _is_identity_of(twin: Line, line: Line) -> bool:
-    """Return True for the same solver without saliency, at the same width, on the same grid, with λ chosen in the same
-    way."""
+    """Return True for the same solver without saliency, at the same width, grid and way in which λ was chosen."""
     same = twin.bits == line.bits and twin.selected == line.selected and twin.fitting == line.fitting
     same = same and twin.second == line.second == "gamma"
     return same and twin.later == line.later and twin.method == IDENTITY_OF.get(line.method)

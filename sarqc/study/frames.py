@@ -63,7 +63,7 @@ def _product(line: Line, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
 
 
 def _grid(line: Line, **further: Sequence[object]) -> pd.DataFrame:
-    """Rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
+    """Return rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
     lams = [lam if has_lam(line) else math.nan for lam in line.lams]
     seconds = [math.nan if value is None else value for value in line.gammas]
     own = {} if line.second == "gamma" else {"gamma": [math.nan]}

@@ -48,10 +48,10 @@ def studies_below(folder: Path) -> list[Study]:
     Raises:
         Refused: If there is none, or one is damaged.
     """
-    found = [Study.open(path.parent) for path in sorted(folder.rglob("study.json"))]
-    if not found:
+    studies = [Study.open(path.parent) for path in sorted(folder.rglob("study.json"))]
+    if not studies:
         raise Refused("it has no study", str(folder), "Give the folder that the runs wrote their studies to.")
-    return found
+    return studies
 
 
 def gather(studies: Sequence[Study], folder: Path) -> Study:
@@ -96,12 +96,12 @@ def _gather_codes(studies: Sequence[Study], folder: Path) -> None:
     points: list[KeptPoint] = []
     first: KeptCodes | None = None
     for study in studies:
-        kept = kept_codes(study)
-        if kept is None or (first is not None and kept["draw"] != first["draw"]):
+        codes = kept_codes(study)
+        if codes is None or (first is not None and codes["draw"] != first["draw"]):
             continue
-        first = first or kept
+        first = first or codes
         (folder / FOLDER).mkdir(exist_ok=True)
-        for point in kept["points"]:
+        for point in codes["points"]:
             if point not in points:
                 name = point["file"]["name"]
                 shutil.copyfile(study.folder / FOLDER / name, folder / FOLDER / name)
@@ -111,13 +111,13 @@ def _gather_codes(studies: Sequence[Study], folder: Path) -> None:
 
 
 def _check(one: Study, other: Study) -> None:
-    said: dict[str, list[Any]] = {
+    parts: dict[str, list[Any]] = {
         "the model": [(study.model.name, study.model.parameters, study.layers) for study in (one, other)],
         "the inputs of layers": [study.prefix for study in (one, other)],
     }
     for name in sorted({*one.protocol, *other.protocol} - {*_OWN}):
-        said[f"the protocol’s {name}"] = _without_own(one.protocol.get(name), other.protocol.get(name))
-    for what, (mine, theirs) in said.items():
+        parts[f"the protocol’s {name}"] = _without_own(one.protocol.get(name), other.protocol.get(name))
+    for what, (mine, theirs) in parts.items():
         if mine != theirs:
             raise Refused(
                 f"{what} is another one than in {one.id}", f"study {other.id}", "Gather runs of one batch at a time."
@@ -125,7 +125,7 @@ def _check(one: Study, other: Study) -> None:
 
 
 def _without_own(*parts: Any) -> list[Any]:
-    """Two parts of protocols without what “auto” adds, and without the draw where that is another one."""
+    """Return two parts of protocols without what “auto” adds, and without the draw where that is another one."""
     if not all(isinstance(part, dict) for part in parts):
         return list(parts)
     is_one_draw = len({part.get("seed") for part in parts}) == 1
@@ -134,7 +134,7 @@ def _without_own(*parts: Any) -> list[Any]:
 
 
 def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
-    """Raise where two lines have one name and width, by which a study tells them apart."""
+    """Check that a study tells its lines apart by name and width."""
     names: dict[tuple[object, ...], list[_Run]] = {}
     for (name, bits, *_), runs in groups.items():
         before = names.setdefault((name, bits), runs)
@@ -144,7 +144,7 @@ def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
 
 
 def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
-    """One line over all draws, γ and λ of the runs."""
+    """Return one line over all draws, γ and λ of the runs."""
     lines = [run.line for run in runs]
     axes = {name: {value for line in lines for value in getattr(line, name)} for name in _PLACES.values()}
     update: dict[str, Any] = {
@@ -160,7 +160,7 @@ def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
 
 
 def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: StudyWriter) -> Iterator[tuple[str, Any]]:
-    """Quantities over draws; pictures, which are of the first draw, where all its points have them."""
+    """Yield quantities over draws; pictures, which are of the first draw, where all its points have them."""
     of_first = [run for run in runs if whole.draws[0] == run.line.draws[0]]
     points = {(gamma, lam) for run in of_first for gamma in run.line.gammas for lam in run.line.lams}
     has_all = len(points) == len(whole.gammas) * len(whole.lams)
@@ -188,7 +188,7 @@ def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
         len(getattr(whole, _PLACES[axis])) if axis in _PLACES else int(length)
         for axis, length in zip(ref.axes, longest, strict=True)
     ]
-    found = np.full(shape, _EMPTY[ref.dtype], dtype=ref.dtype)
+    joined = np.full(shape, _EMPTY[ref.dtype], dtype=ref.dtype)
     for run, one in known:
         place = run.places(whole)
         at = np.ix_(*(place.get(axis, range(length)) for axis, length in zip(ref.axes, shape, strict=True)))
@@ -196,22 +196,22 @@ def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
             run.study.array(run.line, name),
             [own if axis in _PLACES else length for axis, own, length in zip(ref.axes, one.shape, shape, strict=True)],
         )
-        before = found[at]
+        before = joined[at]
         is_known = ~np.isnan(before) if ref.dtype == "float32" else before != _EMPTY["uint8"]
-        found[at] = np.where(is_known, before, array)
-    return found
+        joined[at] = np.where(is_known, before, array)
+    return joined
 
 
 def _surfaces(runs: Sequence[_Run], whole: Line, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Surfaces of several runs in steps of one scale for each layer, see ``common_scale``."""
+    """Return surfaces of several runs in steps of one scale for each layer, see ``common_scale``."""
     zero = SIGNED_ZERO if name == "surface_signed" else 0
     scale = common_scale(np.stack([run.study.array(run.line, f"{name}_scale") for run in runs], axis=-1))
     layers, _, _, *cells = runs[0].line.arrays[name].shape
-    found = np.zeros((layers, len(whole.gammas), len(whole.lams), *cells), dtype=np.uint8)
+    joined = np.zeros((layers, len(whole.gammas), len(whole.lams), *cells), dtype=np.uint8)
     for run in runs:
         array, own = run.study.array(run.line, name), run.study.array(run.line, f"{name}_scale")
         values = (array.astype(np.float64) - zero) * own.reshape(-1, *[1] * (array.ndim - 1)) / (255 - zero)
         place = run.places(whole)
         at = np.ix_(range(layers), place["gamma"], place["lambda"], *map(range, cells))
-        found[at] = eight_bits(values, scale, zero)
-    return found, scale
+        joined[at] = eight_bits(values, scale, zero)
+    return joined, scale

@@ -147,8 +147,8 @@ class _Place:
         return study.once(self.line, f"qualities at {self.lam}", lambda: self._read(study))
 
     def _read(self, study: Study) -> dict[str, np.ndarray]:
-        found = {name: study.read(self.line, name) for name in QUALITIES}  # D G M
-        return {name: array[:, 0, self.lam].copy() for name, array in found.items() if array is not None}
+        arrays = {name: study.read(self.line, name) for name in QUALITIES}  # D G M
+        return {name: array[:, 0, self.lam].copy() for name, array in arrays.items() if array is not None}
 
     def point(self, step: str, study: Study) -> LadderPoint:
         line = self.line
@@ -189,6 +189,6 @@ def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int,
     The plain grid is preferred to a fitted one.
     """
     lines = sorted((one for one in study.lines if not (one.selected or one.later)), key=lambda one: len(one.fitting))
-    wanted = [(method, bits, draws) for method in methods]
-    found = (line for key in wanted for line in lines if (line.method, line.bits, line.draws) == key)
-    return next((_Place(line, len(line.lams) - 1) for line in found), None)
+    keys = [(method, bits, draws) for method in methods]
+    fitting = (line for key in keys for line in lines if (line.method, line.bits, line.draws) == key)
+    return next((_Place(line, len(line.lams) - 1) for line in fitting), None)

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Literal, TypedDict, final
+from typing import Any, Literal, TypedDict, final
 
 import sarqc
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
+from sarqc.files.modes import for_the_owner
 from sarqc.files.names import remove
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
-from sarqc.study.kept_entries import KeptEntries, Stamp
 from sarqc.study.tensors import FILE, REMEDY
+
+log = logging.getLogger(__name__)
 
 STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 KEPT_OPEN = 16  # studies; a comparison has at most half of that
 MOST_BYTES = 8 << 30  # of arrays, which are read to the last byte before they are shown
 
+Stamp = tuple[int, int]  # time of the last change of a study.json in nanoseconds, and its bytes
 Origin = Literal["shipped", "run", "command_line", "uploaded"]
-_Found = dict[str, tuple[Path, str, Stamp]]  # root, name and stamp of studies by their folders
+_Folders = dict[str, tuple[Path, str, Stamp]]  # root, name and stamp of studies by their folders
 
 
 class LineSummary(TypedDict):
@@ -89,6 +94,55 @@ def first_study(studies: Sequence[StudySummary]) -> str | None:
 
     shipped = [study for study in studies if study["shipped"]]
     return min(shipped, key=rank)["id"] if shipped else studies[0]["id"] if studies else None
+
+
+class KeptEntries:
+    """A file with the entries of studies that could be read, each valid while its ``study.json`` has the same stamp.
+
+    They are kept between starts of the app, since reading two thousand studies takes seconds.
+
+    Args:
+        path: The file.
+        form: Description of the parts of an entry; entries of another form are not read.
+    """
+
+    def __init__(self, path: Path, form: str) -> None:
+        self._path, self._form = path, form
+        self._written: dict[str, Stamp] | None = None  # content of the file; None before it was read
+
+    def read(self) -> dict[str, tuple[Stamp, Any]]:
+        """Return the entries by folder; empty without a file, or for a file of another form."""
+        self._written = {}
+        try:
+            document = json.loads(self._path.read_bytes())
+            if document["form"] != self._form:
+                return {}
+            entries = {folder: ((modified, size), entry) for folder, modified, size, entry in document["entries"]}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("%s can't be read, so all studies are read again: %s", self._path.name, error)
+            return {}
+        self._written = {folder: stamp for folder, (stamp, _) in entries.items()}
+        return entries
+
+    def write(self, entries: Mapping[str, tuple[Stamp, Any]]) -> None:
+        """Replace the kept entries, if they have changed."""
+        stamps = {folder: stamp for folder, (stamp, _) in entries.items()}
+        if stamps == self._written:
+            return
+        listed = [(folder, *stamp, entry) for folder, (stamp, entry) in entries.items()]
+        document = {"form": self._form, "entries": listed}
+        partial = self._path.with_name(f"{self._path.name}.partial")
+        try:
+            with open(partial, "w", encoding="utf-8", opener=for_the_owner) as file:
+                json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
+            partial.replace(self._path)
+        except OSError as error:  # the list of studies does not depend on a full disk
+            log.warning("%s can't be written, so studies are read again at the next start: %s", self._path.name, error)
+            partial.unlink(missing_ok=True)
+            return
+        self._written = stamps
 
 
 class Library:
@@ -210,12 +264,12 @@ class Library:
 
     def listing(self) -> StudyListing:
         """Return all studies in short, newest first, and the unreadable ones with the reason."""
-        found = self._found(self._roots)
-        entries = self._entries(found, is_all=True)
-        runs = self._runs_among([name for _, name, _ in found.values()])
+        folders = self._folders(self._roots)
+        entries = self._entries(folders, is_all=True)
+        runs = self._runs_among([name for _, name, _ in folders.values()])
         studies: list[StudySummary] = []
         damaged: list[DamagedStudy] = []
-        for folder, (root, name, _) in found.items():
+        for folder, (root, name, _) in folders.items():
             entry, origin = entries[folder], self._origin(root, name, runs)
             if "error" in entry:
                 damaged.append({**entry, "origin": origin})
@@ -226,22 +280,22 @@ class Library:
 
     def shipped(self) -> list[StudySummary]:
         """Return the studies that came with the app, without reading the others."""
-        return [entry for entry in self._entries(self._found((self._shipped,))).values() if "error" not in entry]
+        return [entry for entry in self._entries(self._folders((self._shipped,))).values() if "error" not in entry]
 
-    def _found(self, roots: Iterable[Path]) -> _Found:
-        """Root, name and stamp of each study by its folder; of several with one name the first alone."""
-        found: _Found = {}
+    def _folders(self, roots: Iterable[Path]) -> _Folders:
+        """Return root, name and stamp of each study by its folder; of several with one name the first alone."""
+        folders: _Folders = {}
         taken: set[str] = set()
         for root in roots:
             for name in sorted(os.listdir(root)) if root.is_dir() else []:
                 folder = f"{root}/{name}"
                 if name in taken or not STUDY_ID.fullmatch(name) or (stamp := _stamp(folder)) is None:
                     continue
-                found[folder] = root, name, stamp
+                folders[folder] = root, name, stamp
                 taken.add(name)
-        return found
+        return folders
 
-    def _entries(self, found: _Found, *, is_all: bool = False) -> dict[str, Entry]:
+    def _entries(self, folders: _Folders, *, is_all: bool = False) -> dict[str, Entry]:
         """Entries of studies: kept ones where the documents are the same, else new ones.
 
         ``is_all``: there are no others, so these are kept and all others forgotten.
@@ -252,7 +306,7 @@ class Library:
                 folder: known[folder]
                 if folder in known and known[folder][0] == stamp
                 else (stamp, self._entry(root, name))
-                for folder, (root, name, stamp) in found.items()
+                for folder, (root, name, stamp) in folders.items()
             }
             self._known = fresh if is_all else known | fresh
             if is_all:  # but for what can't be read today: the next version may read it
@@ -271,10 +325,10 @@ class Library:
 def _stamp(folder: Path | str) -> Stamp | None:
     """Stamp of the study in a folder; None without a study."""
     try:
-        found = os.stat(f"{folder}/study.json")
+        status = os.stat(f"{folder}/study.json")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def _check_arrays(study: Study) -> None:

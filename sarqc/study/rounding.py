@@ -80,13 +80,13 @@ class RoundingCurves:
 
     def kept_words(self) -> str:
         """Return which steps were kept: “Kept: step 40 of block 0, …” for few blocks, or their range."""
-        kept = [block.kept for block in self.blocks]
-        if min(kept) == max(kept):
-            where = f"the state after {kept[0]:,} steps" if kept[0] else "its start"
+        steps = [block.kept for block in self.blocks]
+        if min(steps) == max(steps):
+            where = f"the state after {steps[0]:,} steps" if steps[0] else "its start"
             return f"Every block keeps {where}."
-        starts = kept.count(0)
-        own = f"; {starts:,} of {len(kept):,} keep their start" if starts else ""
-        return f"Blocks keep the states after {min(kept):,} to {max(kept):,} steps{own}."
+        starts = steps.count(0)
+        own = f"; {starts:,} of {len(steps):,} keep their start" if starts else ""
+        return f"Blocks keep the states after {min(steps):,} to {max(steps):,} steps{own}."
 
 
 def blocks_of(reports: Iterable[tuple[int, Mapping[str, Any]]]) -> list[BlockRounding]:

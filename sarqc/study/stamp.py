@@ -88,17 +88,17 @@ class Stamp(StudyPart):
 
     def own_digest(self) -> str:
         """Return the SHA-256 of the stamp as JSON: names sorted, no blanks, ASCII."""
-        said = {name: value for name, value in self.to_json().items() if name not in _BESIDE}
-        return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        fields = {name: value for name, value in self.to_json().items() if name not in _BESIDE}
+        return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def sealed(self) -> Self:
         """Return the same stamp with its digest."""
         return self.model_copy(update={"digest": self.own_digest()})
 
     def to_json(self) -> dict[str, Any]:
-        said = plain(self.model_dump(mode="json", exclude=None if self.feeding else {"feeding"}))
-        assert isinstance(said, dict)
-        return said
+        document = plain(self.model_dump(mode="json", exclude=None if self.feeding else {"feeding"}))
+        assert isinstance(document, dict)
+        return document
 
     def to_text(self) -> str:
         """Return the text of the file beside an exported model."""
