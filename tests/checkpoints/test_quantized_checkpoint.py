@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.codes import CheckpointReader
 from sarqc.checkpoints.compressed_tensors import save_packed
-from sarqc.checkpoints.decode import as_stored, levels_of
 from sarqc.checkpoints.gptq import save_gptq
 from sarqc.checkpoints.layout import describe
 from sarqc.checkpoints.mlx import save_mlx
-from sarqc.checkpoints.quantized_checkpoint import SPREAD, QuantizedCheckpoint
+from sarqc.checkpoints.quantized_checkpoint import SPREAD, QuantizedCheckpoint, as_stored, levels_of
 from sarqc.checkpoints.stored_linear import StoredLinear
 from sarqc.errors import Refused
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
