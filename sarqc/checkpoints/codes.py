@@ -1,4 +1,4 @@
-"""Common parts of the formats with integer codes: layers among the tensors, and small numbers in 32-bit words.
+"""Common parts of the formats with integer codes: tensors of files by name, layers among them, numbers in 32-bit words.
 
 Axes: O out_features, I in_features, G groups of a row; R rows of numbers, C numbers of a row, P words of a row.
 """
@@ -16,14 +16,50 @@ from torch import Tensor, nn
 
 from sarqc.checkpoints.plain import NOTHING, new_checkpoint, stored_tensors
 from sarqc.errors import Refused
+from sarqc.files.names import read_object
 from sarqc.models.host_copies import on_host
 from sarqc.models.loading import LoadedModel
-from sarqc.models.weight_files import write_weights
+from sarqc.models.tensor_files import read_tensors
+from sarqc.models.weight_files import TensorReader, write_weights
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 _ROWS_AT_ONCE = 1024
+_AGAIN = "Write or download the checkpoint again."
 Contents = tuple[dict[str, Any], Iterator[tuple[str, Tensor]]]  # entries of config.json, and all tensors by name
+
+
+class CheckpointReader(TensorReader):
+    """Tensors of a folder by name, and its configuration; a context manager that closes the files.
+
+    Attributes:
+        config: Content of config.json.
+
+    Raises:
+        Refused: If a file is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.config: dict[str, Any] = read_object(folder / "config.json", folder.name, remedy=_AGAIN)
+        super().__init__({name: entry.file for name, entry in read_tensors(folder, folder.name).items()})
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def path_of(self, name: str) -> Path:
+        """Return the file that contains a tensor."""
+        return self._places[name]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all tensors."""
+        return list(self._places)
+
+    def __enter__(self) -> CheckpointReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class Coded(NamedTuple):

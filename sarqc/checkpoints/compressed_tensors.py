@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sarqc.checkpoints.checkpoint_reader import CheckpointReader
 from sarqc.checkpoints.codes import (
+    CheckpointReader,
     Coded,
     Contents,
     Levels,

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from sarqc import __version__
-from sarqc.checkpoints.checkpoint_reader import CheckpointReader
 from sarqc.checkpoints.codes import (
+    CheckpointReader,
     Coded,
     Contents,
     Levels,

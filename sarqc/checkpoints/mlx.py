@@ -16,8 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sarqc.checkpoints.checkpoint_reader import CheckpointReader
-from sarqc.checkpoints.codes import Coded, Contents, Levels, Writer, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.checkpoints.codes import (
+    CheckpointReader,
+    Coded,
+    Contents,
+    Levels,
+    Writer,
+    pack_bits,
+    tensors_and_codes,
+    unpack_bits,
+)
 from sarqc.errors import Refused
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid

@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sarqc.checkpoints.checkpoint_reader import CheckpointReader
-from sarqc.checkpoints.codes import Levels
+from sarqc.checkpoints.codes import CheckpointReader, Levels
 from sarqc.checkpoints.compressed_tensors import read_packed
 from sarqc.checkpoints.formats import Format
 from sarqc.checkpoints.gptq import read_gptq

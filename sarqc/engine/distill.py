@@ -29,7 +29,6 @@ from sarqc.engine.progress import TOLD_EVERY, Returning
 from sarqc.errors import NotFound
 from sarqc.events import Advanced, Event, ScalesDistilled, Stage, Warned
 from sarqc.models.families import LayerInfo
-from sarqc.models.norms import norms_of
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
@@ -79,7 +78,7 @@ class ScaleTuning:
         """Return the paths of the norms that are tuned with the scales; block by block those of quantized blocks."""
         if not self.recipe.distill_norms:
             return []
-        loaded, every = self.bench.loaded, norms_of(self.bench.loaded)
+        loaded, every = self.bench.loaded, self.bench.loaded.norms()
         if self.recipe.distill_by == "model":
             return every
         prefixes = [f"{loaded.family.blocks}.{index}." for index in layers_by_block(loaded.checkpoint.layers)]

@@ -13,7 +13,7 @@ from sarqc.checkpoints.layout import CheckpointLayout, describe
 from sarqc.checkpoints.stored_linear import StoredLinear
 from sarqc.errors import Fix, NotFound, Refused, in_recipe, refused_for
 from sarqc.files.names import path_of, shortened
-from sarqc.models import download as hub
+from sarqc.models import hub
 from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_name
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.tensor_files import byte_ranges, weight_files

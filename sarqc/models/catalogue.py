@@ -15,7 +15,7 @@ from pydantic import Field
 
 from sarqc.errors import NotFound, SarqcError
 from sarqc.files.names import inside, path_of, read_object, shortened
-from sarqc.models import download as hub
+from sarqc.models import hub
 from sarqc.models.architecture import Frozen
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.derived import is_described
@@ -283,7 +283,7 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
 
     Raises:
         NotCached: If the model can be used but is not ready on this host, without ``download``.
-        SarqcError: As by ``sarqc.models.download``.
+        SarqcError: As by ``sarqc.models.hub``.
     """
     local = local_folder(model, settings)
     if local is not None and (files := gguf_files(local)):

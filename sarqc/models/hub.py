@@ -1,4 +1,6 @@
-"""Questions to the Hugging Face Hub: each with a time limit, and none asked twice at once.
+"""Models and questions to the Hugging Face Hub: each with a time limit, and none asked twice at once.
+
+A model is judged by its configuration and its size, and then brought to this host.
 
 A resolver that hangs obeys no time-out, so the caller does not wait for the resolver.
 """
@@ -6,15 +8,24 @@ A resolver that hangs obeys no time-out, so the caller does not wait for the res
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from sarqc.errors import NotFound, Refused, SarqcError, Unreachable
+from sarqc.errors import NoRoom, NotFound, Refused, SarqcError, TooLarge, Unreachable
+from sarqc.files.names import MOST_JSON, read_object
+from sarqc.files.room import free_bytes
+from sarqc.models.checkpoint import check_config
 from sarqc.models.origin import Origin
+from sarqc.models.tensor_files import weight_files
+from sarqc.models.tokenizing import TEXT_FILES, TOKENIZERS
 from sarqc.settings import Settings
 
+HUB_FILES = ["*.json", "*.safetensors", *TEXT_FILES]  # never pickles, never code
+_REMEDY = "Check the connection, or give an embedded model or the folder of a local checkpoint."
 T = TypeVar("T")
 _lock = threading.Lock()
 _under_way: dict[Hashable, Future[Any]] = {}
@@ -126,3 +137,95 @@ def configure(settings: Settings) -> None:
     """Set the time-outs of the Hub's client, which reads them on import: call this before."""
     for name in ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"):
         os.environ.setdefault(name, str(max(1, int(settings.hub_timeout))))
+
+
+def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
+    """Return the folder of a model that was downloaded before; None without one, or after a download that broke off."""
+    configure(settings)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES, local_files_only=True))
+        weight_files(folder, model)
+    except (LocalEntryNotFoundError, FileNotFoundError, Refused):
+        return None
+    return folder if (folder / "config.json").is_file() else None
+
+
+def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any]:
+    """Return the config.json of a model of the Hub that can be used and has room here; nothing else is fetched.
+
+    Raises:
+        Refused: For a model of another kind.
+        TooLarge: If its files are larger than the host's limit.
+        NoRoom: If the disk has too little room.
+        SarqcError: As by ``ask``.
+    """
+    configure(settings)
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    key = ("model", model, revision)
+    config, sizes = ask(key, lambda: _offer(model, revision, settings), model, settings, remedy=_REMEDY)
+    check_config(config, model)
+    if not any(name.endswith(".safetensors") for name in sizes):
+        raise Refused("it has no safetensors files", model, "Give a model with them; pickles are never opened.")
+    size = sum(sizes.values())
+    if size > settings.download_gib * 2**30:
+        raise TooLarge(
+            f"its files have {_gib(size)} GiB, and at most {settings.download_gib:g} GiB are downloaded",
+            model,
+            "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
+        )
+    free = free_bytes(Path(HF_HUB_CACHE))
+    if size > free:
+        raise NoRoom(
+            f"its files have {_gib(size)} GiB, and {_gib(free)} GiB are free for downloads",
+            model,
+            "Make room, or set HF_HOME to a folder on a larger disk.",
+        )
+    return config
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.3g}"
+
+
+def download(model: str, revision: str | None) -> Path:
+    """Fetch the files of a model and return its folder; a download that broke off continues.
+
+    Raises:
+        Refused: If the licence was not accepted.
+        NotFound: If the Hub has no such model.
+        Unreachable: If the download broke off.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
+    except GatedRepoError:
+        raise Refused("the Hub refuses access to this model", model, "Accept its licence and set HF_TOKEN.") from None
+    except RepositoryNotFoundError:
+        raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
+    except Exception as error:  # whatever a transport may raise, or a client that can't read its answer
+        raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
+
+
+def _offer(model: str, revision: str | None, settings: Settings) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the configuration of a model of the Hub, and the bytes of each file that would be fetched."""
+    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub.utils._paths import filter_repo_objects
+
+    info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=settings.hub_timeout)
+    every = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    names: Iterable[str] = filter_repo_objects(every, allow_patterns=HUB_FILES)
+    sizes = {name: every[name] for name in names}
+    if not 0 < sizes.get("config.json", 0) <= MOST_JSON:
+        raise Refused("it has no config.json", model, "Give the name of a transformers checkpoint.")
+    if not any(filter_repo_objects(sizes, allow_patterns=[*TOKENIZERS])):
+        raise Refused("it has no tokenizer", model, "Give the name of a model with one.")
+    # Not into the cache: a folder there with a single file would look like a download.
+    with tempfile.TemporaryDirectory(prefix="sarqc-config-") as folder:
+        path = hf_hub_download(model, "config.json", revision=info.sha, local_dir=folder)
+        return read_object(Path(path), model, remedy="Give another model."), sizes

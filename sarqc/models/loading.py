@@ -111,6 +111,24 @@ class LoadedModel:
         with nullcontext() if self.streaming is None else self.streaming.at(block, changes=changes):
             yield block
 
+    def norms(self) -> list[str]:
+        """Return the norms with weights that are tensors of their own in the checkpoint, by their full paths.
+
+        A class whose name ends in “Norm” is one; its weights are a vector (D,). No number is needed, so that blocks may
+        be streamed.
+        """
+        weights = {
+            path: getattr(module, "weight", None)
+            for path, module in self.model.named_modules()
+            if type(module).__name__.lower().endswith("norm")
+        }
+        return [
+            path
+            for path, weight in weights.items()
+            if isinstance(weight, nn.Parameter) and weight.ndim == 1
+            if self.family.in_file(f"{path}.weight") in self.checkpoint.dtypes
+        ]
+
     def weights(self) -> dict[str, Tensor]:
         """Return a copy of everything in the blocks that quantization may change, for ``restore``."""
         if self.streaming is not None:

@@ -1,7 +1,7 @@
 """A checkpoint with its residual stream rotated, and on request the values of its heads; described by the roles of its
 tensors; no torch.
 
-States x (row vectors of D channels) become x Q with an orthogonal Q, see ``random_hadamard``. An RMS norm commutes with
+States x (row vectors of D channels) become x Q with an orthogonal Q, see ``rotated_files``. An RMS norm commutes with
 that once its weight w is a part of the linears that read it. So readers become W diag(w) Q, writers Qᵀ W and Qᵀ b, the
 embedding E Q, norms 1, and a head that was the embedding becomes a tensor of its own, E diag(w) Q. The model computes
 the same.

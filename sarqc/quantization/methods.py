@@ -260,7 +260,7 @@ class Method:
 class ExistingCodes(Method):
     """Codes of a quantized checkpoint, measured as a solver's would be; not a method of its own, without a row."""
 
-    solver: ClassVar[str] = "sarqc.quantization.existing_codes"
+    solver: ClassVar[str] = "sarqc.quantization.repair"
 
 
 @dataclass(frozen=True)

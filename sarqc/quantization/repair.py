@@ -1,4 +1,4 @@
-"""Repair of a quantized layer on the scales that it has: solved anew, or refined from its codes, or left as it is.
+"""Codes of another tool: as they are, and repaired on their scales, solved anew or refined from these codes.
 
 Another tool may have made its codes with more work than one pass of a solver, or by another measure than a layer's
 error. So the existing codes are always among the candidates, and stay if no candidate is better on inputs that nothing
@@ -7,21 +7,42 @@ was fitted to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sarqc.errors import Refused
 from sarqc.quantization.auto_by_layer import SelectionJob, candidate_row
-from sarqc.quantization.existing_codes import as_found
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import ColumnSolver, ExistingCodes, FoundDescent, Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
-from sarqc.quantization.solving import Context, LayerJob
+from sarqc.quantization.solving import Context, LayerJob, Solved
 
 # Flags of reports.
 KEPT = "codes_as_found"  # no candidate was better on the validation sequences
 WORSE = "worse_than_found"  # on held-out text, although better on the validation sequences
+
+
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
+    """Yield each linear with its existing codes, at each of its points, which are all alike."""
+    for number, job in enumerate(jobs):
+        for index, point in enumerate(job.points_of(ExistingCodes)):
+            yield Solved(number, index, as_found(job.layer, point))
+
+
+def as_found(layer: CheckedLayer, point: ExistingCodes) -> QuantizedLayer:
+    """Return the layer with its existing codes.
+
+    Raises:
+        Refused: If the layer has no codes.
+    """
+    found = layer.found
+    if found is None:
+        raise Refused(
+            "no codes to take as they are", layer.name or "layer", "Open a quantized checkpoint of the model."
+        )
+    return layer.quantized(found.codes, found.scales, found.zero_points, found.weight, chosen=point.settled())
 
 
 def repair_layer(

@@ -17,7 +17,7 @@ from sarqc.errors import Refused
 from sarqc.events import Stage, Warned
 from sarqc.extras.verify.checks import VerificationRequest, verdict, verify
 from sarqc.models import rotation_check
-from sarqc.models.random_hadamard import RandomHadamard
+from sarqc.models.rotated_files import RandomHadamard
 from sarqc.models.rotation import RotatedCheckpoint
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings

@@ -17,8 +17,7 @@ from sarqc.errors import NumericalError, Refused
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.hadamard import paley, shape_for
 from sarqc.models.loading import load
-from sarqc.models.random_hadamard import RandomHadamard
-from sarqc.models.rotated_files import RotatedFiles
+from sarqc.models.rotated_files import RandomHadamard, RotatedFiles
 from sarqc.models.rotation import RotatedCheckpoint, RotationKind, rotated
 from sarqc.models.rotation_check import TOLERANCE, checked_logits, difference, logits_on
 from tests.models.cases import CASES, make_checkpoint

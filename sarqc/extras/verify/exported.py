@@ -14,8 +14,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from sarqc.checkpoints.checkpoint_reader import CheckpointReader
-from sarqc.checkpoints.codes import Levels
+from sarqc.checkpoints.codes import CheckpointReader, Levels
 from sarqc.checkpoints.formats import FORMATS, Format
 from sarqc.checkpoints.round_trip import read_levels, read_tensor
 from sarqc.engine.stamp import hash_of, hashes_of
