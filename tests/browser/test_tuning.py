@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import App, all_settings, findings
+from tests.browser.conftest import App, findings
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
@@ -59,22 +59,6 @@ def test_the_button_sends_the_form_s_recipe(app: App, open_page: Any, kind: str)
     cancelled(page, app, kind)
     for shown in (".tuning-run", ".ladder-run"):
         assert page.locator(shown).is_hidden()
-
-
-def test_a_refusal_and_a_method_without_lambda_are_said_at_the_button(open_page):
-    page = open_page("/calibrate")
-    page.watch.expected.append("422")
-    page.wait_for_selector("[data-testid=tune]:enabled")
-    page.fill("#field-test input", "")
-    page.keyboard.press("Tab")
-    page.wait_for_selector("[data-testid=tune-refusal]")
-    page.wait_for_selector("[data-testid=start]:enabled")  # of a run
-    assert page.is_disabled("[data-testid=tune]")
-    all_settings(page)
-    page.click("[data-testid=methods] summary")
-    page.check("[data-testid=methods] input[value=gptq]")
-    page.wait_for_function("document.querySelector('[data-testid=tune-note]').textContent.includes('has no λ')")
-    assert page.locator("[data-testid=tune]").is_disabled()
 
 
 def test_the_chart_is_the_progress_and_stays_one_plot(app: App, open_page):

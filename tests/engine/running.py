@@ -13,8 +13,8 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 
-def run(document: dict[str, Any], settings: Settings, **output: Any) -> list[Event]:
-    return list(execute(Recipe.parse(document), settings, **output))
+def run(asked: dict[str, Any] | Recipe, settings: Settings, **output: Any) -> list[Event]:
+    return list(execute(asked if isinstance(asked, Recipe) else Recipe.parse(asked), settings, **output))
 
 
 def summary_of(events: list[Event]) -> Any:

@@ -24,6 +24,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.paired import Difference
+from tests.engine.running import of_type, run, summary_of
 
 WINDOW, WINDOWS = 64, 12
 
@@ -36,10 +37,6 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
         "test_tokens": WINDOW * WINDOWS,
     }  # fmt: skip
     return lambda **changes: Recipe.parse(base | changes)
-
-
-def of_type(events: list[Event], kind: type) -> list:
-    return [event for event in events if isinstance(event, kind)]
 
 
 def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -70,15 +67,15 @@ def test_a_run_says_how_far_its_model_is(
     """Against full logits in float64 of the checkpoints: the original, the run's, and that of a run with GPTQ, whose
     grid is fitted as the run's."""
     settings = fresh_settings.model_copy(update={"weights": weights})
-    run = recipe(**asked)
-    events = list(execute(run, settings, study_dir=tmp_path, study_id="one", checkpoint_dir=tmp_path / "model"))
+    given = recipe(**asked)
+    events = run(given, settings, study_dir=tmp_path, study_id="one", checkpoint_dir=tmp_path / "model")
     fitted = {name: asked[name] for name in ("range", "refine") if name in asked}
     alone = recipe(method="gptq", **{"lambda": None, "gamma": None}, **fitted)
-    gptq = list(execute(alone, settings, checkpoint_dir=tmp_path / "gptq"))
+    gptq = run(alone, settings, checkpoint_dir=tmp_path / "gptq")
     summary, beside = events[-1].summary, events[-1].summary["baseline"]
 
-    text = Path(str(run.test))
-    folders = (Path(run.model), tmp_path / "model", tmp_path / "gptq")
+    text = Path(str(given.test))
+    folders = (Path(given.model), tmp_path / "model", tmp_path / "gptq")
     (p, came), (q, _), (g, _) = (log_probabilities(folder, text) for folder in folders)
     losses_p, losses_q, losses_g = (
         -np.take_along_axis(one, came[..., None], -1)[..., 0].mean(-1) for one in (p, q, g)
@@ -126,12 +123,12 @@ def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_next_run_on_the_same_text_pays_for_its_own_model_alone(
     recipe: Callable[..., Recipe], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = list(execute(recipe(), fresh_settings))[-1].summary
+    first = summary_of(run(recipe(), fresh_settings))
     passes = without_float_passes(monkeypatch)
-    again = list(execute(recipe(), fresh_settings))[-1].summary
+    again = summary_of(run(recipe(), fresh_settings))
     assert passes == []
     assert again == first
-    other = list(execute(recipe(**{"lambda": 0.7}), fresh_settings))
+    other = run(recipe(**{"lambda": 0.7}), fresh_settings)
     assert passes == ["quantized"]
     summary = other[-1].summary
     assert [event.name for event in of_type(other, Stage) if "comparing" in event.name] == []
@@ -146,12 +143,12 @@ def test_a_run_that_was_stopped_needs_no_further_float_pass(
     recipe: Callable[..., Recipe], stage: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = (settings.model_copy(update={"state_dir": tmp_path / name}) for name in ("one", "other"))
-    whole = list(execute(recipe(), one))[-1].summary
+    whole = summary_of(run(recipe(), one))
     stopped = execute(recipe(), other)
     next(event for event in stopped if isinstance(event, Stage) and event.name == stage)
     stopped.close()
     without_float_passes(monkeypatch)
-    assert list(execute(recipe(), other))[-1].summary == whole
+    assert summary_of(run(recipe(), other)) == whole
 
 
 def states_of(settings: Settings) -> list[Path]:
@@ -160,16 +157,16 @@ def states_of(settings: Settings) -> list[Path]:
 
 @pytest.mark.thorough
 def test_states_that_were_removed_are_made_again(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
-    whole = list(execute(recipe(), fresh_settings))[-1].summary
+    whole = summary_of(run(recipe(), fresh_settings))
     for path in states_of(fresh_settings):
         path.unlink()
-    list(execute(recipe(), fresh_settings))
+    run(recipe(), fresh_settings)
     assert states_of(fresh_settings) == []  # nothing is left to measure beside them
-    events = list(execute(recipe(**{"lambda": 0.7}), fresh_settings))
+    events = run(recipe(**{"lambda": 0.7}), fresh_settings)
     assert any(event.detail == "its predictions" for event in of_type(events, Stage))
     assert states_of(fresh_settings) != []
     fresh = fresh_settings.model_copy(update={"state_dir": fresh_settings.resolved_state_dir() / "apart"})
-    assert events[-1].summary == list(execute(recipe(**{"lambda": 0.7}), fresh))[-1].summary != whole
+    assert events[-1].summary == summary_of(run(recipe(**{"lambda": 0.7}), fresh)) != whole
 
 
 @pytest.mark.thorough
@@ -186,7 +183,7 @@ def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe],
     assert summary["log_ratio"] is None
     assert "SARQC_CACHE_GIB" in summary["baseline"]["reason"]
     assert any("are gone" in event.what for event in of_type(events, Warned))
-    again = list(execute(recipe(), fresh_settings))[-1].summary
+    again = summary_of(run(recipe(), fresh_settings))
     assert again["perplexity"] == summary["perplexity"]
     assert again["log_ratio"] is not None
     assert again["baseline"]["reason"] == ""
@@ -202,10 +199,10 @@ def test_a_baseline_that_fails_leaves_the_run_its_results(
         raise NumericalError("the model's predictions are not finite", "test text", "")
 
     monkeypatch.setattr(baseline, "measure_another", fails)
-    summary = list(execute(recipe(), fresh_settings, checkpoint_dir=tmp_path / "one"))[-1].summary
+    summary = summary_of(run(recipe(), fresh_settings, checkpoint_dir=tmp_path / "one"))
     assert summary["baseline"]["reason"] == "it failed, the model's predictions are not finite"
     assert summary["log_ratio"] is not None
-    alone = list(execute(recipe(baseline=False), fresh_settings, checkpoint_dir=tmp_path / "two"))[-1].summary
+    alone = summary_of(run(recipe(baseline=False), fresh_settings, checkpoint_dir=tmp_path / "two"))
     assert summary["perplexity"] == alone["perplexity"]
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
     assert files[0] == files[1]
@@ -224,7 +221,7 @@ def test_a_baseline_that_fails_leaves_the_run_its_results(
 def test_when_there_is_no_baseline(
     recipe: Callable[..., Recipe], asked: dict, reason: str | None, fresh_settings: Settings
 ) -> None:
-    events = list(execute(recipe(**asked), fresh_settings))
+    events = run(recipe(**asked), fresh_settings)
     beside = events[-1].summary["baseline"]
     if reason is None:
         assert beside is None
@@ -249,7 +246,7 @@ def test_the_plan_counts_it(recipe: Callable[..., Recipe], settings: Settings) -
 
 @pytest.mark.thorough
 def test_a_single_window_has_no_error(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
-    finished = list(execute(recipe(test_tokens=WINDOW), fresh_settings))[-1]
+    finished = run(recipe(test_tokens=WINDOW), fresh_settings)[-1]
     summary = finished.summary
     assert summary["log_ratio"] is not None
     assert summary["log_ratio_standard_error"] is summary["baseline"]["difference_standard_error"] is None

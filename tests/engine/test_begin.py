@@ -14,11 +14,10 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.calibration.corpora import Text, draw_sequences
-from sarqc.engine.execute import execute
 from sarqc.engine.plan import prepare
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
-from sarqc.events import Finished, Warned
+from sarqc.events import Warned
 from sarqc.extras.engines.program import token_lines
 from sarqc.extras.verify.checks import VerificationRequest, verify
 from sarqc.figures.view import lab_view
@@ -28,6 +27,7 @@ from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import Study
 from sarqc.study.stamp import Stamp
+from tests.engine.running import run, summary_of
 
 NAMES = ("<s>", "</s>")  # tokens 0 and 1 of the embedded tokenizer
 LENGTH, SAMPLES = 16, 4
@@ -109,8 +109,8 @@ def test_perplexity_predicts_every_token_of_the_text_and_nothing_else(
     document: dict[str, Any], model: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
     """Against a loop over single windows in float64."""
-    events = list(execute(Recipe.parse(document), fresh_settings, study_dir=tmp_path, study_id="one"))
-    (finished,) = [event for event in events if isinstance(event, Finished)]
+    events = run(document, fresh_settings, study_dir=tmp_path, study_id="one")
+    summary = summary_of(events)
     reference = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float64)
     begin, own = ids_of(model, document["test"])
     step, losses = 24 - len(begin), []
@@ -119,8 +119,8 @@ def test_perplexity_predicts_every_token_of_the_text_and_nothing_else(
         with torch.no_grad():
             scores = reference(window).logits[0].log_softmax(-1)
         losses += [-scores[at - 1, window[0, at]].item() for at in range(len(begin), 24)]
-    assert finished.summary["perplexity_float"] == pytest.approx(math.exp(sum(losses) / len(losses)), rel=1e-5)
-    protocol = finished.summary["protocol"]
+    assert summary["perplexity_float"] == pytest.approx(math.exp(sum(losses) / len(losses)), rel=1e-5)
+    protocol = summary["protocol"]
     assert protocol["test"]["predicted_tokens"] == len(losses)
     assert protocol["test"]["only_the_first_tokens"] == 100
     words = "".join(NAMES[: len(begin)])
@@ -183,9 +183,9 @@ def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
     recipe = as_recipe(study, study.lines[0])["recipe"]
     again = Recipe.parse(recipe | {"lambda": 0.1, "seed": 0})
     assert again.begin == asked
-    (run,) = [event.summary for event in execute(again, fresh_settings) if isinstance(event, Finished)]
+    summary = summary_of(run(again, fresh_settings))
     of_survey = study.read(study.lines[0], "perplexity")[0].item()
-    assert run["perplexity"] == pytest.approx(of_survey, rel=1e-6)
+    assert summary["perplexity"] == pytest.approx(of_survey, rel=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def test_a_model_that_is_better_behind_its_begin_token_is_noticed(
     recipe = Recipe.parse(asked)
     prepared = prepare(recipe, fresh_settings)
     assert sum("chat template names <s>" in words for words in prepared.shown.warnings) == 1
-    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="one"))
+    events = run(recipe, fresh_settings, study_dir=tmp_path, study_id="one")
     (warned,) = [event.what for event in events if isinstance(event, Warned) and event.where == "begin"]
     ids = prepared.test.ids.tolist()
     plain, begun = losses(trained_behind_bos, ids, 23, []), losses(trained_behind_bos, ids, 23, [0])
@@ -265,7 +265,7 @@ def test_every_sequence_begins_with_the_begin_token_where_that_is_asked_for(
     assert drawn.protocol["begin"] == "<s>"
     assert not [words for words in prepared.shown.warnings if "chat template" in words]
     assert prepared.prompts[0][0] == 0
-    events = list(execute(Recipe.parse(asked), fresh_settings))
+    events = run(asked, fresh_settings)
     assert not [event for event in events if isinstance(event, Warned) and event.where == "begin"]
     assert events[-1].summary["protocol"]["test"]["begin"] == "<s>"
     # In place of what another tokenizer puts there.
@@ -297,7 +297,7 @@ def test_what_others_read_otherwise_is_said_with_an_example(
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     recipe = Recipe.parse(others | {"model": str(folder)})
     export = tmp_path / "export"
-    events = list(execute(recipe, fresh_settings, checkpoint_dir=export))
+    events = run(recipe, fresh_settings, checkpoint_dir=export)
     (warned,) = [event.what for event in events if isinstance(event, Warned) and event.where == "tokenizer"]
     own = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(" 1984").ids
     theirs = AutoTokenizer.from_pretrained(folder, local_files_only=True)(" 1984")["input_ids"]

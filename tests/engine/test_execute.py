@@ -175,7 +175,7 @@ def test_a_layer_alone_tells_its_points(
     alone = {key: value for key, value in document.items() if key != "gamma" or method == "sarqc-gbs"}
     recipe = Recipe.parse(alone | {"method": method, "inputs_from": "float", "layer": name, "test": None})
     settings = fresh_settings.model_copy(update={"sweep_gib": sweep_gib})
-    events = list(execute(recipe, settings, study_dir=tmp_path / "studies", study_id="one"))
+    events = run(recipe, settings, study_dir=tmp_path / "studies", study_id="one")
     points = of_type(events, PointDone)
     assert [(one.name, one.index, one.total) for one in points] == [(name, index, 4) for index in range(4)]
     study = Study.open(tmp_path / "studies" / "one")
@@ -188,7 +188,7 @@ def test_a_layer_alone_tells_its_points(
     assert events.index(points[-1]) < events.index(done)
     assert points[2].relative_recon == np.float32(done.report["relative_recon"])  # λ = 0.3, its own
 
-    again = list(execute(recipe, settings))
+    again = run(recipe, settings)
     assert of_type(again, LayerDone)[0].from_cache
     assert of_type(again, PointDone) == points
 
@@ -301,7 +301,7 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
     assert plan(recipe, fresh_settings).parameters is None
     assert not here  # a plan downloads nothing
     with pytest.raises(Refused, match="longer than the model"):
-        list(execute(recipe, fresh_settings))
+        run(recipe, fresh_settings)
     assert here
 
 
@@ -313,10 +313,10 @@ def test_what_was_prepared_is_not_found_out_again(
 
     recipe = Recipe.parse(document)
     prepared = planning.prepare(recipe, fresh_settings)
-    alone = list(execute(recipe, fresh_settings))
+    alone = run(recipe, fresh_settings)
     for name in ("checkpoint_of", "text_of", "encode_each", "draw_sequences", "check_corpus"):
         monkeypatch.setattr(planning, name, None)  # anyone who calls it now fails
-    again = list(execute(recipe, fresh_settings, prepared=prepared))
+    again = run(recipe, fresh_settings, prepared=prepared)
     assert again[-1].summary == alone[-1].summary
 
 

@@ -9,13 +9,12 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from conformance.every_model.small import small_config
-from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.events import LayerDone, Warned
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from tests.engine.running import of_type, perplexity
+from tests.engine.running import of_type, perplexity, run
 
 pytestmark = pytest.mark.thorough
 
@@ -67,7 +66,7 @@ def test_a_run_is_a_checkpoint_that_transformers_loads(
     recipe = recipe_of(folder, text_file)
     without, changed = MODELS[model_type]
     planned = [words for words in plan(recipe, fresh_settings).warnings if "take up channel scales" in words]
-    events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=form))
+    events = run(recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=form)
     done = of_type(events, LayerDone)
     left = {event.name for event in done if "not_foldable" in event.report["flags"]}
     assert {name.rpartition(".")[2] for name in left} == without
@@ -99,7 +98,7 @@ def test_linears_left_out_of_a_group_are_scaled_with_it(
     """They read what the norm has divided; a float linear takes up nothing."""
     folder = saved("stablelm", tmp_path / "float", tiny_llama)
     recipe = recipe_of(folder, text_file, exclude=["*.k_proj", "*.1.self_attn.v_proj"])
-    events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
+    events = run(recipe, fresh_settings, checkpoint_dir=tmp_path / "model")
     measured = events[-1].summary["perplexity"]
     assert perplexity(tmp_path / "model", text_file, torch.float32) == pytest.approx(measured, rel=1e-4)
     names = [f"model.layers.{block}.self_attn.{part}.weight" for block in range(4) for part in ("k_proj", "v_proj")]

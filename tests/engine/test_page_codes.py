@@ -9,12 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 from sarqc.checkpoints.compressed_tensors import levels_in_packed
-from sarqc.engine.execute import execute
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.gather import gather
 from sarqc.study.kept_codes import FOLDER, kept_codes, model_files
+from tests.engine.running import run
 
 RUN: dict[str, Any] = {
     "model": "tiny-llama", "bits": 3, "group_size": 64, "grid": "asymmetric", "method": "rqc-gbs", "samples": 1,
@@ -24,7 +23,7 @@ RANDOM = {"sampling": "random"}
 
 
 def study_of(changes: dict[str, Any], settings: Settings, folder: Path, **output: Any) -> Study:
-    list(execute(Recipe.parse(RUN | changes), settings, study_dir=folder, study_id="own", **output))
+    run(RUN | changes, settings, study_dir=folder, study_id="own", **output)
     return Study.open(folder / "own")
 
 

@@ -14,7 +14,6 @@ from sarqc.calibration import block
 from sarqc.calibration.layer_batch import LayerBatch
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.engine import costs
-from sarqc.engine.execute import execute
 from sarqc.engine.parallel_cost import last_done, moved, parts_of, speedup
 from sarqc.engine.plan import plan
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -23,6 +22,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.calibration.test_pipeline import a_plan, fresh, solved_by
+from tests.engine.running import run
 from tests.models.cases import make_checkpoint
 
 
@@ -110,7 +110,7 @@ def test_a_run_that_spans_processes_has_the_study_of_one_that_does_not(
     for span in (1, 2):
         settings = fresh_settings.model_copy(update={"state_dir": tmp_path / str(span), "span": span})
         plans.append(plan(Recipe.parse(document), settings))
-        list(execute(Recipe.parse(document), settings, study_dir=tmp_path / f"studies-{span}", study_id="one"))
+        run(document, settings, study_dir=tmp_path / f"studies-{span}", study_id="one")
         studies.append(tmp_path / f"studies-{span}" / "one")
     assert plans[1].memory_bytes > plans[0].memory_bytes
     mine, theirs = (Study.open(folder) for folder in studies)

@@ -13,7 +13,6 @@ import torch
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import in_common, text_of
-from sarqc.engine.execute import execute
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.figures import compare_view, lab_view
@@ -25,7 +24,7 @@ from sarqc.settings import SITE, Settings
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.frames import frame
-from tests.engine.running import reports_of
+from tests.engine.running import reports_of, run
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def test_points_are_runs(small: dict, surveyed: Surveyed, fresh_settings: Settin
     assert perplexity[0, 0, 0] != perplexity[1, 0, 0]
 
     given = {"bits": 2, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5}
-    events = list(execute(run_of(small, inputs_from="float", **given), fresh_settings))
+    events = run(run_of(small, inputs_from="float", **given), fresh_settings)
     assert perplexity[1, 0, 1] == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
     reports = [report["relative_recon"] for report in reports_of(events).values()]
     np.testing.assert_allclose(study.array(line, "recon")[1, :, 0, 1], reports, rtol=2e-3)
@@ -273,12 +272,12 @@ def test_a_line_over_beta_begins_with_the_plain_one(
     perplexity, recon = study.array(line, "perplexity"), study.array(line, "recon")
     np.testing.assert_array_equal(perplexity[:, :1], study.array(study.line("rqc-gbs", 2), "perplexity"))
     given = {"bits": 2, "method": "rqc-gbs", "lambda": 0.3, "first_order": 0.3, "inputs_from": "float"}
-    events = list(execute(run_of(small, **given), fresh_settings, study_dir=tmp_path, study_id="run"))
+    events = run(run_of(small, **given), fresh_settings, study_dir=tmp_path, study_id="run")
     assert perplexity[1, 1, 1] == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
     reports = [report["relative_recon"] for report in reports_of(events).values()]
     np.testing.assert_allclose(recon[1, :, 1, 1], reports, rtol=2e-3)
-    (run,) = Study.open(tmp_path / "run").lines
-    assert (run.name, run.title) == ("rqc-gbs-beta0.3", "GPTQ + identity penalty, β 0.3")
+    (alone,) = Study.open(tmp_path / "run").lines
+    assert (alone.name, alone.title) == ("rqc-gbs-beta0.3", "GPTQ + identity penalty, β 0.3")
     kept, _ = surveyed(lines, study, name="again", draws=[4, 7])
     assert sum("kept as it is" in line for line in kept) == 2
 
@@ -329,7 +328,7 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
     assert (over_alpha.gammas, over_alpha.label) == ((0.0, 1.0), "GPTAQ + saliency penalty, over α")
     json.dumps(lab_view(study, method=over_alpha.name, bits=2), allow_nan=False)
     for recipe, point in asked:
-        events = list(execute(run_of(small, **recipe), fresh_settings))
+        events = run(run_of(small, **recipe), fresh_settings)
         summary = events[-1].summary
         line = over_alpha if "shift_strength" in recipe else study.line(recipe["method"], recipe["bits"])
         assert study.array(line, "perplexity")[point] == np.float32(summary["perplexity"])

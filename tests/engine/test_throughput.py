@@ -18,6 +18,7 @@ from sarqc.events import Stage, Started
 from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.engine.running import run
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings: S
     planned = {(phase["stage"], phase["detail"]) for phase in prepared.phases}
     seconds = sum(phase["seconds"] for phase in prepared.phases)
     assert seconds == pytest.approx(60 * (prepared.shown.minutes or 0))
-    events = list(execute(recipe, fresh_settings, prepared=prepared))
+    events = run(recipe, fresh_settings, prepared=prepared)
     said = {(event.name, event.detail) for event in events if isinstance(event, Stage)}
     open_ended = {stage for stage, detail in planned if not detail}
     assert {pair for pair in planned if pair[1]} <= said

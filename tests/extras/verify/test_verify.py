@@ -18,6 +18,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.stamp import FILE, Stamp
+from tests.engine.running import run
 from tests.models.cases import make_checkpoint
 
 LINEAR = "model.layers.1.mlp.up_proj"
@@ -120,8 +121,8 @@ def test_the_embedded_models(state: Settings, tmp_path: Path, model: str) -> Non
         "model": model, "bits": 4, "grid": "symmetric", "group_size": 32, "method": "gptq",
         "calibration": f"{model}-calibration", "samples": 2, "length": 32,
     })  # fmt: skip
-    list(execute(recipe, state, study_dir=tmp_path, study_id="s", checkpoint_dir=tmp_path / "m",
-                 checkpoint_format="mlx"))  # fmt: skip
+    run(recipe, state, study_dir=tmp_path, study_id="s", checkpoint_dir=tmp_path / "m",
+                 checkpoint_format="mlx")  # fmt: skip
     for folder in (tmp_path / "m", tmp_path / "s"):
         checks = list(verify(folder, state, VerificationRequest(1, 3)))
         assert {check.outcome for check in checks} == {"equal"}, checks
@@ -258,7 +259,7 @@ def test_the_study_of_an_opened_checkpoint(
     without = ("lambda", "gamma", "bits", "grid", "group_size")
     document = {name: value for name, value in base.items() if name not in without}
     recipe = Recipe.parse(document | {"method": method, "quantized_checkpoint": str(theirs)})
-    list(execute(recipe, state, study_dir=tmp_path, study_id="study"))
+    run(recipe, state, study_dir=tmp_path, study_id="study")
     stamp = Study.open(tmp_path / "study").stamp
     assert str(theirs.parent) not in stamp.to_text()
     checks = list(verify(tmp_path / "study", state, VerificationRequest(1, 5)))
