@@ -39,7 +39,11 @@ def _changelog_as_page(app: Sphinx, path: Path, page: str, content: list[str]) -
 
 
 def _tables_and_bars(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
-    """Turns the tables of docstrings into lists of rows; elsewhere |x| is an absolute value, not a substitution."""
+    """Turn the tables of docstrings into lists of rows; elsewhere |x| is an absolute value, not a substitution. In the
+    help of a recipe's field a star stands for itself.
+    """
+    if what == "attribute":
+        lines[:] = [line.replace("*", r"\*") for line in lines]
     text: list[str] = []
     in_table = False
     for line in lines:
