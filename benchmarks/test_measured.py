@@ -16,9 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 import results_of_costs
 
 
-def test_what_was_found_is_kept_when_a_later_section_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_found_is_kept_when_a_later_section_fails(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(measured, "products_per_second", lambda: 1e11)
     file = tmp_path / "bench.json"
 
@@ -43,7 +41,7 @@ def test_what_was_found_is_kept_when_a_later_section_fails(
     assert "| one | 2.50 × | **2** |" in missed
 
 
-def test_every_section_has_a_name_and_no_other_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_section_has_a_name_and_no_other_is_taken(tmp_path, monkeypatch):
     assert results_of_costs.TITLES.keys() <= bench.sections(tmp_path).keys()
     monkeypatch.setattr(sys, "argv", ["bench", "--folder", str(tmp_path), "--only", "everything"])
     with pytest.raises(SystemExit):
@@ -51,7 +49,7 @@ def test_every_section_has_a_name_and_no_other_is_taken(tmp_path: Path, monkeypa
 
 
 @pytest.mark.thorough
-def test_a_random_model_is_a_checkpoint_like_others(tmp_path: Path) -> None:
+def test_a_random_model_is_a_checkpoint_like_others(tmp_path):
     shape = {
         "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
         "num_hidden_layers": 1,

@@ -52,13 +52,13 @@ def random() -> np.random.Generator:
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_numbers_that_lie_across_two_words_are_unpacked(bits: int, random: np.random.Generator) -> None:
+def test_numbers_that_lie_across_two_words_are_unpacked(bits, random):
     numbers = random.integers(0, 1 << bits, (5, 37))
     assert np.array_equal(unpacked(packed(numbers, bits), bits, 37), numbers)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_compressed_tensors_hold_signed_codes_and_zero_points(bits: int, random: np.random.Generator) -> None:
+def test_compressed_tensors_hold_signed_codes_and_zero_points(bits, random):
     half, scales = 1 << (bits - 1), random.random((6, 2)).astype(np.float32)
     codes, zeros = random.integers(-half, half, (6, 64)), random.integers(-half, half, (6, 2))
     tensors = {
@@ -71,9 +71,7 @@ def test_compressed_tensors_hold_signed_codes_and_zero_points(bits: int, random:
 
 @pytest.mark.parametrize("less", [0, 1])
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_gptq_files_hold_zero_points_less_one_or_as_they_are_and_the_group_of_each_channel(
-    bits: int, less: int, random: np.random.Generator
-) -> None:
+def test_gptq_files_hold_zero_points_less_one_or_as_they_are_and_the_group_of_each_channel(bits, less, random):
     most, scales = (1 << bits) - 1, random.random((32, 2)).astype(np.float16)
     codes, zeros = random.integers(0, most + 1, (32, 64)), random.integers(0, most + 1, (32, 2))
     groups = random.permutation(np.repeat([0, 1], 32))
@@ -87,7 +85,7 @@ def test_gptq_files_hold_zero_points_less_one_or_as_they_are_and_the_group_of_ea
     assert np.array_equal((from_gptq if less else from_gptq_v2)(tensors, "up", bits), expected)
 
 
-def test_groups_are_equal_parts_of_a_row() -> None:
+def test_groups_are_equal_parts_of_a_row():
     found = levels(np.array([[0, 1, 2, 3]]), np.array([[1.0, 10.0]]), np.array([[1, 2]]))
     assert found.tolist() == [[-1, 0, 0, 10]]
 
@@ -101,7 +99,7 @@ def cell(draw: int, contender: str) -> Cell:
     return Cell("tiny", 2, draw, contender)
 
 
-def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_results_are_read_as_they_were_written(tmp_path):
     written = {cell(draw, name): result(70.0 + draw) for draw in range(2) for name in ("gptq", "auto-round-light")}
     for where, one in written.items():
         one.write(where.path(tmp_path))
@@ -115,7 +113,7 @@ def rows_of(results: dict[Cell, Result]) -> dict[str, str]:
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
 
 
-def test_differences_and_ratios_are_of_the_same_draws() -> None:
+def test_differences_and_ratios_are_of_the_same_draws():
     perplexities = {"gptq": (80.0, 90.0, 100.0), "auto-round": (79.0, 88.0, 97.0), "gptqmodel": (79.0, 89.1, 99.1)}
     results = {
         cell(draw, name): result(value, seconds=4.0 if name == "auto-round" else 1.0)
@@ -141,13 +139,13 @@ def test_differences_and_ratios_are_of_the_same_draws() -> None:
     assert rows["sarqc: GPTQ + identity penalty, everything on"].endswith("| 2.00 × | 0.50 × |")
 
 
-def test_a_difference_of_divergences_is_paired_as_well() -> None:
+def test_a_difference_of_divergences_is_paired_as_well():
     ours, theirs = ({"kl": values} for values in ([0.11, 0.12, None], [0.1, 0.1, 0.3]))
     assert difference(ours, theirs, "kl", 4) == "+0.0150 (−0.0485 to 0.0785)"
     assert difference(theirs, ours, "kl", 4) == "−0.0150 (−0.0785 to 0.0485)"
 
 
-def test_an_engine_that_gives_nothing_has_a_row_that_says_why() -> None:
+def test_an_engine_that_gives_nothing_has_a_row_that_says_why():
     results = {cell(0, "gptq"): result(80.0), cell(0, "gptqmodel"): Result(PROTOCOL, {}, failed="widths of 172 | 64")}
     rows = rows_of(results)
     assert "gave no weights: widths of 172 \\| 64" in rows["GPTQModel: GPTQ, its default"]
@@ -158,12 +156,12 @@ def test_an_engine_that_gives_nothing_has_a_row_that_says_why() -> None:
     ("changed", "words"),
     [({"protocol": {"calibration": "other"}}, "different protocols"), ({"versions": {"torch": "3"}}, "others with")],
 )
-def test_results_of_other_tokens_or_versions_are_not_mixed(changed: dict, words: str) -> None:
+def test_results_of_other_tokens_or_versions_are_not_mixed(changed, words):
     with pytest.raises(ValueError, match=words):
         summarised({cell(0, "gptq"): result(80.0), cell(1, "gptq"): result(81.0, **changed)})
 
 
-def test_every_width_of_a_model_has_its_table() -> None:
+def test_every_width_of_a_model_has_its_table():
     text = page(summarised({Cell("tiny", bits, 0, "gptq"): result(80.0) for bits in (2, 3)}))
     assert text.count("sarqc: GPTQ 1 %") == 2
     assert "### tiny, 3 bits" in text
@@ -178,7 +176,7 @@ IDS = np.random.default_rng(1).integers(0, 4096, 200)
 
 
 @pytest.mark.thorough
-def test_the_float_weights_lose_nothing_and_other_weights_leave_no_trace(loaded: LoadedModel) -> None:
+def test_the_float_weights_lose_nothing_and_other_weights_leave_no_trace(loaded):
     evaluator = Evaluator(loaded, IDS, 32)
     weights = {layer.name: loaded.weight(layer.name).numpy().copy() for layer in loaded.checkpoint.layers}
     worse = evaluator.measure(lambda name: 0.5 * weights[name])
@@ -192,7 +190,7 @@ def test_the_float_weights_lose_nothing_and_other_weights_leave_no_trace(loaded:
     assert worse.perplexity != pytest.approx(expected, rel=1e-3)
 
 
-def test_the_divergence_is_that_of_pytorch_over_all_predicted_tokens(loaded: LoadedModel) -> None:
+def test_the_divergence_is_that_of_pytorch_over_all_predicted_tokens(loaded):
     weights = {layer.name: loaded.weight(layer.name).numpy().copy() for layer in loaded.checkpoint.layers}
     found = Evaluator(loaded, IDS, 32).measure(lambda name: 0.5 * weights[name])
     windows = torch.from_numpy(IDS[:192]).reshape(6, 32)
@@ -208,7 +206,7 @@ def test_the_divergence_is_that_of_pytorch_over_all_predicted_tokens(loaded: Loa
 
 
 @pytest.mark.thorough
-def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded: LoadedModel, tmp_path: Path) -> None:
+def test_our_own_script_leaves_what_its_method_gives(random_llama, loaded, tmp_path):
     job = {"model": str(random_llama), "bits": 3, "group_size": 16, "settings": {"method": "rtn"}, "device": "cpu"}
     (tmp_path / "job.json").write_text(json.dumps(job))
     np.save(tmp_path / "tokens.npy", IDS[:64].reshape(2, 32))
@@ -222,7 +220,7 @@ def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded:
 
 
 @pytest.mark.parametrize("grid", ["asymmetric", "affine"])
-def test_our_own_script_distils_scales(random_llama: Path, loaded: LoadedModel, tmp_path: Path, grid: str) -> None:
+def test_our_own_script_distils_scales(random_llama, loaded, tmp_path, grid):
     """Codes are those without distillation; weights are the script's numbers, by its format's definition."""
     name, found = "model.layers.1.mlp.down_proj", {}
     for epochs in (0, 2):
@@ -243,7 +241,7 @@ def test_our_own_script_distils_scales(random_llama: Path, loaded: LoadedModel, 
 
 
 @pytest.mark.thorough
-def test_what_scripts_share_is_there_without_this_repository() -> None:
+def test_what_scripts_share_is_there_without_this_repository():
     """As an engine's interpreter finds it: beside the script."""
     probe = "import sys; sys.path.insert(0, sys.argv[1]); import engine_job; print(*sys.modules)"
     command = [sys.executable, "-I", "-c", probe, str(Path(engine_job.__file__).parent)]
@@ -252,7 +250,7 @@ def test_what_scripts_share_is_there_without_this_repository() -> None:
     assert not {"sarqc", "tests", "torch"} & {*loaded}
 
 
-def test_weights_are_one_file_wherever_an_engine_puts_it(tmp_path: Path) -> None:
+def test_weights_are_one_file_wherever_an_engine_puts_it(tmp_path):
     (tmp_path / "checkpoint" / "inner").mkdir(parents=True)
     (tmp_path / "checkpoint" / "inner" / "model.safetensors").touch()
     (tmp_path / "scratch.safetensors").touch()  # of the engine itself
@@ -269,7 +267,7 @@ def test_weights_are_one_file_wherever_an_engine_puts_it(tmp_path: Path) -> None
         engine_job.write_done(tmp_path, "gptq", costs, {})
 
 
-def test_only_what_is_not_kept_is_run(tmp_path: Path) -> None:
+def test_only_what_is_not_kept_is_run(tmp_path):
     given = Namespace(
         folder=tmp_path, model="tiny", bits=[2, 3], draws=2, first_draw=0, contenders=["gptq", "auto-round"]
     )  # fmt: skip
@@ -281,7 +279,7 @@ def test_only_what_is_not_kept_is_run(tmp_path: Path) -> None:
     assert list(missing(given)) == [cells[number] for number in (0, 2, 3, 4, 6, 7)]
 
 
-def test_processes_of_one_folder_have_draws_of_their_own(tmp_path: Path) -> None:
+def test_processes_of_one_folder_have_draws_of_their_own(tmp_path):
     given = {"folder": tmp_path, "model": "tiny", "bits": [2, 3], "contenders": ["gptq", "auto-round"]}
     whole, *parts = (
         list(missing(Namespace(**given, draws=draws, first_draw=first))) for draws, first in ((5, 0), (2, 0), (3, 2))
@@ -289,7 +287,7 @@ def test_processes_of_one_folder_have_draws_of_their_own(tmp_path: Path) -> None
     assert sorted(map(str, whole)) == sorted(str(cell) for part in parts for cell in part)
 
 
-def test_a_job_for_the_processor_sees_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_for_the_processor_sees_no_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     of_device = {device: _environment(Job("auto-round", ROOT, 2, 128, {}, device), 3) for device in ("cpu", "cuda")}
     assert {device: found["CUDA_VISIBLE_DEVICES"] for device, found in of_device.items()} == {"cpu": "", "cuda": "0"}
@@ -297,9 +295,7 @@ def test_a_job_for_the_processor_sees_no_gpu(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("device", "seconds"), [("cpu", 2.0), ("cuda", 3.0)])
-def test_seconds_are_of_the_processor_or_of_a_gpu_on_the_wall(
-    device: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_are_of_the_processor_or_of_a_gpu_on_the_wall(device, seconds, tmp_path, monkeypatch):
     """With an engine that this interpreter runs, in an environment that is not made."""
     script = tmp_path / "engine.py"
     script.write_text(
@@ -321,7 +317,7 @@ def test_seconds_are_of_the_processor_or_of_a_gpu_on_the_wall(
     assert not (tmp_path / "env-auto-round").exists()
 
 
-def test_a_comparison_goes_on_from_its_document(tmp_path: Path) -> None:
+def test_a_comparison_goes_on_from_its_document(tmp_path):
     """What a document says again, once its results are under a folder; results that are there stay."""
     document = json.loads((ROOT / "docs" / "engines.json").read_text(encoding="utf-8"))
     kept = Cell("tiny-llama", 2, 0, "gptq").path(tmp_path)
@@ -336,7 +332,7 @@ def test_a_comparison_goes_on_from_its_document(tmp_path: Path) -> None:
     assert again["versions"] == document["versions"]
 
 
-def test_codes_of_both_are_unsigned_and_compared_by_layer_row_and_block(random: np.random.Generator) -> None:
+def test_codes_of_both_are_unsigned_and_compared_by_layer_row_and_block(random):
     layers = [LayerInfo(name=name, block=block, module="up", shape=(4, 32)) for block, name in enumerate(("a", "b"))]
     grid, codes = Grid(2, 16, "full_range"), {name: random.integers(-2, 2, (4, 32)) for name in "ab"}
     other = {name: part.copy() for name, part in codes.items()}

@@ -29,7 +29,7 @@ NOT_TIMED = {
 
 
 @pytest.mark.thorough
-def test_every_route_and_page_is_timed(tmp_path: Path) -> None:
+def test_every_route_and_page_is_timed(tmp_path):
     app = create_app(settings_in(tmp_path), with_pages=False)
     app.state.supervisor.store.close()
     addresses = [
@@ -47,13 +47,13 @@ def test_every_route_and_page_is_timed(tmp_path: Path) -> None:
     assert {page.path for page in pages.PAGES} <= set(addresses)
 
 
-def test_the_processor_time_of_a_process() -> None:
+def test_the_processor_time_of_a_process():
     before = time.process_time()
     found = processor_seconds(os.getpid())
     assert before <= found <= time.process_time()
 
 
-def test_what_is_too_slow_stands_in_bold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_slow_stands_in_bold(tmp_path, monkeypatch):
     figure = Answered(
         "a, /b", 250.4, "ms", 200, address="b", median=12.3, first=3.21, processor=100, processor_high=199, growth=1.05
     )

@@ -84,7 +84,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_a_public_class_has_a_name_of_its_own() -> None:
+def test_a_public_class_has_a_name_of_its_own():
     places: dict[str, list[str]] = {}
     for path in sorted((ROOT / "sarqc").rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -94,11 +94,11 @@ def test_a_public_class_has_a_name_of_its_own() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-def test_every_module_has_a_place() -> None:
+def test_every_module_has_a_place():
     assert [name for name in modules() if package_of(name) is None and name != "sarqc"] == []
 
 
-def test_the_tree_has_no_circle() -> None:
+def test_the_tree_has_no_circle():
     def below(name: str, above: tuple[str, ...]) -> None:
         assert name not in above, f"{' imports '.join(above)} imports {name}"
         for package in {package_of(imported) or imported for imported in TREE[name]}:
@@ -108,7 +108,7 @@ def test_the_tree_has_no_circle() -> None:
         below(name, ())
 
 
-def test_the_core_never_imports_an_extra() -> None:
+def test_the_core_never_imports_an_extra():
     """Nor do ``app.py`` and the command line when they are loaded, but they may once it is said to be installed."""
     for name, path in modules().items():
         if name.startswith("sarqc.extras."):
@@ -124,7 +124,7 @@ def test_the_core_never_imports_an_extra() -> None:
 
 
 @pytest.mark.thorough
-def test_imports_follow_the_tree() -> None:
+def test_imports_follow_the_tree():
     wrong = []
     for name, path in modules().items():
         here = package_of(name)
@@ -141,19 +141,19 @@ def test_imports_follow_the_tree() -> None:
     assert wrong == []
 
 
-def test_no_script_shares_its_name_with_a_module() -> None:
+def test_no_script_shares_its_name_with_a_module():
     scripts = {path.stem for path in (ROOT / "assets" / "js").rglob("*.js")}
     both = scripts & {path.stem for path in modules().values()}
     assert both == set()
 
 
-def test_the_queue_needs_no_web_framework() -> None:
+def test_the_queue_needs_no_web_framework():
     for path in (ROOT / "sarqc" / "jobs").glob("*.py"):
         strangers = {name.split(".")[0] for name in imports_of(path)} & {"fastapi", "starlette", "uvicorn", "gradio"}
         assert strangers == set(), path.name
 
 
-def test_quantization_knows_torch_errors_and_words_only() -> None:
+def test_quantization_knows_torch_errors_and_words_only():
     usual = ("torch", "sarqc.errors", "sarqc.quantization", *sys.stdlib_module_names)
     for path in (ROOT / "sarqc" / "quantization").glob("*.py"):
         allowed = (*usual, "triton") if path.stem == "column_kernels" else usual
@@ -186,7 +186,7 @@ print(tuple(layer.codes.shape))
 """
 
 
-def test_quantization_needs_torch_alone() -> None:
+def test_quantization_needs_torch_alone():
     command = [sys.executable, "-c", _QUANTIZING_WITH_TORCH_ALONE]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "(16, 32)"
@@ -206,14 +206,14 @@ def test_quantization_needs_torch_alone() -> None:
         ("sarqc.jobs.supervisor", ("torch", "ray", "fsspec", "aiohttp")),
     ],
 )
-def test_heavy_libraries_are_loaded_where_they_are_used(module: str, absent: tuple[str, ...]) -> None:
+def test_heavy_libraries_are_loaded_where_they_are_used(module, absent):
     code = f"import sys, {module}; print([name for name in {absent!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.thorough
-def test_no_model_is_known_by_its_name_in_code() -> None:
+def test_no_model_is_known_by_its_name_in_code():
     for name, path in modules().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare) and any(isinstance(op, ast.In) for op in node.ops):

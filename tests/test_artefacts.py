@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -45,7 +44,7 @@ def interrupted_write(store: ArtefactStore, at: int) -> bool:
     return False
 
 
-def test_an_interrupt_at_any_moment_leaves_the_whole_file_or_nothing(tmp_path: Path) -> None:
+def test_an_interrupt_at_any_moment_leaves_the_whole_file_or_nothing(tmp_path):
     whole = 0
     for at in range(1, 10_000):
         folder = tmp_path / str(at)
@@ -63,7 +62,7 @@ def test_an_interrupt_at_any_moment_leaves_the_whole_file_or_nothing(tmp_path: P
     assert whole < at / 2, "most moments are before the file is in place"
 
 
-def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_file_is_its_owners_alone(tmp_path):
     before = os.umask(0)
     try:
         ArtefactStore(tmp_path).write("0a" * 16, ".layer", b"payload")
@@ -73,7 +72,7 @@ def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quota", [0, 1, 2, 3])
-def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> None:
+def test_trimming_takes_also_what_a_kill_left(tmp_path, quota):
     store = ArtefactStore(tmp_path)
     (tmp_path / "0a").mkdir()
     (tmp_path / "0a" / ".partial-0123").write_bytes(b"half a file")
@@ -87,7 +86,7 @@ def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> Non
     assert len(list(tmp_path.glob("*/*"))) == [0, 1, 2, 3][quota]
 
 
-def test_what_a_killed_process_was_writing_is_removed_and_what_is_being_written_stays(tmp_path: Path) -> None:
+def test_what_a_killed_process_was_writing_is_removed_and_what_is_being_written_stays(tmp_path):
     store = ArtefactStore(tmp_path)
     store.write(chain_key("a"), ".bin", b"whole")
     (path,) = tmp_path.glob("*/*.bin")

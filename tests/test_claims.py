@@ -2,7 +2,6 @@
 
 import os
 import threading
-from pathlib import Path
 
 from sarqc.files import claims as module
 from sarqc.files.claims import Claims
@@ -11,13 +10,13 @@ from sarqc.files.places import Folder
 WANTED = {name: f"{name}0" * 16 for name in "abcdefgh"}
 
 
-def test_a_crew_of_one_has_everything_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_crew_of_one_has_everything_and_leaves_nothing(tmp_path):
     with Claims(Folder(tmp_path), 1).share(WANTED) as mine:
         assert mine == [*WANTED]
         assert not list(tmp_path.iterdir())
 
 
-def test_shares_are_fair_and_nobody_has_what_another_has(tmp_path: Path) -> None:
+def test_shares_are_fair_and_nobody_has_what_another_has(tmp_path):
     one, other, third = (Claims(Folder(tmp_path), 3) for _ in range(3))
     with one.share(WANTED) as first, other.share(WANTED) as second:
         with third.share(WANTED) as last:
@@ -28,7 +27,7 @@ def test_shares_are_fair_and_nobody_has_what_another_has(tmp_path: Path) -> None
     assert not list(tmp_path.glob("*/*"))
 
 
-def test_what_an_error_leaves_is_free(tmp_path: Path) -> None:
+def test_what_an_error_leaves_is_free(tmp_path):
     claims = Claims(Folder(tmp_path), 2)
     try:
         with claims.share(WANTED):
@@ -38,7 +37,7 @@ def test_what_an_error_leaves_is_free(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/*"))
 
 
-def test_the_claim_of_a_process_that_is_gone_is_taken_over(tmp_path: Path) -> None:
+def test_the_claim_of_a_process_that_is_gone_is_taken_over(tmp_path):
     only = {"a": WANTED["a"]}
     path = tmp_path / "a0" / f"{WANTED['a']}.claim"
     path.parent.mkdir()
@@ -51,7 +50,7 @@ def test_the_claim_of_a_process_that_is_gone_is_taken_over(tmp_path: Path) -> No
     assert not path.exists()
 
 
-def test_one_that_works_for_long_keeps_its_claim(tmp_path: Path, monkeypatch) -> None:
+def test_one_that_works_for_long_keeps_its_claim(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "RENEWED_SECONDS", 0.01)
     only = {"a": WANTED["a"]}
     with Claims(Folder(tmp_path), 2).share(only):
@@ -62,7 +61,7 @@ def test_one_that_works_for_long_keeps_its_claim(tmp_path: Path, monkeypatch) ->
             touched.wait(0.01)
 
 
-def test_one_waits_until_the_other_is_done(tmp_path: Path) -> None:
+def test_one_waits_until_the_other_is_done(tmp_path):
     order = []
     inside = threading.Event()
 

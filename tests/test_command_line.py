@@ -93,7 +93,7 @@ def flags(random_llama: Path, text_file: Path) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> None:
+def test_flags_and_a_file_are_the_same_run(flags, tmp_path):
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     first = in_a_process("quantize", *flags, "--output", str(tmp_path / "out"), "--json", **state)
     assert first.returncode == 0, first.stderr
@@ -136,7 +136,7 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tmp_path: Path) -> None:
+def test_storage_that_cant_be_used_ends_with_2(flags, bucket, tmp_path):
     environment = {"SARQC_STORAGE": "s3://no-such-bucket/here", "SARQC_STATE_DIR": str(tmp_path / "state")}
     error = refused("quantize", *flags, "--json", **environment)
     assert (error["where"], error["kind"]) == ("SARQC_STORAGE", "unreachable")
@@ -158,20 +158,20 @@ def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tm
         (["--on", "ray"], "SARQC_RAY_ADDRESS"),
     ],
 )
-def test_a_wrong_recipe_ends_with_2(flags: list[str], change: list[str], words: str) -> None:
+def test_a_wrong_recipe_ends_with_2(flags, change, words):
     error = refused("quantize", *flags, *change, "--json")
     assert words in error["what"] + error["where"]
     assert error["remedy"]
     assert words in error["line"]
 
 
-def test_an_empty_text_is_refused(flags: list[str], tmp_path: Path) -> None:
+def test_an_empty_text_is_refused(flags, tmp_path):
     (tmp_path / "empty.txt").touch()
     assert "empty" in refused("quantize", *flags, "--test", str(tmp_path / "empty.txt"))["line"]
 
 
 @pytest.mark.thorough
-def test_a_hub_that_is_away_is_one_sentence(flags: list[str]) -> None:
+def test_a_hub_that_is_away_is_one_sentence(flags):
     for offline in ("0", "1"):
         result = in_a_process("quantize", *flags, "--model", "meta-llama/Llama-2-7b-hf", HF_HUB_OFFLINE=offline)
         assert result.returncode == 2
@@ -180,7 +180,7 @@ def test_a_hub_that_is_away_is_one_sentence(flags: list[str]) -> None:
 
 
 @pytest.mark.thorough
-def test_interrupted_politely_it_keeps_its_layers(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
+def test_interrupted_politely_it_keeps_its_layers(random_llama, text_file, tmp_path):
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     arguments = [
         "quantize", "--model", "tiny-llama", "--method", "rtn", "--bits", "2", "--calibration",
@@ -202,7 +202,7 @@ def test_interrupted_politely_it_keeps_its_layers(random_llama: Path, text_file:
     assert partial == []
 
 
-def test_help_names_every_field() -> None:
+def test_help_names_every_field():
     text = sarqc("quantize", "--help", COLUMNS="200").stdout
     for flag in ("--lambda", "--gamma", "--group-size", "--indivisible", "--inputs-from", "--held-out-samples"):
         assert flag in text
@@ -211,11 +211,11 @@ def test_help_names_every_field() -> None:
     assert not any("path is taken" in str(info.description) for info in Recipe.model_fields.values())  # the form's help
 
 
-def test_auto_is_a_value_of_lambda_and_gamma(flags: list[str]) -> None:
+def test_auto_is_a_value_of_lambda_and_gamma(flags):
     assert sarqc("plan", *flags, "--lambda", "auto", "--gamma", "auto", "--json").returncode == 0
 
 
-def test_names_that_are_numbers_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_numbers_are_names(monkeypatch):
     names = {"model": "2024", "revision": "1.0", "calibration": "12e4567", "test": "007", "only": "3", "tasks": "5"}
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(command_line.Recipe, "parse", lambda document: seen.append(document) or Recipe(**document))
@@ -245,7 +245,7 @@ WRONG_FILES = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG_FILES)
-def test_a_wrong_file_is_one_sentence(name: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_one_sentence(name, tmp_path):
     content, what = WRONG_FILES[name]
     path = tmp_path / "recipe.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -255,7 +255,7 @@ def test_a_wrong_file_is_one_sentence(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "study").exists()
 
 
-def test_a_date_in_a_list_is_a_text(tmp_path: Path) -> None:
+def test_a_date_in_a_list_is_a_text(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("model: [2020-01-01, 2020-01-02]\ncalibration: x\n")
     assert "2020-01-01" in refused("run", str(path), "--json")["what"]
@@ -269,9 +269,7 @@ def test_a_date_in_a_list_is_a_text(tmp_path: Path) -> None:
     [("PORT", "abc"), ("PORT", "70000"), ("WEIGHTS", "some"), ("CACHE_GIB", "-1"), ("CACHE_GIB", "much"),
      ("DEVICE", "foo"), ("DEVICE", "cuda:x")],
 )  # fmt: skip
-def test_a_wrong_setting_is_one_sentence_before_any_work(
-    name: str, value: str, flags: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_setting_is_one_sentence_before_any_work(name, value, flags, monkeypatch):
     monkeypatch.setenv(f"SARQC_{name}", value)
     for command in (["plan", *flags, "--json"], ["quantize", *flags, "--json"]):
         error = refused(*command)
@@ -282,9 +280,7 @@ def test_a_wrong_setting_is_one_sentence_before_any_work(
 
 
 @pytest.mark.parametrize("output", ["/proc/x/y", "/dev/full/x", "{file}", "{file}/x"])
-def test_an_output_that_can_not_be_made_is_refused_before_any_work(
-    output: str, flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_can_not_be_made_is_refused_before_any_work(output, flags, tmp_path, monkeypatch):
     monkeypatch.setenv("SARQC_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "file").write_text("mine")
     output = output.format(file=tmp_path / "file")
@@ -295,20 +291,20 @@ def test_an_output_that_can_not_be_made_is_refused_before_any_work(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
-def test_a_survey_does_not_replace_what_is_no_study(tmp_path: Path) -> None:
+def test_a_survey_does_not_replace_what_is_no_study(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
     assert "not a study" in refused("survey", str(survey), "--output", str(tmp_path))["line"]
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
-def test_a_state_folder_that_can_not_be_written(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_folder_that_can_not_be_written(flags, monkeypatch):
     monkeypatch.setenv("SARQC_STATE_DIR", "/proc/nothing/here")
     assert "/proc/nothing/here" in refused("quantize", *flags, "--json")["where"]
 
 
 @pytest.mark.thorough
-def test_no_traceback_from_a_process_either(tmp_path: Path) -> None:
+def test_no_traceback_from_a_process_either(tmp_path):
     app = subprocess.run(
         [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"SARQC_PORT": "abc"}, capture_output=True, text=True,
         timeout=120, check=False,
@@ -318,7 +314,7 @@ def test_no_traceback_from_a_process_either(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_methods_say_what_auto_tries() -> None:
+def test_methods_say_what_auto_tries():
     lines = {line.split()[0]: line for line in sarqc("methods").stdout.splitlines()}
     assert "3 λ × 4 γ for each layer" in lines["sarqc-gbs"]
     assert "10 λ for the whole model" in lines["rqc-gs"]
@@ -326,7 +322,7 @@ def test_methods_say_what_auto_tries() -> None:
     assert "for" not in lines["rtn"]
 
 
-def test_words_of_the_progress_bar() -> None:
+def test_words_of_the_progress_bar():
     fits = DryRun("model.layers.0", "model.layers.0.mlp.down_proj", 3 << 30, 80 << 30, 1.5)
     assert words(fits) == "the largest layer fits: 3 GiB of 80 GiB at the peak"
     assert words(EpochDone(3, 12, 40, 0.8712, 1.0, 2.0)) == "block 3, epoch 12 of 40, objective 0.871"
@@ -366,7 +362,7 @@ def told(file: io.StringIO) -> str:
     return file.getvalue()
 
 
-def test_progress_is_lines_in_a_file_and_a_bar_on_a_terminal() -> None:
+def test_progress_is_lines_in_a_file_and_a_bar_on_a_terminal():
     lines = ["quantizing: rtn, 3 bits", "note: too short (a)", "2 of 2 layers, 1 of them from disk", "saving: study"]
     assert told(io.StringIO()).splitlines() == lines
     screen = told(Screen())
@@ -381,7 +377,7 @@ def printed(capsys: pytest.CaptureFixture[str], **more: object) -> str:
     return capsys.readouterr().out
 
 
-def test_the_summary_says_what_each_layer_chose(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_says_what_each_layer_chose(capsys):
     candidates = [{"lam": lam, "gamma": gamma} for gamma in (0.1, 0.5) for lam in (0.25, 0.5)]
     chosen = [(0.5, 0.1), (0.25, 0.1), (0.5, 0.1), (0.25, 0.5)]
     layers = [
@@ -397,7 +393,7 @@ def test_the_summary_says_what_each_layer_chose(capsys: pytest.CaptureFixture[st
     ]
 
 
-def test_the_summary_says_how_far_and_how_large_the_model_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_says_how_far_and_how_large_the_model_is(capsys):
     far = {"log_ratio": 0.2391, "log_ratio_standard_error": 0.0085, "kl": 0.324, "kl_standard_error": 0.0048,
            "kl_99": 1.757, "same_top": 0.5932, "same_top_standard_error": 0.0046}  # fmt: skip
     test = {"corpus": "text", "window": 64, "predicted_tokens": 630}
@@ -420,7 +416,7 @@ def test_the_summary_says_how_far_and_how_large_the_model_is(capsys: pytest.Capt
     assert f"{edge}\n" in printed(capsys, selection=selection)
 
 
-def test_the_summary_says_which_lambda_won(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_says_which_lambda_won(capsys):
     candidates = [{"lambda": 0.1, "perplexity": 41.7}, {"lambda": 0.3, "perplexity": 41.2}]
     text = printed(capsys, selection={"by": "model", "lambda": 0.3, "candidates": candidates, "protocol": {}})
     assert "λ = 0.1             perplexity 41.7\n" in text
@@ -428,7 +424,7 @@ def test_the_summary_says_which_lambda_won(capsys: pytest.CaptureFixture[str]) -
     assert "auto" not in printed(capsys, selection=None)
 
 
-def test_the_summary_says_where_texts_part_and_what_speed_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_says_where_texts_part_and_what_speed_lacks(capsys):
     texts = [
         {"prompt": "A king", "greedy": {"divergence": 4, "kl": [0.5, 1]}, "sampled": {"divergence": None, "kl": [0]}}
     ]
@@ -441,7 +437,7 @@ def test_the_summary_says_where_texts_part_and_what_speed_lacks(capsys: pytest.C
 
 
 @pytest.mark.thorough
-def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:
+def test_a_batch_is_its_runs(flags, tmp_path):
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     document = {
         name.removeprefix("--").replace("-", "_"): value for name, value in zip(flags[::2], flags[1::2], strict=True)
@@ -461,7 +457,7 @@ def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-def test_a_user_of_the_web_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_of_the_web_app(tmp_path, monkeypatch):
     path = tmp_path / "users"
     said = CliRunner().invoke(
         command_line.app, ["user", "ann", "--role", "operator", "--file", str(path)], input="a good password\n" * 2
@@ -483,14 +479,14 @@ def test_a_user_of_the_web_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (["a b"], "long enough"),
     ],
 )
-def test_users_that_are_refused(arguments: list[str], password: str, tmp_path: Path) -> None:
+def test_users_that_are_refused(arguments, password, tmp_path):
     path = tmp_path / "users"
     said = CliRunner().invoke(command_line.app, ["user", *arguments, "--file", str(path)], input=f"{password}\n" * 2)
     assert (said.exit_code, said.output.splitlines()[-1][:7]) == (2, "sarqc: ")
     assert not path.exists()
 
 
-def test_a_file_is_written_in_another_form(tmp_path: Path) -> None:
+def test_a_file_is_written_in_another_form(tmp_path):
     file = tmp_path / "batch.yaml"
     file.write_text("model: toy\ncalibration: a.txt\nbits: 3\nlambda: [0, 0.1]\n")
     assert sarqc("recipe", str(file)).stdout == "model: toy\ncalibration: a.txt\nlambda: [0, 0.1]\n"
@@ -501,7 +497,7 @@ def test_a_file_is_written_in_another_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama, text_file, tmp_path):
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     texts = ["--calibration", str(text_file), "--samples", "8", "--length", "32", "--test", str(text_file)]
     texts += ["--window", "32", "--no-baseline"]
@@ -525,7 +521,7 @@ def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, te
     assert "the quantized checkpoint has 3" in refused("inspect", *theirs, "--bits", "4", **state)["line"]
 
 
-def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path: Path) -> None:
+def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path):
     given = ["--model", "tiny-llama", "--calibration", "tiny-llama-calibration", "--json"]
     today, former = (sarqc("plan", *given, flag, "0.5") for flag in ("--block-fraction", "--share"))
     assert (today.returncode, today.stderr) == (0, "")
@@ -540,12 +536,12 @@ def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path: Path) -> N
     assert yaml.safe_load(said.stdout)["block_fraction"] == 0.5
 
 
-def test_the_version() -> None:
+def test_the_version():
     assert sarqc("--version").stdout == f"sarqc {__version__}\n"
 
 
 @pytest.mark.thorough
-def test_a_ladder_has_its_own_flags_and_prints_its_steps(tmp_path: Path, random_llama: Path, text_file: Path) -> None:
+def test_a_ladder_has_its_own_flags_and_prints_its_steps(tmp_path, random_llama, text_file):
     flags = [
         "--model", str(random_llama), "--bits", "2", "--group-size", "16", "--calibration", str(text_file), "--test",
         str(text_file), "--samples", "2", "--length", "32", "--window", "32", "--test-tokens", "320", "--draws", "2",

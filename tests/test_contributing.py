@@ -135,7 +135,7 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path / "sarqc")
 
 
-def test_a_method(copy: Copy) -> None:
+def test_a_method(copy):
     copy.follow("Add a method")
     found = copy.python("""
 import json, sarqc, torch
@@ -166,7 +166,7 @@ print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chose
     assert "gptq-5" in listed
 
 
-def test_a_field_of_the_column_solver(copy: Copy) -> None:
+def test_a_field_of_the_column_solver(copy):
     copy.follow("Add a field to the column solver")
     assert len({file for file, _, _ in recipe("Add a field to the column solver")}) < 3
     found = copy.python("""
@@ -219,7 +219,7 @@ print(json.dumps({
     assert "| `damping_limit` | `--damping-limit` |" in (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
 
 
-def test_a_model_family(copy: Copy, tmp_path: Path, tiny_llama: Path, text_file: Path) -> None:
+def test_a_model_family(copy, tmp_path, tiny_llama, text_file):
     from transformers import AutoModelForCausalLM, SmolLM3Config
 
     from sarqc.models.families import FAMILIES
@@ -268,7 +268,7 @@ with TestClient(app, base_url="http://localhost") as client:
 """
 
 
-def test_a_page(copy: Copy) -> None:
+def test_a_page(copy):
     copy.follow("Add a page")
     found = copy.python(
         _CLIENT.format(with_pages=True)
@@ -296,7 +296,7 @@ def test_a_page(copy: Copy) -> None:
     assert said.strip() == "function"
 
 
-def test_a_figure(copy: Copy) -> None:
+def test_a_figure(copy):
     copy.follow("Add a figure")
     found = copy.python(
         _CLIENT.format(with_pages=False)
@@ -330,7 +330,7 @@ print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].
     assert '_by_block"' not in copy.run(sys.executable, "-c", "import pages.explorer_parts")
 
 
-def test_a_worker(copy: Copy) -> None:
+def test_a_worker(copy):
     copy.follow("Add a kind of worker")
     found = copy.python("""
 import json

@@ -11,7 +11,7 @@ from tests.code_names import CodeNames, code_names
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_verdicts_of_the_results_are_their_intervals() -> None:
+def test_verdicts_of_the_results_are_their_intervals():
     text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").replace("−", "-")
     text, _, ladder = text.partition("## What each step is worth")
     interval = r"([+-]?[\d.]+) \((-?[\d.]+) to (-?[\d.]+)\)"
@@ -31,20 +31,20 @@ def test_verdicts_of_the_results_are_their_intervals() -> None:
     assert "±" not in "".join(text)
 
 
-def test_every_method_is_described() -> None:
+def test_every_method_is_described():
     text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
     for name in METHODS:
         assert f"`{name}`" in text, name
 
 
-def test_files_named_in_the_pages_exist() -> None:
+def test_files_named_in_the_pages_exist():
     for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
 @pytest.mark.thorough
-def test_the_python_of_the_guide_runs() -> None:
+def test_the_python_of_the_guide_runs():
     import torch
 
     torch.manual_seed(0)
@@ -86,7 +86,7 @@ PAGES = ["README.md", "CHANGELOG.md", *sorted(f"docs/{path.name}" for path in (R
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES)
-def test_code_names_exist(page: str, names: CodeNames) -> None:
+def test_code_names_exist(page, names):
     text = (ROOT / page).read_text(encoding="utf-8")
     unknown = [
         f"{page}:{line}: {name}"
@@ -97,13 +97,13 @@ def test_code_names_exist(page: str, names: CodeNames) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_in_blocks_exist(page: str, names: CodeNames) -> None:
+def test_commands_in_blocks_exist(page, names):
     text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines() if re.match(r" {4,}(make|python|sarqc) ", line)]
     assert [line for line in lines if not names.is_command(line)] == []
 
 
-def test_nothing_is_elsewhere_in_vain(names: CodeNames) -> None:
+def test_nothing_is_elsewhere_in_vain(names):
     used = {name for page in PAGES for _, name in code_names((ROOT / page).read_text(encoding="utf-8"))}
     assert used >= ELSEWHERE
     assert [name for name in sorted(ELSEWHERE) if names.explains(name)] == []
@@ -118,11 +118,11 @@ def test_nothing_is_elsewhere_in_vain(names: CodeNames) -> None:
         "inputs_from: both", "embedd=1", "quantise_layer", "assets/js/view.js", "data-controls",
     ],
 )  # fmt: skip
-def test_a_name_that_is_no_more_is_noticed(stale: str, names: CodeNames) -> None:
+def test_a_name_that_is_no_more_is_noticed(stale, names):
     assert not names.explains(stale)
 
 
-def test_the_design_names_every_module_in_its_package() -> None:
+def test_the_design_names_every_module_in_its_package():
     """Each table under a package names modules of it, and all tables together name all."""
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").partition("\n## Direction of imports")[0]
     named = set(re.findall(r"`(sarqc/\w+\.py)`", page))

@@ -3,7 +3,6 @@
 import json
 import math
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from sarqc.quantization.methods import METHODS
 from sarqc.recipe import EFFORTS, Recipe, expanded, spare
 from sarqc.recipe.measured_efforts import TABLE
 from sarqc.recipe.texts import one_text
-from sarqc.settings import Settings
 from tests.test_command_line import ROOT, answer, sarqc
 from tests.test_recipe import LEAST
 
@@ -56,7 +54,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and wha
 
 
 @pytest.mark.parametrize(("given", "meant"), CASES, ids=lambda case: ",".join(map(str, case.values())))
-def test_an_effort_is_its_fields(given: dict[str, Any], meant: dict[str, Any]) -> None:
+def test_an_effort_is_its_fields(given, meant):
     without = {name: value for name, value in given.items() if name != "effort"}
     asked, explicit = Recipe.parse(LEAST | given), Recipe.parse(LEAST | meant | without)
     assert asked.to_json() == explicit.to_json()
@@ -66,7 +64,7 @@ def test_an_effort_is_its_fields(given: dict[str, Any], meant: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_recipe_says_which_effort_it_amounts_to(method: str) -> None:
+def test_a_recipe_says_which_effort_it_amounts_to(method):
     by_effort = {effort: Recipe.parse(LEAST | {"method": method, "effort": effort}) for effort in EFFORTS}
     if METHODS[method].make.unit == "block":  # what is learned has its own number of steps
         assert len({recipe.fingerprint() for recipe in by_effort.values()}) == 1
@@ -81,7 +79,7 @@ def test_a_recipe_says_which_effort_it_amounts_to(method: str) -> None:
     assert undistilled.amounts_to(can_distill=False) == "best"
 
 
-def test_efforts_that_are_alike_are_one() -> None:
+def test_efforts_that_are_alike_are_one():
     repair = Recipe.parse(LEAST | {"method": "gptq", "quantized_checkpoint": "q", "effort": "best"})
     assert list(repair.efforts()) == ["quick", "balanced", "best"]
     assert repair.amounts_to() == "best"
@@ -98,12 +96,12 @@ def test_efforts_that_are_alike_are_one() -> None:
         ({"method": "none"}, "unknown method"),
     ],
 )
-def test_what_is_wrong_is_refused(more: dict[str, Any], words: str) -> None:
+def test_what_is_wrong_is_refused(more, words):
     with pytest.raises(Refused, match=words):
         Recipe.parse(LEAST | {"effort": "best"} | more)
 
 
-def test_an_effort_without_effect_is_named() -> None:
+def test_an_effort_without_effect_is_named():
     for more, where in (({"method": "omniquant"}, " = best has no effect on omniquant"),
                         ({"kind": "ladder", "test": "t"}, " has no effect on a ladder")):  # fmt: skip
         assert Recipe.parse(LEAST | {"effort": "best"} | more).ignored() == [f"Effort{where}"]
@@ -118,7 +116,7 @@ def test_an_effort_without_effect_is_named() -> None:
         {"effort": "best", "samples": [4, 8], "refit": 0},
     ],
 )
-def test_a_batch_keeps_its_effort(more: dict[str, Any]) -> None:
+def test_a_batch_keeps_its_effort(more):
     batch = LEAST | more
     said = spare(batch)
     assert [recipe.to_json() for recipe in expanded(said).values()] == [
@@ -128,7 +126,7 @@ def test_a_batch_keeps_its_effort(more: dict[str, Any]) -> None:
     assert expanded(yaml.safe_load(one_text("yaml", batch, ""))).keys() == expanded(batch).keys()
 
 
-def test_the_documents_have_what_was_measured() -> None:
+def test_the_documents_have_what_was_measured():
     rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
     words = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8").partition("### Effort")[2]
     for bits, effort in product({row["bits"] for row in rows}, EFFORTS):
@@ -146,7 +144,7 @@ def test_the_documents_have_what_was_measured() -> None:
             assert seconds == f"{taken[effort] / taken['gptq']:.1f} ×"
 
 
-def test_a_mixture_is_distilled_block_by_block(settings: Settings) -> None:
+def test_a_mixture_is_distilled_block_by_block(settings):
     document = {"model": "tiny-moe", "calibration": "tiny-moe-calibration"}
     job = resolve(Recipe.parse(document | {"effort": "best"}), settings)
     assert (job.recipe.distill, job.recipe.distill_by, job.recipe.effort) == (5, "block", None)
@@ -160,14 +158,14 @@ def test_a_mixture_is_distilled_block_by_block(settings: Settings) -> None:
         resolve(Recipe.parse(document | {"effort": "best", "distill": 4, "held_out_samples": 2}), settings)
 
 
-def test_a_streamed_model_is_distilled_block_by_block(settings: Settings) -> None:
+def test_a_streamed_model_is_distilled_block_by_block(settings):
     streamed = settings.model_copy(update={"weights": "streamed"})
     job = resolve(Recipe.parse(LEAST | {"effort": "best"}), streamed)
     assert (job.recipe.distill, job.recipe.distill_by, job.plan.effort) == (5, "block", "best")
     assert "needs it with its gradients in memory" in job.plan.warnings[0]
 
 
-def test_over_rest(fresh_settings: Settings) -> None:
+def test_over_rest(fresh_settings):
     app = create_app(
         fresh_settings.model_copy(update={"hosts": "testserver"}),
         execute="tests.jobs.fake_runs:quick",
@@ -183,7 +181,7 @@ def test_over_rest(fresh_settings: Settings) -> None:
         assert run["recipe"] == Recipe.parse(LEAST | BALANCED).to_json()
 
 
-def test_on_the_command_line(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
+def test_on_the_command_line(random_llama, text_file, tmp_path):
     flags = [
         "--model", str(random_llama), "--calibration", str(text_file), "--bits", "2", "--group-size", "16",
         "--samples", "2", "--length", "32", "--effort", "balanced", "--refine", "2",

@@ -13,5 +13,5 @@ from sarqc.errors import Refused
         (Refused("there is no model “x”", "model"), "model: there is no model “x”"),
     ],
 )
-def test_the_three_parts_are_sentences(error: Refused, text: str) -> None:
+def test_the_three_parts_are_sentences(error, text):
     assert str(error) == text

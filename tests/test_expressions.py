@@ -176,7 +176,7 @@ def _trees(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.thorough
-def test_each_expression_from_outside_is_known() -> None:
+def test_each_expression_from_outside_is_known():
     there = {
         (str(path.relative_to(ROOT)), place)
         for path in FILES
@@ -212,5 +212,5 @@ def test_each_expression_from_outside_is_known() -> None:
         ("folder.glob('*.txt')", 0),
     ],
 )
-def test_such_places_are_seen(code: str, number: int) -> None:
+def test_such_places_are_seen(code, number):
     assert len(list(places(ast.parse(code)))) == number

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -27,7 +26,7 @@ def place(steps: list[Instruction], name: str, part: str = "") -> int:
     return next(number for number, step in enumerate(steps) if step.name == name and part in step.text)
 
 
-def test_the_rules_of_a_good_recipe(steps: list[Instruction]) -> None:
+def test_the_rules_of_a_good_recipe(steps):
     """Those of hadolint that apply here."""
     names = [step.name for step in steps]
     assert PINNED.fullmatch(steps[place(steps, "FROM")].text)
@@ -51,18 +50,18 @@ def test_the_rules_of_a_good_recipe(steps: list[Instruction]) -> None:
     assert place(steps, "USER") < min(place(steps, "CMD"), place(steps, "RUN", "pip install"))
 
 
-def test_an_edit_of_the_code_leaves_the_large_layers(steps: list[Instruction]) -> None:
+def test_an_edit_of_the_code_leaves_the_large_layers(steps):
     torch, requirements = place(steps, "RUN", "download.pytorch.org"), place(steps, "COPY", "requirements.txt")
     assert torch < requirements < place(steps, "RUN", "-r requirements.txt") < place(steps, "COPY", ". .")
 
 
-def test_every_file_that_is_installed_has_a_known_hash(steps: list[Instruction]) -> None:
+def test_every_file_that_is_installed_has_a_known_hash(steps):
     installing = [step.text for step in steps if step.name == "RUN" and "pip install" in step.text]
     assert len(installing) == 2
     assert all("--require-hashes --no-deps" in text for text in installing)
 
 
-def test_the_state_and_models_of_the_hub_belong_to_the_user_and_outlive_the_container(steps: list[Instruction]) -> None:
+def test_the_state_and_models_of_the_hub_belong_to_the_user_and_outlive_the_container(steps):
     """Docker makes a volume's folder as root, unless the image has it already."""
     told = environment(steps)
     volume = next((step.text for step in steps if step.name == "VOLUME"), "/data")
@@ -74,12 +73,12 @@ def test_the_state_and_models_of_the_hub_belong_to_the_user_and_outlive_the_cont
     assert steps[place(steps, "ENTRYPOINT")].words() == ["tini", "--"]
 
 
-def test_settings_are_those_that_there_are(steps: list[Instruction]) -> None:
+def test_settings_are_those_that_there_are(steps):
     for name in environment(steps):
         assert not name.startswith("SARQC_") or name.removeprefix("SARQC_").lower() in setting_names()
 
 
-def test_a_space_needs_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_needs_no_edit(tmp_path, monkeypatch):
     """What is pushed has a head that a Space reads, and settings with which the app starts."""
     subprocess.run([sys.executable, DEPLOY / "make_space.py", tmp_path / "space"], check=True)
     _, head, _ = (tmp_path / "space" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
@@ -100,7 +99,7 @@ def test_a_space_needs_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not list((tmp_path / "space").rglob("__pycache__"))
 
 
-def test_the_composition_is_pinned_and_its_parts_speak_of_each_other() -> None:
+def test_the_composition_is_pinned_and_its_parts_speak_of_each_other():
     host, oauth = (yaml.safe_load((DEPLOY / name).read_text()) for name in ("compose.yaml", "compose.oauth.yaml"))
     services = host["services"] | {"oauth2-proxy": oauth["services"]["oauth2-proxy"]}
     for name, service in services.items():

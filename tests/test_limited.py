@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.errors import NoRoom, Refused, SarqcError, TooLarge, Unwritable
+from sarqc.errors import NoRoom, Refused, TooLarge, Unwritable
 from sarqc.files.limited import Exhausted, answer_of
 from sarqc.files.once import once
 from tests.jobs.conftest import is_alive, until
@@ -36,16 +36,14 @@ def note_and_wait(request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("request_", "kind"), [(b"large", TooLarge), (b"full", NoRoom), (b"read-only", Unwritable)])
-def test_a_refusal_keeps_its_kind(request_: bytes, kind: type[SarqcError]) -> None:
+def test_a_refusal_keeps_its_kind(request_, kind):
     with pytest.raises(kind) as caught:
         answer_of(f"{HERE}:refuse", request_, cpu_seconds=10)
     assert caught.value.http_status == kind.http_status
     assert caught.value.remedy
 
 
-def test_a_long_request_arrives_at_a_process_that_starts_slowly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_request_arrives_at_a_process_that_starts_slowly(tmp_path, monkeypatch):
     (tmp_path / "slow_to_start.py").write_text(
         "import time\ntime.sleep(1.2)\ndef size(request):\n    return b'%d' % len(request)\n"
     )
@@ -58,7 +56,7 @@ def noted(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_what_nobody_waits_for_ends(tmp_path: Path) -> None:
+def test_what_nobody_waits_for_ends(tmp_path):
     unwanted, path = threading.Event(), tmp_path / "pid"
 
     def leave() -> None:
@@ -72,7 +70,7 @@ def test_what_nobody_waits_for_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a death signal is Linux's")
-def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_it_ends_with_a_process_that_is_killed(tmp_path):
     path = tmp_path / "pid"
     program = f"from sarqc.files.limited import answer_of; answer_of('{HERE}:note_and_wait', {str(path).encode()!r}, "
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(part) for part in sys.path)}
@@ -83,7 +81,7 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     until(lambda: not is_alive(child))
 
 
-def test_a_remembered_refusal_holds_nothing_else() -> None:
+def test_a_remembered_refusal_holds_nothing_else():
     calls = []
 
     @once(8)

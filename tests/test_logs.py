@@ -37,7 +37,7 @@ SAID = (
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_what_is_secret_by_where_it_stands_is_not_there(said: str) -> None:
+def test_what_is_secret_by_where_it_stands_is_not_there(said):
     cleaned = without_secrets(said)
     assert SECRET not in cleaned
     assert HUB not in cleaned
@@ -54,7 +54,7 @@ def test_what_is_secret_by_where_it_stands_is_not_there(said: str) -> None:
         "layer model.layers.0.self_attn.q_proj at λ = 0.1: key=value",
     ],
 )
-def test_everything_else_stays(said: str) -> None:
+def test_everything_else_stays(said):
     assert without_secrets(said) == said
 
 
@@ -95,7 +95,7 @@ def lines(form: str) -> list[str]:
     return done.stderr.splitlines()
 
 
-def test_lines_for_people_say_when_how_bad_and_about_whom() -> None:
+def test_lines_for_people_say_when_how_bad_and_about_whom():
     first, second, *trace = lines("text")
     assert first.endswith(r" INFO sarqc.trial [run 01RUN, ann]: a line\nand what looks like another")
     assert first[:4].isdigit()
@@ -104,7 +104,7 @@ def test_lines_for_people_say_when_how_bad_and_about_whom() -> None:
     assert any("ConnectionError: https://…@hub.example/x" in line for line in trace)
 
 
-def test_lines_for_programs_are_objects() -> None:
+def test_lines_for_programs_are_objects():
     first, second, third, warned = map(json.loads, lines("json"))
     assert {"level": "INFO", "logger": "sarqc.trial", "run": "01RUN", "owner": "ann"}.items() <= first.items()
     assert first["message"] == "a line\nand what looks like another"
@@ -114,7 +114,7 @@ def test_lines_for_programs_are_objects() -> None:
     assert warned["logger"] == "py.warnings"
 
 
-def test_a_line_names_the_innermost(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_names_the_innermost(caplog):
     form = logs.TextLines(logs.known_secrets(Settings()))
     with logs.about(owner="ann"), logs.about(owner="bob"):
         logging.getLogger("sarqc.trial").warning("words")

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,7 @@ def same(left: float, right: float) -> bool:
     return (math.isnan(left) and math.isnan(right)) or left == right
 
 
-def test_points_are_the_arrays_row_by_row(study: Study) -> None:
+def test_points_are_the_arrays_row_by_row(study):
     table = study.frame("points")
     assert len(table) == sum(len(line.draws) * len(line.lams) * len(line.gammas) for line in study.lines)
     for line in study.lines:
@@ -46,7 +45,7 @@ def test_points_are_the_arrays_row_by_row(study: Study) -> None:
                     assert row["drift"] == pytest.approx(sum(values) / len(values), rel=1e-12)
 
 
-def test_layers_have_a_row_for_each_layer(study: Study) -> None:
+def test_layers_have_a_row_for_each_layer(study):
     table = study.frame("layers")
     line = study.line("sarqc-gbs", 2)
     rows = table[(table.method == line.name) & (table.bits == 2)]
@@ -61,7 +60,7 @@ def test_layers_have_a_row_for_each_layer(study: Study) -> None:
     assert row["block"] == study.layers[layer].block
 
 
-def test_candidates_say_what_auto_chose() -> None:
+def test_candidates_say_what_auto_chose():
     study = Study.open("tiny-llama-methods")
     table = study.frame("candidates")
     for line in study.lines:
@@ -82,14 +81,14 @@ def test_candidates_say_what_auto_chose() -> None:
             assert best.chosen.all()
 
 
-def test_an_unknown_table_names_those_there_are(study: Study) -> None:
+def test_an_unknown_table_names_those_there_are(study):
     with pytest.raises(NotFound, match="points, layers, candidates, texts"):
         study.frame("rows")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe", "tiny-llama-methods"])
-def test_every_figure_of_the_lab_is_a_plotly_figure(name: str) -> None:
+def test_every_figure_of_the_lab_is_a_plotly_figure(name):
     study = Study.open(name)
     view = lab_view(study)
     drawn = [key for key, figure in view["figures"].items() if figure is not None]
@@ -101,7 +100,7 @@ def test_every_figure_of_the_lab_is_a_plotly_figure(name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_figure_shows_the_asked_point(study: Study) -> None:
+def test_a_figure_shows_the_asked_point(study):
     view = lab_view(study, method="sarqc-gbs", bits=2, layer=5)
     line = study.line("sarqc-gbs", 2)
     g, m = 1, line.lams.index(0.2)
@@ -115,7 +114,7 @@ def test_a_figure_shows_the_asked_point(study: Study) -> None:
     assert dark.layout.paper_bgcolor == "#1c1f25"
 
 
-def test_surfaces_are_the_stored_drift(study: Study) -> None:
+def test_surfaces_are_the_stored_drift(study):
     line = study.line("sarqc-gbs", 2)
     made = study.figure("surfaces_flat", method="sarqc-gbs", bits=2, layer=5, lam=0.2, gamma=line.gammas[0])
     stored = study.array(line, "surface")[5, 0, line.lams.index(0.2)].astype(float)
@@ -125,7 +124,7 @@ def test_surfaces_are_the_stored_drift(study: Study) -> None:
 
 
 @pytest.mark.thorough
-def test_what_a_study_lacks_is_named(study: Study) -> None:
+def test_what_a_study_lacks_is_named(study):
     with pytest.raises(NotFound, match="trade_off"):
         study.figure("nothing")
     with pytest.raises(NotFound, match="It has"):
@@ -134,7 +133,7 @@ def test_what_a_study_lacks_is_named(study: Study) -> None:
         Study.open("no-such-study")
 
 
-def test_compare_puts_chosen_points_below_each_other() -> None:
+def test_compare_puts_chosen_points_below_each_other():
     table = compare(["tiny-llama-methods", "tiny-llama"])
     methods = Study.open("tiny-llama-methods")
     ours = table[table.study == "tiny-llama-methods"].set_index(["method", "bits"])
@@ -148,7 +147,7 @@ def test_compare_puts_chosen_points_below_each_other() -> None:
 
 
 @pytest.mark.thorough
-def test_the_notebook_runs() -> None:
+def test_the_notebook_runs():
     """Every code cell, one after the other, as a person would run them."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     names: dict[str, object] = {}
@@ -159,7 +158,7 @@ def test_the_notebook_runs() -> None:
     assert any(isinstance(value, go.Figure) for value in names.values())
 
 
-def test_the_notebook_is_small_and_names_no_place(tmp_path: Path) -> None:
+def test_the_notebook_is_small_and_names_no_place(tmp_path):
     text = NOTEBOOK.read_text(encoding="utf-8")
     assert len(text) < 20_000
     assert all(not cell.get("outputs") for cell in json.loads(text)["cells"])

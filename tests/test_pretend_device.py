@@ -91,7 +91,7 @@ def device_of(events: list[Event]) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method(method: str, document: Doc, here: Run, there: Run) -> None:
+def test_every_method(method, document, here, there):
     document |= {"method": method}
     found = there(document)
     assert device_of(found) == "gpu:0"
@@ -107,7 +107,7 @@ def test_every_method(method: str, document: Doc, here: Run, there: Run) -> None
     {"method": "sarqc-omniquant"},
     {"method": "rqc-gbs", "distill": 2, "distill_codes": True, "distill_by": "block"},
 ], ids=lambda more: more["method"])  # fmt: skip
-def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Run) -> None:
+def test_a_mixture(more, document, mixture, here, there):
     document |= {"model": str(mixture), "test": None} | more
     assert_alike(there(document), here(document))
 
@@ -121,7 +121,7 @@ def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Ru
     {"method": "gptaq", "inputs_from": "quantized", "grid": "affine"},
     {"method": "rtn", "inputs_from": "float", "bits": 4},
 ], ids=["auto by layer", "fitted grid", "auto by model", "one layer", "affine", "float prefix"])  # fmt: skip
-def test_choices(more: Doc, document: Doc, here: Run, there: Run) -> None:
+def test_choices(more, document, here, there):
     document |= more
     assert_alike(there(document), here(document))
 
@@ -130,7 +130,7 @@ def test_choices(more: Doc, document: Doc, here: Run, there: Run) -> None:
     {"distill": 2}, {"distill": 2, "distill_codes": True, "distill_norms": True},
     {"distill": 2, "distill_codes": True, "distill_by": "block", "grid": "affine"},
 ], ids=["scales", "codes and norms", "block by block"])  # fmt: skip
-def test_distillation(more: Doc, document: Doc, here: Run, there: Run) -> None:
+def test_distillation(more, document, here, there):
     document |= {"method": "sarqc-gbs", "lambda": 0.1, "bits": 2} | more
     found, expected = there(document), here(document)
     within = 5e-2 if "distill_codes" in more else 2e-3  # codes follow signs of gradients, which a last bit may decide
@@ -146,7 +146,7 @@ def test_distillation(more: Doc, document: Doc, here: Run, there: Run) -> None:
 
 
 @pytest.mark.thorough
-def test_the_baseline(document: Doc, here: Run, there: Run) -> None:
+def test_the_baseline(document, here, there):
     document |= {"method": "rtn", "baseline": True}
     found, expected = (run(document)[-1].summary for run in (there, here))
     assert found["baseline"]["perplexity"] == pytest.approx(expected["baseline"]["perplexity"], rel=2e-3)
@@ -155,7 +155,7 @@ def test_the_baseline(document: Doc, here: Run, there: Run) -> None:
 
 
 @pytest.mark.thorough
-def test_streamed_resumed_and_a_second_device(document: Doc, here: Run, there: Run) -> None:
+def test_streamed_resumed_and_a_second_device(document, here, there):
     expected = here(document)
     assert_alike(there(document, settings={"weights": "streamed"}), expected)
     again = there(document)  # finds all layers, which lie on the CPU
@@ -166,7 +166,7 @@ def test_streamed_resumed_and_a_second_device(document: Doc, here: Run, there: R
 
 
 @pytest.mark.thorough
-def test_lm_eval(here: Run, there: Run) -> None:
+def test_lm_eval(here, there):
     """On the embedded model, whose task comes without an index of others."""
     document = {
         "model": "tiny-llama", "bits": 3, "method": "rtn", "calibration": "tiny-llama-calibration", "samples": 1,
@@ -181,7 +181,7 @@ def test_lm_eval(here: Run, there: Run) -> None:
 
 
 @pytest.mark.thorough
-def test_a_survey(document: Doc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_survey(document, tmp_path, monkeypatch):
     """Points from statistics, from runs and from fewer sequences, and distilled ones."""
     values = {name: document[name] for name in ("model", "calibration", "samples", "length", "test", "window")}
     lines = [
@@ -215,7 +215,7 @@ def test_a_survey(document: Doc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["plain", "packed"])
-def test_texts_and_exports(form: str, document: Doc, there: Run, here: Run, tmp_path: Path) -> None:
+def test_texts_and_exports(form, document, there, here, tmp_path):
     document |= {"grid": "full_range", "bits": 4, "prompts": ["Once upon"], "new_tokens": 4}
     found = there(document, checkpoint_dir=tmp_path / "made-there", checkpoint_format=form)
     here(document, checkpoint_dir=tmp_path / "made-here", checkpoint_format=form)
@@ -266,15 +266,15 @@ def _with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     (perplexity, "cross_entropy", "rtn", _as_numpy),
 ], ids=lambda part: getattr(part, "__name__", part))  # fmt: skip
 def test_a_planted_mistake_is_seen(
-    where: Any, name: str, method: str, mistake: Callable[..., Any], document: Doc, there: Run,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    where, name, method, mistake, document, there,
+    monkeypatch,
+):  # fmt: skip
     monkeypatch.setattr(where, name, mistake(getattr(where, name)))
     with pytest.raises((RuntimeError, TypeError), match=r"on the CPU|to numpy|a generator of"):
         there(document | {"method": method})
 
 
-def test_two_devices_don_t_mix() -> None:
+def test_two_devices_don_t_mix():
     with pretended():
         one, other = torch.ones(3, device=pretend(0)), torch.ones(3, device=pretend(1))
         assert (one + 1).device == pretend(0)

@@ -1,7 +1,5 @@
 """The stable names, used as the guide shows them."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -10,13 +8,13 @@ from sarqc import Grid, LayerStatistics, Recipe, execute, method, quantize_layer
 from sarqc.events import Finished
 
 
-def test_names_are_pinned() -> None:
+def test_names_are_pinned():
     assert sarqc.__all__ == [
         "Grid", "LayerStatistics", "method", "quantize_layer", "sweep_layer", "Recipe", "execute", "Study", "compare",
     ]  # fmt: skip
 
 
-def test_a_layer_as_in_the_readme() -> None:
+def test_a_layer_as_in_the_readme():
     torch.manual_seed(0)
     weight, inputs = torch.randn(6, 256), torch.randn(300, 256)
     statistics = LayerStatistics.from_inputs(inputs)
@@ -31,6 +29,6 @@ def test_a_layer_as_in_the_readme() -> None:
 
 
 @pytest.mark.thorough
-def test_a_run_needs_no_settings(text_file: Path) -> None:
+def test_a_run_needs_no_settings(text_file):
     recipe = Recipe(model="tiny-llama", calibration=str(text_file), method="rtn", samples=1, length=16)
     assert isinstance(list(execute(recipe))[-1], Finished)

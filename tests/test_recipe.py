@@ -73,7 +73,7 @@ HUGE = {"digits": 10**4299, "whole": 10**308, "float": 1e308, "text of digits": 
 @pytest.mark.parametrize(
     "more", [{"method": "signround"}, {"method": "omniquant"}, {"kind": "ladder"}, {"effort": "best"}]
 )
-def test_every_number_has_a_bound(name: str, kind: str, more: dict[str, str]) -> None:
+def test_every_number_has_a_bound(name, kind, more):
     document = LEAST | {"test": "text.txt"} | more
     with pytest.raises(Refused) as caught:
         Recipe.parse(document | {name: [HUGE[kind]] if NUMBERS[name] else HUGE[kind]})
@@ -84,12 +84,12 @@ def test_every_number_has_a_bound(name: str, kind: str, more: dict[str, str]) ->
     assert len(words) < 500
 
 
-def test_all_numbers_of_a_recipe_were_asked_for() -> None:
+def test_all_numbers_of_a_recipe_were_asked_for():
     assert {"steps", "epochs", "samples", "minutes", "lambda", "sweep", "blocks", "seed", "window"} <= NUMBERS.keys()
 
 
 @given(recipes)
-def test_round_trips(document: dict[str, Any]) -> None:
+def test_round_trips(document):
     recipe = Recipe.parse(document)
     assert Recipe.parse(recipe.to_json()) == recipe
     left_open = {name: value for name, value in recipe.to_json().items() if value is not None}
@@ -99,7 +99,7 @@ def test_round_trips(document: dict[str, Any]) -> None:
 
 @pytest.mark.thorough
 @given(recipes)
-def test_round_trips_through_a_file(tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any]) -> None:
+def test_round_trips_through_a_file(tmp_path_factory, document):
     recipe = Recipe.parse(document)
     path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe.to_json()), encoding="utf-8")
@@ -107,7 +107,7 @@ def test_round_trips_through_a_file(tmp_path_factory: pytest.TempPathFactory, do
 
 
 @given(recipes)
-def test_what_differs_from_the_defaults_is_the_same_recipe(document: dict[str, Any]) -> None:
+def test_what_differs_from_the_defaults_is_the_same_recipe(document):
     recipe = Recipe.parse(document)
     said = recipe.differences()
     assert Recipe.parse(said) == recipe
@@ -117,13 +117,13 @@ def test_what_differs_from_the_defaults_is_the_same_recipe(document: dict[str, A
 
 
 @given(batches)
-def test_a_batch_without_its_defaults_is_the_same_batch(document: dict[str, Any]) -> None:
+def test_a_batch_without_its_defaults_is_the_same_batch(document):
     said = spare(document)
     assert list(expanded(said).values()) == list(expanded(document).values())
     assert set(said) <= set(document)
 
 
-def test_a_batch_may_vary_a_field_by_its_name_in_python_and_what_documents_leave_out() -> None:
+def test_a_batch_may_vary_a_field_by_its_name_in_python_and_what_documents_leave_out():
     assert spare(LEAST | {"lam": [0, 0.5], "bits": 3}) == LEAST | {"lambda": [0, 0.5]}
     later = {"method": "gptq", "refit": [0, 2]}
     assert spare(LEAST | later) == LEAST | later
@@ -154,19 +154,19 @@ def test_a_batch_may_vary_a_field_by_its_name_in_python_and_what_documents_leave
         ({"inputs_from": "both"}, "inputs_from"),
     ],
 )
-def test_wrong_ones_are_refused_by_name(change: dict[str, Any], words: str) -> None:
+def test_wrong_ones_are_refused_by_name(change, words):
     with pytest.raises(Refused) as caught:
         Recipe.parse(LEAST | change)
     assert words in f"{caught.value.what} {caught.value.where}"
     assert caught.value.remedy
 
 
-def test_what_is_missing_is_named() -> None:
+def test_what_is_missing_is_named():
     with pytest.raises(Refused, match="calibration"):
         Recipe.parse({"model": "tiny-llama"})
 
 
-def test_methods_get_what_they_know() -> None:
+def test_methods_get_what_they_know():
     recipe = Recipe.parse(LEAST | {"method": "gptq", "lambda": 0.7, "gamma": 0.2})
     assert recipe.to_method() == method("gptq")
     assert len(recipe.ignored()) == 2
@@ -176,13 +176,13 @@ def test_methods_get_what_they_know() -> None:
     assert Recipe.parse(LEAST | {"method": "awq", "include_identity": False}).to_method() == search
 
 
-def test_lists_may_be_written_with_commas() -> None:
+def test_lists_may_be_written_with_commas():
     recipe = Recipe.parse(LEAST | {"tasks": "piqa, boolq", "sweep": "0, 0.1"})
     assert recipe.tasks == ("piqa", "boolq")
     assert recipe.sweep == (0.0, 0.1)
 
 
-def test_prompts_keep_their_commas_and_stand_on_lines() -> None:
+def test_prompts_keep_their_commas_and_stand_on_lines():
     lines = ("Once, upon a time", " indented, “quoted”", "42")
     assert Recipe.parse(LEAST | {"prompts": "\r\n".join(["", *lines, "  ", ""])}).prompts == lines
     recipe = Recipe.parse(LEAST | {"prompts": list(lines)})
@@ -195,7 +195,7 @@ def test_prompts_keep_their_commas_and_stand_on_lines() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "- a\n- b\n", "bits: [", "\x00"])
-def test_a_file_that_is_no_recipe(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_no_recipe(tmp_path, content):
     path = tmp_path / "recipe.yaml"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(Refused, match=r"recipe\.yaml"):
@@ -203,7 +203,7 @@ def test_a_file_that_is_no_recipe(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "cross" in entry.make.needs])
-def test_a_correction_of_the_prefix_needs_a_quantized_prefix(name: str) -> None:
+def test_a_correction_of_the_prefix_needs_a_quantized_prefix(name):
     Recipe.parse(LEAST | {"method": name})
     with pytest.raises(Refused, match=name) as refused:
         Recipe.parse(LEAST | {"method": name, "inputs_from": "float"})
@@ -211,7 +211,7 @@ def test_a_correction_of_the_prefix_needs_a_quantized_prefix(name: str) -> None:
     assert "quantized" in refused.value.remedy
 
 
-def test_lists_expand_to_all_combinations() -> None:
+def test_lists_expand_to_all_combinations():
     document = {**LEAST, "method": "sarqc-gbs", "lambda": [0, 0.1, "auto"], "bits": [2, 3], "tasks": ["a", "b"]}
     recipes = expanded(document)
     assert list(recipes) == [
@@ -234,12 +234,12 @@ def test_lists_expand_to_all_combinations() -> None:
         ({"calibration": ["a/x", "b/x"]}, "called"),
     ],
 )
-def test_a_batch_that_is_none_is_refused(change: dict, word: str) -> None:
+def test_a_batch_that_is_none_is_refused(change, word):
     with pytest.raises(Refused, match=word):
         expanded(LEAST | change)
 
 
-def test_what_a_method_does_not_read_is_said() -> None:
+def test_what_a_method_does_not_read_is_said():
     """Also of options: what is at its default says nothing, what was given and is not read is a note in the plan."""
     gptq = Recipe.parse({**LEAST, "method": "gptq", "mode": "foldable", "epochs": 3, "channel_fraction": 0.5})
     assert [words.split(" = ")[0] for words in gptq.ignored()] == ["Channel fraction", "Scale search mode", "Epochs"]
@@ -250,7 +250,7 @@ def test_what_a_method_does_not_read_is_said() -> None:
     assert Recipe.parse({**LEAST, "method": "rtn", "lambda": 0.3}).ignored() == ["λ = 0.3 has no effect on rtn"]
 
 
-def test_the_sequences_kept_for_judging_are_those_that_the_page_announces() -> None:
+def test_the_sequences_kept_for_judging_are_those_that_the_page_announces():
     """The golden file is read by the test of the page's own count too."""
     golden = json.loads((Path(__file__).parent / "golden" / "rules.json").read_text(encoding="utf-8"))
     for row in golden["validation_samples"]:
@@ -284,7 +284,7 @@ def test_the_sequences_kept_for_judging_are_those_that_the_page_announces() -> N
         {"x" * 5000: 1},
     ],
 )
-def test_text_that_is_none_or_too_long_is_refused_in_a_short_sentence(wrong: dict[str, object]) -> None:
+def test_text_that_is_none_or_too_long_is_refused_in_a_short_sentence(wrong):
     with pytest.raises(Refused) as refused:
         Recipe.parse(LEAST | wrong)
     said = json.dumps(refused.value.to_json(), ensure_ascii=False).encode()
@@ -294,7 +294,7 @@ def test_text_that_is_none_or_too_long_is_refused_in_a_short_sentence(wrong: dic
 @pytest.mark.parametrize(
     "name", ["model", "revision", "quantized_checkpoint", "method", "calibration", "test", "layer", "tasks"]
 )
-def test_a_name_has_no_line_break(name: str) -> None:
+def test_a_name_has_no_line_break(name):
     """A script would take what follows as another word, or put blanks into it."""
     for end in BREAKS:
         for value in (f"a{end}b", f"a{end}", f"{end}a"):
@@ -308,7 +308,7 @@ def test_a_name_has_no_line_break(name: str) -> None:
             Recipe.parse(LEAST | {"prompts": [f"Once{end}upon a time"]})
 
 
-def test_the_longest_texts_are_taken() -> None:
+def test_the_longest_texts_are_taken():
     longest = {"model": "m" * 1024, "calibration": "c" * 1024, "prompts": ["a" * 8000] * 32}
     assert len(Recipe.parse(longest).prompts) == 32
 
@@ -324,7 +324,7 @@ def test_the_longest_texts_are_taken() -> None:
         ({"samples": 1, "lambda": "auto"}, "there is only one", {"samples": 2}),
     ],
 )
-def test_a_refusal_names_its_field_and_what_would_mend_it(said: dict, what: str, fix: dict | None) -> None:
+def test_a_refusal_names_its_field_and_what_would_mend_it(said, what, fix):
     with pytest.raises(Refused) as refused:
         Recipe.parse({"model": "m", "calibration": "c", **said})
     error = refused.value
@@ -339,7 +339,7 @@ FORMER: dict[str, Any] = {"opened": "theirs", "share": 0.5, "starved": "damped",
 
 
 @pytest.mark.parametrize(("former", "value"), FORMER.items())
-def test_former_names_mean_the_same(former: str, value: object) -> None:
+def test_former_names_mean_the_same(former, value):
     method = {"method": "as-found"} if former == "opened" else {}
     name = FORMER_NAMES[former]
     recipe = Recipe.parse(LEAST | method | {former: value})
@@ -353,7 +353,7 @@ def test_former_names_mean_the_same(former: str, value: object) -> None:
         Recipe.parse(LEAST | method | {former: value, name: value})
 
 
-def test_a_method_has_a_telling_name_where_the_papers_does_not_say_what_it_is() -> None:
+def test_a_method_has_a_telling_name_where_the_papers_does_not_say_what_it_is():
     for name, entry in METHODS.items():
         assert bool(entry.also) == name.startswith(("rqc-", "sarqc-")), name
         if entry.also:
@@ -388,7 +388,7 @@ LATER = LEAST | {"method": "sarqc-gbs", "lambda": 0.1, "from_block": 20, "then_l
         ({"then_gamma": 2}, "1 or less", "then_gamma"),
     ],
 )
-def test_values_from_a_block_on_are_refused_where_they_mean_nothing(change: dict, words: str, field: str) -> None:
+def test_values_from_a_block_on_are_refused_where_they_mean_nothing(change, words, field):
     with pytest.raises(Refused, match=words) as caught:
         Recipe.parse(LATER | change)
     assert caught.value.field == field
@@ -396,7 +396,7 @@ def test_values_from_a_block_on_are_refused_where_they_mean_nothing(change: dict
         Recipe.parse({name: value for name, value in (LATER | change | fix.values).items() if value is not None})
 
 
-def test_values_from_a_block_on_make_one_further_method() -> None:
+def test_values_from_a_block_on_make_one_further_method():
     recipe = Recipe.parse(LATER | {"then_gamma": 1.0})
     assert recipe.later_method() == method("sarqc-gbs", lam=0.3, gamma=1.0)
     assert recipe.to_method() == method("sarqc-gbs", lam=0.1)
@@ -405,7 +405,7 @@ def test_values_from_a_block_on_make_one_further_method() -> None:
     assert list(expanded(LATER | {"then_lambda": [0.2, 0.3]})) == ["then_lambda=0.2", "then_lambda=0.3"]
 
 
-def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
+def test_a_recipe_without_them_is_the_document_that_it_was():
     """Its fingerprint is the name of studies on many hosts."""
 
     def of(**fields: object) -> str:
@@ -427,7 +427,7 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert Recipe.parse(LEAST | {"method": "signround", "refine": 3}).fingerprint() == "d2fdb9b20eb365c9"
 
 
-def test_options_of_learned_rounding_without_effect_are_named_and_change_nothing() -> None:
+def test_options_of_learned_rounding_without_effect_are_named_and_change_nothing():
     document = LEAST | {"method": "signround", "range": "search"}
     plain = Recipe.parse(document)
     recipe = Recipe.parse(document | {"refine": 3})
@@ -443,7 +443,7 @@ def test_options_of_learned_rounding_without_effect_are_named_and_change_nothing
     assert Recipe.parse(recipe.to_json()) == recipe
 
 
-def test_the_start_of_learned_rounding_is_the_solver_of_the_recipe() -> None:
+def test_the_start_of_learned_rounding_is_the_solver_of_the_recipe():
     fitting = {"range": "search", "order": "activation", "refine": 2}
     warm = {"warm_start": "column_solver"} | fitting
     penalised = method("sarqc-signround", lam=0.1, **warm).starting_solver()
@@ -453,7 +453,7 @@ def test_the_start_of_learned_rounding_is_the_solver_of_the_recipe() -> None:
     assert method("signround").starting_solver() is None
 
 
-def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:
+def test_methods_without_later_choices_have_the_keys_that_they_had():
     """Kept layers and measurements are found by them."""
     points = [method("gptq", refine=2), method("rtn"), method("awq", range="search")]
     assert tuning_key("errors", ["a"], None, points) == "8f95f277b0d8eaab3c25c6eebdf4be38"
@@ -461,7 +461,7 @@ def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:
     assert tuning_key("errors", ["a"], None, points) != "8f95f277b0d8eaab3c25c6eebdf4be38"
 
 
-def test_a_distillation_is_judged_on_held_out_samples() -> None:
+def test_a_distillation_is_judged_on_held_out_samples():
     with pytest.raises(Refused, match="held-out sequences") as caught:
         Recipe.parse(LEAST | {"distill": 5, "samples": 6})
     first, second = (Recipe.parse(LEAST | {"distill": 5, "samples": 6} | fix.values) for fix in caught.value.fixes)
@@ -482,27 +482,27 @@ def test_a_distillation_is_judged_on_held_out_samples() -> None:
         ({"distill_lambda": 0, "method": "awq"}, "λ of distillation = 0.0 has no effect on awq"),
     ],
 )
-def test_a_distillation_without_effect_is_noted(change: dict, words: str) -> None:
+def test_a_distillation_without_effect_is_noted(change, words):
     recipe = Recipe.parse(LEAST | {"distill": 5} | change)
     assert not recipe.distills
     assert words in recipe.ignored()
 
 
 @pytest.mark.parametrize("kind", ["tune", "ladder"])
-def test_models_are_compared_without_a_rotation(kind: str) -> None:
+def test_models_are_compared_without_a_rotation(kind):
     document = LEAST | {"kind": kind, "test": "t"}
     with pytest.raises(Refused, match="works on the model as it is") as caught:
         Recipe.parse(document | {"rotate": "r1"})
     assert Recipe.parse(document | caught.value.fixes[0].values) == Recipe.parse(document)
 
 
-def test_gptq_with_distilled_scales_has_a_baseline() -> None:
+def test_gptq_with_distilled_scales_has_a_baseline():
     recipe = Recipe.parse(LEAST | {"method": "gptq", "test": "t", "held_out_samples": 2})
     assert recipe.why_no_baseline()
     assert not recipe.model_copy(update={"distill": 3}).why_no_baseline()
 
 
-def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
+def test_scales_of_a_quantized_checkpoint_are_not_refitted():
     opened = LEAST | {"quantized_checkpoint": "q", "method": "gptq", "samples": 4}
     assert Recipe.parse(opened).to_method() == method("gptq")
     with pytest.raises(Refused, match="its scales stay") as caught:

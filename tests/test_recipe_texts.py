@@ -66,7 +66,7 @@ def recipe_of_request(text: str) -> tuple[str, str]:
 
 @pytest.mark.thorough
 @given(recipes | batches)
-def test_the_file_means_the_same_runs(tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any]) -> None:
+def test_the_file_means_the_same_runs(tmp_path_factory, document):
     path = tmp_path_factory.mktemp("texts") / "recipe.yaml"
     path.write_text(one_text("yaml", document, ADDRESS), encoding="utf-8")
     assert list(expanded(read_document(path)).values()) == list(expanded(document).values())
@@ -74,7 +74,7 @@ def test_the_file_means_the_same_runs(tmp_path_factory: pytest.TempPathFactory, 
 
 @pytest.mark.thorough
 @given(recipes | batches)
-def test_the_request_means_the_same_runs(document: dict[str, Any]) -> None:
+def test_the_request_means_the_same_runs(document):
     address, body = recipe_of_request(one_text("rest", document, ADDRESS))
     assert address == f"{ADDRESS}/api/runs"
     assert list(expanded(json.loads(body)).values()) == list(expanded(document).values())
@@ -82,7 +82,7 @@ def test_the_request_means_the_same_runs(document: dict[str, Any]) -> None:
 
 @pytest.mark.thorough
 @given(recipes)
-def test_the_command_means_the_same_run(document: dict[str, Any]) -> None:
+def test_the_command_means_the_same_run(document):
     assert understood(one_text("cli", document, ADDRESS)) == Recipe.parse(document)
 
 
@@ -94,7 +94,7 @@ def test_the_command_means_the_same_run(document: dict[str, Any]) -> None:
     ],
     ids=["tune", "ladder"],
 )
-def test_tuning_and_a_ladder_have_commands_of_their_own(document: dict[str, Any], idle: dict[str, Any]) -> None:
+def test_tuning_and_a_ladder_have_commands_of_their_own(document, idle):
     command, kind = one_text("cli", document, ADDRESS), document["kind"]
     assert command.startswith(f"python -m sarqc {kind} ")
     assert "--method" not in command
@@ -114,13 +114,13 @@ def begun(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.thorough
 @given(recipes)
-def test_the_program_has_the_same_recipe(document: dict[str, Any]) -> None:
+def test_the_program_has_the_same_recipe(document):
     assert begun(document)["recipe"] == Recipe.parse(document)
 
 
 @pytest.mark.thorough
 @given(batches)
-def test_the_program_of_a_batch_has_the_same_recipes(document: dict[str, Any]) -> None:
+def test_the_program_of_a_batch_has_the_same_recipes(document):
     assert list(begun(document)["recipes"].values()) == list(expanded(document).values())
 
 
@@ -134,7 +134,7 @@ def small(random_llama: Path, text_file: Path) -> dict[str, Any]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("lams", [0.1, [0, 0.1]])
-def test_the_program_runs(small: dict[str, Any], lams: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_runs(small, lams, tmp_path, monkeypatch):
     monkeypatch.setenv("SARQC_STATE_DIR", str(tmp_path))
     document = small | {"lambda": lams}
     exec(one_text("python", document, ADDRESS), {})
@@ -167,7 +167,7 @@ def planned(script: str, environment: dict[str, str], *arguments: str) -> list[s
 
 
 @pytest.mark.thorough
-def test_launch_scripts_say_each_run(small: dict[str, Any], with_python: dict[str, str]) -> None:
+def test_launch_scripts_say_each_run(small, with_python):
     document = small | {"method": "gptq", "lambda": [None, 0.5], "bits": [2, 3]}
     lines = planned(one_text("shell", document, ADDRESS), with_python)
     plans = [plan(recipe, Settings()) for recipe in expanded(document).values()]
@@ -181,7 +181,7 @@ def test_launch_scripts_say_each_run(small: dict[str, Any], with_python: dict[st
 
 @pytest.mark.thorough
 @given(batches, st.data())
-def test_every_number_of_a_launch_script_is_a_run(document: dict[str, Any], data: st.DataObject) -> None:
+def test_every_number_of_a_launch_script_is_a_run(document, data):
     """The shell takes the words apart; bash itself would take seconds for hundreds of examples."""
     wanted = list(expanded(document).values())
     number = data.draw(st.integers(0, len(wanted) - 1))
@@ -199,7 +199,7 @@ def printed_by(script: str, number: int) -> list[str]:
 @pytest.mark.thorough
 @settings(max_examples=25)
 @given(batches, st.data())
-def test_jobs_elsewhere_are_the_same_runs(document: dict[str, Any], data: st.DataObject) -> None:
+def test_jobs_elsewhere_are_the_same_runs(document, data):
     wanted = list(expanded(document).values())
     number = data.draw(st.integers(0, len(wanted) - 1))
     task = yaml.safe_load(one_text("skypilot", document, ADDRESS))
@@ -216,7 +216,7 @@ def test_jobs_elsewhere_are_the_same_runs(document: dict[str, Any], data: st.Dat
     assert understood(shlex.join(words[words.index("an image") + 1 :])) == wanted[number]
 
 
-def test_hugging_face_knows_the_options(small: dict[str, Any]) -> None:
+def test_hugging_face_knows_the_options(small):
     script = one_text("hf-jobs", small | {"lambda": [0, 0.5]}, ADDRESS)
     used = {*re.findall(r"--[a-z]+", script[script.index("hf jobs run") : script.index('"$IMAGE" ')])}
     told = subprocess.run(
@@ -227,7 +227,7 @@ def test_hugging_face_knows_the_options(small: dict[str, Any]) -> None:
     assert used <= {*re.findall(r"--[a-z]+", told.stdout)}
 
 
-def test_a_form_that_a_document_does_not_have() -> None:
+def test_a_form_that_a_document_does_not_have():
     with pytest.raises(Refused, match="slurm"):
         one_text("slurm", TUNED, ADDRESS)
     kinds = TUNED | {"kind": ["run", "tune"]}

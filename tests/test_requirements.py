@@ -4,7 +4,6 @@ import hashlib
 import re
 import subprocess
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +18,13 @@ ENTRY = re.compile(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_each_requirement_has_a_version_and_hashes(name: str) -> None:
+def test_each_requirement_has_a_version_and_hashes(name):
     text = FILES[name].removeprefix(make_requirements.head(FILES[name]))
     assert ENTRY.sub("", text) == ""
     assert len(ENTRY.findall(text)) == len(make_requirements.pins(text)) == len(audit.pins(text))
 
 
-def test_no_package_has_two_versions() -> None:
+def test_no_package_has_two_versions():
     versions: dict[str, str] = {}
     for name, text in FILES.items():
         if name not in ("requirements-tools.txt", "requirements-triton.txt"):  # of another environment each
@@ -36,7 +35,7 @@ def test_no_package_has_two_versions() -> None:
     assert audit.pins(FILES["requirements-cpu.txt"])["torch"] == f"{versions['torch']}+cpu"
 
 
-def test_all_that_the_package_asks_for_is_listed() -> None:
+def test_all_that_the_package_asks_for_is_listed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = {package for text in FILES.values() for package in audit.pins(text)}
     extras = project["optional-dependencies"]
@@ -51,7 +50,7 @@ def test_all_that_the_package_asks_for_is_listed() -> None:
         assert audit.canonical(re.split(r"[^\w.-]", requirement)[0]) in listed, requirement
 
 
-def test_make_installs_by_hashes_alone() -> None:
+def test_make_installs_by_hashes_alone():
     made = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in (".venv/app.done", ".venv/dev.done", "build/tools/done"):
         (recipe,) = re.findall(rf"^{re.escape(target)}:.*\n((?:\t.*\n)+)", made, re.M)
@@ -62,9 +61,7 @@ def test_make_installs_by_hashes_alone() -> None:
     )
 
 
-def test_hashes_of_builds_for_a_cpu_are_kept_with_their_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hashes_of_builds_for_a_cpu_are_kept_with_their_version(tmp_path, monkeypatch):
     def unreachable(*_: object) -> str:
         raise subprocess.CalledProcessError(2, "uv")
 
@@ -100,14 +97,14 @@ OF_PYPI: dict[str, Any] = {
 WANTED = {"idna": "3.20", "jinja2": "2.11.2"}
 
 
-def test_a_known_hole_is_a_complaint() -> None:
+def test_a_known_hole_is_a_complaint():
     assert audit.complaints(WANTED, OF_OSV, "osv") == [
         "jinja2 2.11.2: PYSEC-2021-66, CVE-2020-28493, GHSA-g3rq-g295-4j3m, mended in 2.11.3 (osv)"
     ]
     assert audit.complaints({"idna": "3.20"}, {"dependencies": OF_OSV["dependencies"][:1]}, "osv") == []
 
 
-def test_what_was_not_judged_is_a_complaint() -> None:
+def test_what_was_not_judged_is_a_complaint():
     assert audit.complaints(WANTED, OF_PYPI, "pypi") == [
         f"idna 3.20 was not judged: {SKIPPED.format('idna (3.20)')} (pypi)",
         f"jinja2 2.11.2 was not judged: {SKIPPED.format('jinja2 (2.11.2)')} (pypi)",
@@ -117,7 +114,7 @@ def test_what_was_not_judged_is_a_complaint() -> None:
     assert audit.pins("A_b==1.0 ; python_version < '4' \\\n    --hash=sha256:0\n") == {"a-b": "1.0"}
 
 
-def test_an_audit_that_says_nothing_is_no_audit() -> None:
+def test_an_audit_that_says_nothing_is_no_audit():
     # In this environment there is no pip-audit, so that it ends without a report.
     with pytest.raises(RuntimeError, match=r"requirements.txt was not judged by osv: .*pip_audit"):
         audit.report_of(ROOT / "requirements.txt", "osv")

@@ -34,7 +34,7 @@ with ProgressBar(sys.stdout) as progress:
 
 
 @pytest.mark.thorough
-def test_a_run_on_a_terminal_waits_for_room_and_goes_on(tmp_path: Path) -> None:
+def test_a_run_on_a_terminal_waits_for_room_and_goes_on(tmp_path):
     folder = tmp_path / "disk"
     run = subprocess.Popen(
         [*small_disk(folder), sys.executable, "-u", "-c", RUN, str(folder)],
@@ -58,7 +58,7 @@ def test_a_run_on_a_terminal_waits_for_room_and_goes_on(tmp_path: Path) -> None:
     assert run.returncode == 0
 
 
-def test_other_errors_are_not_waited_for(tmp_path: Path) -> None:
+def test_other_errors_are_not_waited_for(tmp_path):
     def begin():
         yield Warned("before")
         raise FileNotFoundError("gone")

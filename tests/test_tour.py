@@ -12,7 +12,7 @@ PUBLISHED = json.loads((ROOT / "assets" / "published.json").read_text(encoding="
 
 
 @pytest.mark.parametrize("step", TOUR["steps"], ids=lambda step: step["name"])
-def test_a_step_is_short_asks_and_has_its_script(step: dict) -> None:
+def test_a_step_is_short_asks_and_has_its_script(step):
     told = re.sub(r"\{\w+:([^}]+)\}", r"\1", " ".join([*step["text"], step["ask"]]))
     assert len(told.split()) <= 60
     assert "!" not in told
@@ -21,14 +21,14 @@ def test_a_step_is_short_asks_and_has_its_script(step: dict) -> None:
     assert (ROOT / "assets" / "js" / "learn" / f"{step['name']}.js").is_file()
 
 
-def test_coloured_words_have_their_colour() -> None:
+def test_coloured_words_have_their_colour():
     styles = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "assets" / "css").glob("*.css"))
     roles = set(re.findall(r"\{(\w+):", " ".join(" ".join(step["text"]) + step["ask"] for step in TOUR["steps"])))
     assert roles
     assert all(f".role-{role} " in styles for role in roles)
 
 
-def test_the_tour_is_of_a_study_that_ships() -> None:
+def test_the_tour_is_of_a_study_that_ships():
     wanted = TOUR["study"]
     study = json.loads((ROOT / "assets" / "studies" / wanted["id"] / "study.json").read_text(encoding="utf-8"))
     lines = {(line["method"], line["bits"]) for line in study["lines"]}
@@ -36,14 +36,14 @@ def test_the_tour_is_of_a_study_that_ships() -> None:
     assert wanted["layer"] in {layer["name"] for layer in study["layers"]}
 
 
-def test_a_step_is_of_a_pretrained_model_in_several_draws() -> None:
+def test_a_step_is_of_a_pretrained_model_in_several_draws():
     wanted = TOUR["pretrained"]
     study = json.loads((ROOT / "assets" / "studies" / wanted["id"] / "study.json").read_text(encoding="utf-8"))
     draws = {(line["method"], line["bits"]): len(line["draws"]) for line in study["lines"] if "fitting" not in line}
     assert all(draws[wanted[penalty], wanted["bits"]] >= 3 for penalty in ("identity", "saliency"))
 
 
-def test_published_averages_are_those_of_their_tasks() -> None:
+def test_published_averages_are_those_of_their_tasks():
     """A slip in copying a figure would show here: the paper's averages come from its own eight columns."""
     figure = PUBLISHED["figure"]
     rows = [(figure["float_tasks"], figure["float"])]

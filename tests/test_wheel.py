@@ -43,7 +43,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def test_what_is_in_it(wheel: Path) -> None:
+def test_what_is_in_it(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names}
     assert top == {"sarqc", f"sarqc-{sarqc.__version__}.dist-info"}
@@ -57,7 +57,7 @@ def tracked(folder: str) -> list[Path]:
     return [ROOT / line for line in listed.splitlines() if (ROOT / line).is_file()]
 
 
-def test_the_console_command(installed: Path, tmp_path: Path) -> None:
+def test_the_console_command(installed, tmp_path):
     def said(*words: str) -> str:
         done = subprocess.run(
             [installed / "sarqc", *words], cwd=tmp_path, check=True, capture_output=True, text=True, env=clean(tmp_path)
@@ -74,7 +74,7 @@ def test_the_console_command(installed: Path, tmp_path: Path) -> None:
     assert str(installed.parent) in printed  # its assets, and not those of a checkout
 
 
-def test_the_app_starts(installed: Path, tmp_path: Path) -> None:
+def test_the_app_starts(installed, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

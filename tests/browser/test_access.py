@@ -3,7 +3,6 @@
 import json
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
@@ -33,7 +32,7 @@ def signed_in(open_page: Any, app: App, path: str, **options: Any) -> Any:
     return page
 
 
-def test_the_sign_in_page(public_app: App, open_page: Any) -> None:
+def test_the_sign_in_page(public_app, open_page):
     for theme, width in (("light", 1280), ("dark", 390)):
         page = open_page("/runs", of=public_app, color_scheme=theme, width=width)
         page.watch.expected.append("403")
@@ -45,14 +44,14 @@ def test_the_sign_in_page(public_app: App, open_page: Any) -> None:
         assert findings(page) == []
 
 
-def test_signing_in_works_without_scripts(public_app: App, open_page: Any) -> None:
+def test_signing_in_works_without_scripts(public_app, open_page):
     page = open_page("/runs?filter=x", of=public_app, java_script_enabled=False)
     page.fill("[name=password]", TOKEN)
     page.click("button[type=submit]")
     assert page.url == f"{public_app.url}/runs?filter=x"
 
 
-def test_a_link_shows_a_run_to_somebody_without_the_token(public_app: App, open_page: Any) -> None:
+def test_a_link_shows_a_run_to_somebody_without_the_token(public_app, open_page):
     page = signed_in(open_page, public_app, "/runs", reduced_motion="reduce")
     page.click("[data-testid=visitor]")
     assert "runner" in page.text_content("[data-testid=visitor-menu]")
@@ -88,7 +87,7 @@ def test_a_link_shows_a_run_to_somebody_without_the_token(public_app: App, open_
     page.wait_for_selector("[name=password]")
 
 
-def test_a_link_shows_an_uploaded_study(app: App, public_app: App, open_page: Any) -> None:
+def test_a_link_shows_an_uploaded_study(app, public_app, open_page):
     page = signed_in(open_page, public_app, "/runs")
     with urllib.request.urlopen(f"{app.url}/api/studies/toy/download") as answer:
         study = page.context.request.post(f"{public_app.url}/api/studies", data=answer.read()).json()
@@ -103,7 +102,7 @@ def test_a_link_shows_an_uploaded_study(app: App, public_app: App, open_page: An
     assert other.get(entry).json()["title"] == study["title"]
 
 
-def test_a_text_of_ones_own_is_planned_with(app: App, open_page: Any, tmp_path: Path) -> None:
+def test_a_text_of_ones_own_is_planned_with(app, open_page, tmp_path):
     page = open_page("/calibrate", reduced_motion="reduce")
     page.wait_for_selector("[data-testid=start]:enabled")
     assert page.locator("[data-testid=visitor]").count() == 0  # a private host is as it was
@@ -138,7 +137,7 @@ def test_a_text_of_ones_own_is_planned_with(app: App, open_page: Any, tmp_path: 
     assert app.json("/texts")["texts"] == []
 
 
-def test_a_damaged_study_is_said_and_removed(app: App, open_page: Any) -> None:
+def test_a_damaged_study_is_said_and_removed(app, open_page):
     folder = app.state / "studies" / "broken"
     folder.mkdir()
     (folder / "study.json").write_text('{"schema": 99')

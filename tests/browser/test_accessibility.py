@@ -37,9 +37,7 @@ def other_run(app: App) -> dict[str, Any]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", PAGES)
-def test_no_finding_of_any_level_in_either_theme(
-    name: str, open_page: Any, small_run: dict[str, Any], other_run: dict[str, Any]
-) -> None:
+def test_no_finding_of_any_level_in_either_theme(name, open_page, small_run, other_run):
     path, ready = PAGES[name]
     page = open_page(
         path.format(run=small_run["id"], other=other_run["id"]), color_scheme="light", reduced_motion="reduce"
@@ -59,7 +57,7 @@ def test_no_finding_of_any_level_in_either_theme(
     assert pages_own == set()
 
 
-def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
+def test_a_whole_visit_by_keyboard_alone(app, open_page):
     """From λ in the Lab to a plan, a run, its row in Runs, and its deletion, which Escape takes back once."""
     page = open_page("/?study=toy&lambda=0.1&open=where", reduced_motion="reduce")
     page.wait_for_selector(".lab.is-open")
@@ -141,9 +139,7 @@ SMALL = """(pressed) => [...document.querySelectorAll(pressed)]
 
 
 @pytest.mark.thorough
-def test_on_a_phone_what_is_pressed_is_large_and_what_is_read_is_there(
-    open_page: Any, small_run: dict[str, Any]
-) -> None:
+def test_on_a_phone_what_is_pressed_is_large_and_what_is_read_is_there(open_page, small_run):
     paths = ("/?study=toy", "/?study=chosen&method=sarqc-gbs-auto", "/runs")
     for path, ready in zip(paths, (".lab.is-open", ".lab.is-open", "[data-testid=row]"), strict=True):
         page = open_page(path, width=390, height=844, has_touch=True, is_mobile=True)

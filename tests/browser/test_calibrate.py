@@ -95,7 +95,7 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
 
 
 @pytest.mark.thorough
-def test_lambda_is_typed_chosen_or_left_empty(app: App, open_form):
+def test_lambda_is_typed_chosen_or_left_empty(app, open_form):
     page = open_form()
     page.watch.expected.append("422")
 
@@ -241,7 +241,7 @@ def test_an_answer_to_an_earlier_question_is_not_awaited(open_form):
 
 
 @pytest.mark.thorough
-def test_several_lambdas_are_chips_and_one_batch(app: App, open_form):
+def test_several_lambdas_are_chips_and_one_batch(app, open_form):
     page = open_form()
     fill_small(page)
     page.fill("#field-sweep textarea, #field-sweep input", "")
@@ -324,7 +324,7 @@ def test_fields_follow_the_method(open_form):
 
 
 @pytest.mark.soak
-def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page, open_form):
+def test_a_run_outlives_its_tab_and_is_found_again(app, open_page, open_form):
     first = open_form()
     fill_small(first)
     first.click("[data-testid=start]")
@@ -350,7 +350,7 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page, open_for
 
 
 @pytest.mark.thorough
-def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
+def test_the_recipe_can_be_taken_elsewhere(app, small_run, open_page):
     page = open_page(f"/calibrate?run={small_run['id']}")
     page.wait_for_selector("[data-testid=report]")
     page.click("[data-testid=copy-run] summary")
@@ -400,7 +400,7 @@ def test_what_another_engine_lacks_is_mended_in_the_form(open_form):
 
 
 @pytest.mark.thorough
-def test_texts_and_speed_of_a_run(app: App, open_page):
+def test_texts_and_speed_of_a_run(app, open_page):
     asked = {"method": "rtn", "lambda": None, "bits": 4, "samples": 1, "sweep": [], "test": None, "speed": True}
     prompts = ["Once, upon a time", "<b>The</b> king <script>alert(1)</script>"]
     run = app.run({**SMALL_RUN, **asked, "prompts": prompts, "new_tokens": 8})
@@ -422,7 +422,7 @@ def test_texts_and_speed_of_a_run(app: App, open_page):
 
 
 @pytest.mark.thorough
-def test_cancel_keeps_what_is_done_and_continue_goes_on(app: App, open_page):
+def test_cancel_keeps_what_is_done_and_continue_goes_on(app, open_page):
     run = app.json("/runs", {**SMALL_RUN, "blocks": [], "samples": 8, "length": 256, "seed": 3})
     page = open_page(f"/calibrate?run={run['id']}")
     page.wait_for_selector("[data-testid=matrix] .cell[style*=background]", timeout=60_000)

@@ -2,16 +2,15 @@
 
 import tarfile
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import SMALL_RUN, App
+from tests.browser.conftest import SMALL_RUN
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
-def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app: App, small_run: dict, open_page):
+def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app, small_run, open_page):
     app.json("/plan", SMALL_RUN)  # lets a worker start meanwhile
     page = open_page(f"/calibrate?run={small_run['id']}")
     page.wait_for_selector("[data-testid=files]")
@@ -37,7 +36,7 @@ def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app: App, smal
     assert export["id"] not in [run["id"] for run in app.json("/runs")["runs"]]
 
 
-def test_a_study_is_opened_from_its_file_and_deleted(app: App, open_page, tmp_path: Path):
+def test_a_study_is_opened_from_its_file_and_deleted(app, open_page, tmp_path):
     file = tmp_path / "toy.zip"
     with urllib.request.urlopen(f"{app.url}/api/studies/toy/download", timeout=30) as answer:
         file.write_bytes(answer.read())

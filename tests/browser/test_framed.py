@@ -51,7 +51,7 @@ def blog(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize("kind", ["app", "site"])
-def test_a_card_with_its_slider_and_a_link_back(blog: Callable[..., Any], addresses: dict[str, str], kind: str) -> None:
+def test_a_card_with_its_slider_and_a_link_back(blog, addresses, kind):
     page = blog(f"{addresses[kind]}&embed=plane", color_scheme="dark")
     frame = page.frames[1]
     frame.wait_for_selector("[data-plot=lab-plane] svg.flat")
@@ -83,9 +83,7 @@ def test_a_card_with_its_slider_and_a_link_back(blog: Callable[..., Any], addres
     lab.value.wait_for_selector("[data-plot=lab-plane] svg.flat")
 
 
-def test_the_main_figure_has_its_own_slider_and_a_theme_can_be_asked_for(
-    blog: Callable[..., Any], addresses: dict[str, str]
-) -> None:
+def test_the_main_figure_has_its_own_slider_and_a_theme_can_be_asked_for(blog, addresses):
     page = blog(f"{addresses['app']}&embed=hero&theme=light", color_scheme="dark")
     frame = page.frames[1]
     frame.wait_for_selector("[data-plot=lab-hero] svg.flat")
@@ -95,9 +93,7 @@ def test_the_main_figure_has_its_own_slider_and_a_theme_can_be_asked_for(
     assert frame.evaluate("document.documentElement.dataset.theme") == "light"
 
 
-def test_every_card_that_the_menu_offers_stands_alone(
-    browser: Any, blog: Callable[..., Any], addresses: dict[str, str]
-) -> None:
+def test_every_card_that_the_menu_offers_stands_alone(browser, blog, addresses):
     page = browser.new_page()
     page.goto(addresses["site"])
     page.wait_for_selector("#content.is-open")
@@ -112,7 +108,7 @@ def test_every_card_that_the_menu_offers_stands_alone(
         assert set(frame.evaluate(VISIBLE)) == {card}
 
 
-def test_the_whole_page_and_unknown_studies(blog: Callable[..., Any], addresses: dict[str, str]) -> None:
+def test_the_whole_page_and_unknown_studies(blog, addresses):
     page = blog(addresses["app"])
     page.watch.expected.append("frame-ancestors")
     page.wait_for_timeout(1500)

@@ -7,7 +7,7 @@ lie in ``build/golden``, to be looked at beside those of another state; ``SARQC_
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[App, str
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_cards_look_as_they_did(
-    shipped: tuple[App, str], open_page: Callable[..., Any], width: int, scheme: str
-) -> None:
+def test_cards_look_as_they_did(shipped, open_page, width, scheme):
     app, run = shipped
     seen: dict[str, str] = {}
 
@@ -110,7 +108,7 @@ def distance(one: str, other: str) -> int:
     return (int(one, 16) ^ int(other, 16)).bit_count()
 
 
-def test_a_hash_sees_a_curve_and_not_a_word() -> None:
+def test_a_hash_sees_a_curve_and_not_a_word():
     curve = 255 * (1 + np.sin(np.linspace(0, 12, 320) + np.linspace(0, 3, 160)[:, None])) / 2
     word = curve.copy()
     word[70:78, 100:130] = 255 - word[70:78, 100:130]

@@ -1,7 +1,6 @@
 """Lectures in a real browser: the hall, its phones and the window of notes."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ def ended(page: Any) -> None:
     page.get_by_test_id("qr").wait_for(state="detached")
 
 
-def test_a_phone_guesses_the_hall_sees_it_and_then_the_truth(open_page: Callable[..., Any]) -> None:
+def test_a_phone_guesses_the_hall_sees_it_and_then_the_truth(open_page):
     page = open_page("/learn?lecture&step=10")
     phone = open_page(path_of(begun(page)), width=390, height=700)
     guess(phone, 1)
@@ -66,9 +65,7 @@ def test_a_phone_guesses_the_hall_sees_it_and_then_the_truth(open_page: Callable
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
-def test_a_lecture_is_read_from_the_last_row_and_nothing_is_cut(
-    open_page: Callable[..., Any], width: int, height: int
-) -> None:
+def test_a_lecture_is_read_from_the_last_row_and_nothing_is_cut(open_page, width, height):
     page = open_page("/learn?lecture", width=width, height=height)
     for number in range(1, 11):
         step = page.get_by_test_id(f"step-{number}")
@@ -84,7 +81,7 @@ def test_a_lecture_is_read_from_the_last_row_and_nothing_is_cut(
 
 
 @pytest.mark.thorough
-def test_the_notes_stay_in_step_and_move_the_lecture(open_page: Callable[..., Any]) -> None:
+def test_the_notes_stay_in_step_and_move_the_lecture(open_page):
     page = open_page("/learn?lecture&step=1")
     page.get_by_test_id("step-1").get_by_test_id("show").wait_for()
     with page.expect_popup() as opened:
@@ -118,7 +115,7 @@ UNDER_THE_AXIS = """() => {
 
 
 @pytest.mark.thorough
-def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page: Callable[..., Any]) -> None:
+def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page):
     page = open_page("/?lecture&study=tiny-llama&bits=2&method=sarqc-gbs")
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
     frame = page.locator("[data-plot=lab-hero] .plot-frame")
@@ -141,7 +138,7 @@ def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page: Callable[..., Any
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_finding_on_a_phone_or_under_the_code(open_page: Callable[..., Any], theme: Any) -> None:
+def test_no_finding_on_a_phone_or_under_the_code(open_page, theme):
     page = open_page("/learn?lecture&step=10", color_scheme=theme)
     phone = open_page(path_of(begun(page)), width=390, height=700, color_scheme=theme)
     phone.get_by_test_id("send-guess").wait_for()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SMALL_RUN, App, findings
+from tests.browser.conftest import SMALL_RUN, findings
 
 pytestmark = pytest.mark.browser
 
@@ -95,7 +95,7 @@ def test_where_no_codes_are_kept_the_card_leads_to_those(open_page):
 
 
 @pytest.mark.thorough
-def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
+def test_the_model_of_a_run_stands_beside_the_float_one(app, open_page):
     run = app.run({**SMALL_RUN, "grid": "asymmetric", "sweep": []})
     page = open_page(f"/?study={run['study_id']}")
     card = opened(page)
@@ -109,7 +109,7 @@ def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
 
 
 @pytest.mark.thorough
-def test_missing_codes_are_computed_by_runs(app: App, open_page):
+def test_missing_codes_are_computed_by_runs(app, open_page):
     run = app.run({**SMALL_RUN, "grid": "asymmetric", "sweep": [0, 1]})
     before = {each["id"] for each in app.json("/runs")["runs"]}
     page = open_page(f"/?study={run['study_id']}&lambda=1")
@@ -131,7 +131,7 @@ def test_missing_codes_are_computed_by_runs(app: App, open_page):
 
 
 @pytest.mark.thorough
-def test_runs_for_codes_can_be_stopped(app: App, open_page):
+def test_runs_for_codes_can_be_stopped(app, open_page):
     run = app.run({**SMALL_RUN, "grid": "asymmetric", "samples": 3})
     before = {each["id"] for each in app.json("/runs")["runs"]}
     page = open_page(f"/?study={run['study_id']}&lambda=1")

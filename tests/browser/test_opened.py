@@ -6,7 +6,6 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,9 +44,7 @@ def host(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 @pytest.mark.soak
-def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(
-    host: App, made: Path, open_page: Any, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(host, made, open_page, tmp_path):
     short = "samples=4&length=64&held_out_samples=2&test_tokens=2048&window=256&baseline=false&tasks=&sweep="
     page = open_page(
         f"/calibrate?model=tiny-llama&{short}&calibration=tiny-llama-calibration&test=tiny-llama-test", of=host,
@@ -79,7 +76,7 @@ def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(
 
 
 @pytest.mark.thorough
-def test_the_original_is_a_click_away(host: App, made: Path, open_page: Any) -> None:
+def test_the_original_is_a_click_away(host, made, open_page):
     page = open_page(f"/calibrate?quantized_checkpoint={made.name}&method=as-found", of=host, width=390)
     page.wait_for_selector(f".plan-body :text('{made.name}, GPTQ')")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -91,7 +88,7 @@ def test_the_original_is_a_click_away(host: App, made: Path, open_page: Any) -> 
 
 
 @pytest.mark.thorough
-def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host: App, open_page: Any) -> None:
+def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host, open_page):
     page = open_page("/calibrate", of=host)
     page.wait_for_selector("[data-testid=start]:enabled")
     page.click("#field-model input")
@@ -132,7 +129,7 @@ def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host:
 
 
 @pytest.mark.thorough
-def test_a_text_that_is_too_short_for_finding_lambda_is_mended_with_a_click(host: App, open_page: Any) -> None:
+def test_a_text_that_is_too_short_for_finding_lambda_is_mended_with_a_click(host, open_page):
     page = open_page("/calibrate?model=mine", of=host)
     page.watch.expected.append("422")
     page.click("[data-testid=text-choice][data-text='short.txt']")
@@ -144,7 +141,7 @@ def test_a_text_that_is_too_short_for_finding_lambda_is_mended_with_a_click(host
 
 
 @pytest.mark.thorough
-def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host: App, open_page: Any) -> None:
+def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host, open_page):
     texts = "calibration=tiny-llama-calibration&test=tiny-llama-test&samples=2"
     page = open_page(f"/calibrate?model=mine&{texts}", of=host)
     page.wait_for_selector("[data-testid=start]:enabled")
@@ -158,7 +155,7 @@ def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host: A
 
 
 @pytest.mark.thorough
-def test_a_checkpoint_is_inspected_from_the_page_of_runs(host: App, made: Path, open_page: Any) -> None:
+def test_a_checkpoint_is_inspected_from_the_page_of_runs(host, made, open_page):
     page = open_page("/runs", of=host)
     page.click("[data-testid=inspect]")
     page.wait_for_selector("[data-testid=open-checkpoint]:focus")

@@ -42,7 +42,7 @@ def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield started
 
 
-def test_a_complaint_is_heard(browser: Browser, served: str) -> None:
+def test_a_complaint_is_heard(browser, served):
     browser.open(f"{served}broken.html")
     for part in ("said aloud", "nowhereToBeFound", "not kept", "img-src", "missing.js"):
         wait(browser, "document.documentElement.dataset.complaints.includes(arguments[0])", part)
@@ -61,7 +61,7 @@ def quiet(browser: Browser, served: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_the_first_picture_is_drawn_and_follows_lambda(browser: Browser, served: str) -> None:
+def test_the_first_picture_is_drawn_and_follows_lambda(browser, served):
     browser.open(f"{served}small/")
     wait(browser, "document.querySelector('#content.is-open')")
     wait(browser, HERO)
@@ -79,7 +79,7 @@ def test_the_first_picture_is_drawn_and_follows_lambda(browser: Browser, served:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_part_opens_and_its_figures_are_drawn(browser: Browser, served: str) -> None:
+def test_a_part_opens_and_its_figures_are_drawn(browser, served):
     browser.open(f"{served}small/?open=where,trade_off")
     for name in ("map", "plane"):
         wait(browser, f"document.querySelector('[data-plot=lab-{name}] svg.flat')")
@@ -88,7 +88,7 @@ def test_a_part_opens_and_its_figures_are_drawn(browser: Browser, served: str) -
 
 
 @pytest.mark.usefixtures("quiet")
-def test_the_first_stop_of_learn_answers(browser: Browser, served: str) -> None:
+def test_the_first_stop_of_learn_answers(browser, served):
     browser.open(f"{served}learn/")
     wait(browser, "document.querySelector('[data-testid=step-1] [data-testid=show]')")
     browser.run("document.querySelector('[data-testid=step-1] [data-testid=show]').focus()")
@@ -99,7 +99,7 @@ def test_the_first_stop_of_learn_answers(browser: Browser, served: str) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_the_model_answers_a_sentence(browser: Browser, served: str) -> None:
+def test_the_model_answers_a_sentence(browser, served):
     browser.open(f"{served}small/?lambda=0.1")
     wait(browser, "document.querySelector('[data-testid=try-open]')")
     browser.run("document.querySelector('[data-testid=try-open]').click()")

@@ -1,12 +1,9 @@
 """The pages under their content security policy: nothing of theirs is held up, and what somebody puts in is."""
 
 import re
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
-from tests.browser.conftest import App
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +25,7 @@ OF_GRADIO = re.compile(r"/(?:assets/|static/|theme\.css$)")
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_breaks_no_rule_of_its_policy(open_page: Any, path: str) -> None:
+def test_a_page_breaks_no_rule_of_its_policy(open_page, path):
     page = open_page(path, script=COLLECT, reduced_motion="reduce")
     page.wait_for_selector(PAGES[path], state="attached")
     page.wait_for_timeout(1000)  # for what comes after that
@@ -39,7 +36,7 @@ def test_a_page_breaks_no_rule_of_its_policy(open_page: Any, path: str) -> None:
     assert [one for one in others if not OF_GRADIO.match(one)] == []  # the gate lets no other through
 
 
-def test_a_script_that_somebody_puts_in_does_not_run(open_page: Any, app: App) -> None:
+def test_a_script_that_somebody_puts_in_does_not_run(open_page, app):
     page = open_page("/runs", script=COLLECT)
     page.wait_for_selector("#content")
     page.watch.expected.append("Content Security Policy")

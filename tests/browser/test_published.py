@@ -40,7 +40,7 @@ def sentence(page: Any) -> str:
     return str(page.inner_text("[data-testid=sentence]"))
 
 
-def test_the_lab_opens_and_moves(visit: Callable[..., Any], served: str) -> None:
+def test_the_lab_opens_and_moves(visit, served):
     page = visit("small/")
     page.wait_for_selector(OPENED)
     page.wait_for_selector("[data-plot=lab-hero] svg.flat")
@@ -63,7 +63,7 @@ def test_the_lab_opens_and_moves(visit: Callable[..., Any], served: str) -> None
     assert findings(page) == []
 
 
-def test_layers_scales_numbers_and_files(visit: Callable[..., Any], served: str) -> None:
+def test_layers_scales_numbers_and_files(visit, served):
     page = visit("small/?open=where,proof")
     page.wait_for_selector(OPENED)
     page.select_option("[data-testid=pick-layer]", "2")
@@ -82,13 +82,13 @@ def test_layers_scales_numbers_and_files(visit: Callable[..., Any], served: str)
         assert page.evaluate("async address => (await fetch(address)).status", address) == 200
 
 
-def test_a_view_that_is_not_there_is_named(visit: Callable[..., Any]) -> None:
+def test_a_view_that_is_not_there_is_named(visit):
     page = visit("small/?method=rqc-gbs&bits=2&layer=1")
     page.wait_for_selector("text=This is not among the files of this site.")
     assert page.is_visible("text=each layer and each draw on its own")
 
 
-def test_the_list_leads_to_a_study_and_one_study_to_another(visit: Callable[..., Any], served: str) -> None:
+def test_the_list_leads_to_a_study_and_one_study_to_another(visit, served):
     page = visit()
     assert page.locator(".studies a").count() == 2
     assert findings(page) == []
@@ -103,7 +103,7 @@ def test_the_list_leads_to_a_study_and_one_study_to_another(visit: Callable[...,
     page.wait_for_selector(".studies")
 
 
-def test_learn_is_walked_to_its_end_and_leads_to_the_lab(visit: Callable[..., Any], served: str) -> None:
+def test_learn_is_walked_to_its_end_and_leads_to_the_lab(visit, served):
     page = visit()
     page.click("text=Learn")
     page.wait_for_selector("[data-testid=step-1] [data-testid=show]")
@@ -122,7 +122,7 @@ def test_learn_is_walked_to_its_end_and_leads_to_the_lab(visit: Callable[..., An
     page.wait_for_selector(OPENED)
 
 
-def test_the_first_sentence_needs_little(visit: Callable[..., Any]) -> None:
+def test_the_first_sentence_needs_little(visit):
     """Before any script the document says its sentence; the document is small."""
     page = visit("small/", java_script_enabled=False)
     page.wait_for_selector(".skeleton .sentence")
@@ -131,7 +131,7 @@ def test_the_first_sentence_needs_little(visit: Callable[..., Any]) -> None:
 
 
 @pytest.mark.thorough
-def test_a_published_lecture_has_notes_and_no_phones(visit: Callable[..., Any]) -> None:
+def test_a_published_lecture_has_notes_and_no_phones(visit):
     page = visit("learn/?lecture")
     page.get_by_test_id("open-notes").wait_for()
     page.keyboard.press("q")
@@ -142,7 +142,7 @@ def test_a_published_lecture_has_notes_and_no_phones(visit: Callable[..., Any]) 
 
 
 @pytest.mark.thorough
-def test_the_model_runs_from_a_file_server(visit: Callable[..., Any]) -> None:
+def test_the_model_runs_from_a_file_server(visit):
     page = visit("small/?lambda=0.1")
     button = page.get_by_test_id("try-open")
     button.wait_for()

@@ -14,7 +14,7 @@ def two_runs(app: App, small_run: dict) -> list[dict]:
     return [small_run, app.run({**SMALL_RUN, "lambda": 1})]
 
 
-def test_a_run_appears_by_itself_and_is_found_by_typing(app: App, two_runs, open_page):
+def test_a_run_appears_by_itself_and_is_found_by_typing(app, two_runs, open_page):
     page = open_page("/runs")
     page.wait_for_selector("[data-testid=row]")
     before = page.locator("[data-testid=row]").count()
@@ -28,7 +28,7 @@ def test_a_run_appears_by_itself_and_is_found_by_typing(app: App, two_runs, open
     page.wait_for_selector(f"[data-run='{late['id']}'] [data-state=finished]")
 
 
-def test_compare_shows_differences_first(app: App, two_runs, open_page):
+def test_compare_shows_differences_first(app, two_runs, open_page):
     page = open_page("/runs")
     for run in two_runs:
         page.check(f"[data-run='{run['id']}'] [data-testid=pick]")
@@ -46,7 +46,7 @@ def test_compare_shows_differences_first(app: App, two_runs, open_page):
     assert page.locator("[data-testid=compared-texts]").is_hidden()
 
 
-def test_a_run_gets_a_name_a_note_and_tags_in_place(app: App, two_runs, open_page):
+def test_a_run_gets_a_name_a_note_and_tags_in_place(app, two_runs, open_page):
     run = two_runs[0]["id"]
     page, other = open_page("/runs"), open_page("/runs")
     row = f"[data-run='{run}']"
@@ -80,7 +80,7 @@ def test_a_refused_name_is_said_and_nothing_is_lost(two_runs, open_page):
     assert page.input_value("[data-testid=edit-tags]").startswith("t0,t1")
 
 
-def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app: App, open_page):
+def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app, open_page):
     recipe = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": [], "samples": 1, "seed": [5, 6]}
     batch = app.json("/runs", recipe)
     runs = [app.finished(run["id"]) for run in batch["runs"]]
@@ -120,7 +120,7 @@ def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app: App, open_
     assert app.json(f"/runs?ids={','.join(ids)}")["total"] == 0
 
 
-def test_size_against_quality_and_what_can_not_be_compared(app: App, two_runs, open_page):
+def test_size_against_quality_and_what_can_not_be_compared(app, two_runs, open_page):
     moe = {"model": "tiny-moe", "bits": 3, "method": "rtn", "calibration": "tiny-moe-calibration", "samples": 1,
            "length": 32, "test": "tiny-moe-test", "test_tokens": 512}  # fmt: skip
     other = app.run(moe)

@@ -70,7 +70,7 @@ def compare(name: str, places: list[Any]) -> str | None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("study", ["small", "steps"])
-def test_the_cards_of_the_lab(pages: Callable[..., list[Any]], study: str, width: int) -> None:
+def test_the_cards_of_the_lab(pages, study, width):
     query = f"lambda=0.1&{OPEN}"
     opened = pages((f"?study={study}&{query}", f"{study}/?{query}"), width)
     for page in opened:
@@ -95,7 +95,7 @@ def test_the_cards_of_the_lab(pages: Callable[..., list[Any]], study: str, width
     assert [found for found in differences if found] == []
 
 
-def test_the_stops_of_learn(pages: Callable[..., list[Any]]) -> None:
+def test_the_stops_of_learn(pages):
     opened = pages(("learn", "learn/"), 1280)
     differences = []
     for number in range(1, STOPS + 1):

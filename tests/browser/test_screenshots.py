@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import App
-
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not os.environ.get("SARQC_SCREENSHOTS"), reason="SARQC_SCREENSHOTS=1 writes docs/images"),
@@ -27,7 +25,7 @@ def test_pictures_of_the_lab(open_page):
     picture(page, "lab-light")
 
 
-def test_pictures_of_a_finished_calibration(app: App, open_page):
+def test_pictures_of_a_finished_calibration(app, open_page):
     entry = next(model for model in app.json("/models")["models"] if model["where"] == "embedded")
     run = app.json("/runs", entry["suggested"])
     app.finished(run["id"], seconds=170)

@@ -27,7 +27,7 @@ def page(open_page: Any) -> Any:
     return open_page("/api/health")
 
 
-def test_a_table_drawn_again_keeps_focus_and_open_folds_with_their_rows(page: Any) -> None:
+def test_a_table_drawn_again_keeps_focus_and_open_folds_with_their_rows(page):
     said = run(
         page,
         """
@@ -53,7 +53,7 @@ def test_a_table_drawn_again_keeps_focus_and_open_folds_with_their_rows(page: An
     assert said == {"order": "c,b,a", "same": True, "words": "changed", "open": True, "head": ["th col", "td "]}
 
 
-def test_data_is_text_in_every_place_of_a_template(page: Any) -> None:
+def test_data_is_text_in_every_place_of_a_template(page):
     said = run(
         page,
         """
@@ -70,7 +70,7 @@ def test_data_is_text_in_every_place_of_a_template(page: Any) -> None:
     assert said == [0, None, True]
 
 
-def test_a_store_draws_many_changes_as_one(page: Any) -> None:
+def test_a_store_draws_many_changes_as_one(page):
     said = run(
         page,
         """
@@ -87,7 +87,7 @@ def test_a_store_draws_many_changes_as_one(page: Any) -> None:
     assert said == [6, 0, [6]]
 
 
-def test_a_copy_is_said_for_a_moment_however_often_it_is_asked_for(page: Any) -> None:
+def test_a_copy_is_said_for_a_moment_however_often_it_is_asked_for(page):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     said = run(
         page,
@@ -106,9 +106,7 @@ def test_a_copy_is_said_for_a_moment_however_often_it_is_asked_for(page: Any) ->
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/", "/calibrate", "/runs", "/learn"])
-def test_a_page_announces_its_module_and_its_styles_and_asks_for_no_other_file_of_ours(
-    app: Any, open_page: Any, path: str
-) -> None:
+def test_a_page_announces_its_module_and_its_styles_and_asks_for_no_other_file_of_ours(app, open_page, path):
     page = open_page("/api/health")
     with page.expect_response(app.url + path) as answer:
         page.goto(app.url + path, wait_until="networkidle")

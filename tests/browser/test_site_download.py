@@ -1,7 +1,6 @@
 """A study is published from the menu *Share*: its size first, then its site as a zip file."""
 
 import zipfile
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from tests.browser.conftest import findings
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
-def test_the_size_first_and_then_the_site(open_page: Any) -> None:
+def test_the_size_first_and_then_the_site(open_page):
     page = open_page("/?study=toy")
     page.set_default_timeout(120_000)
     page.wait_for_selector("#content.is-open")

@@ -1,8 +1,6 @@
 """The app below a path of another site, behind a proxy that takes headers of 4,096 bytes: nothing leaves the path."""
 
 import urllib.request
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlparse
 
 import pytest
@@ -17,7 +15,7 @@ PATH = "/sarqc"
 
 
 @pytest.mark.soak
-def test_every_page_stream_link_and_download_is_below_the_path(open_page: Any, tmp_path: Path) -> None:
+def test_every_page_stream_link_and_download_is_below_the_path(open_page, tmp_path):
     settings = {
         "SARQC_ROOT_PATH": PATH, "SARQC_PROXY_ADDRESSES": "127.0.0.1", "SARQC_HOSTS": "127.0.0.1",
         "SARQC_ACCESS": "token", "SARQC_ACCESS_TOKEN": TOKEN,

@@ -51,7 +51,7 @@ def cancelled(page: Any, app: App, testid: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tune", "ladder"])
-def test_the_button_sends_the_form_s_recipe(app: App, open_page: Any, kind: str) -> None:
+def test_the_button_sends_the_form_s_recipe(app, open_page, kind):
     page = open_page("/calibrate")
     page.wait_for_selector(f"[data-testid={kind}]:enabled")
     recipe = begun(page, kind)
@@ -61,7 +61,7 @@ def test_the_button_sends_the_form_s_recipe(app: App, open_page: Any, kind: str)
         assert page.locator(shown).is_hidden()
 
 
-def test_the_chart_is_the_progress_and_stays_one_plot(app: App, open_page):
+def test_the_chart_is_the_progress_and_stays_one_plot(app, open_page):
     run_id = app.json("/runs", SMALL_TUNING)["id"]  # that of the other test finds what it has measured
     page = open_page(f"/calibrate?run={run_id}")
     page.wait_for_selector("[data-testid=plot-tuning][data-drawn]", timeout=200_000)
@@ -79,7 +79,7 @@ def test_the_chart_is_the_progress_and_stays_one_plot(app: App, open_page):
     assert sum(widths) <= page.evaluate("document.querySelector('.clock-bar').getBoundingClientRect().width") + 1
 
 
-def test_errors_of_layers_are_a_press_away_and_marks_rest_between_draws(tuned: dict[str, Any], app: App, open_page):
+def test_errors_of_layers_are_a_press_away_and_marks_rest_between_draws(tuned, app, open_page):
     page = open_page(f"/calibrate?run={tuned['id']}")
     page.wait_for_selector("[data-testid=run-it]")
     view = app.json(f"/runs/{tuned['id']}/tuning")
@@ -95,7 +95,7 @@ def test_errors_of_layers_are_a_press_away_and_marks_rest_between_draws(tuned: d
     assert title.text_content().replace("\u00a0", " ").startswith(view["figure"]["title"])
 
 
-def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App, tuned: dict[str, Any], open_page):
+def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app, tuned, open_page):
     page = open_page(f"/calibrate?run={tuned['id']}")
     page.wait_for_selector("[data-testid=run-it]")
     view = app.json(f"/runs/{tuned['id']}/tuning")
@@ -130,9 +130,7 @@ def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_end_of_a_ladder_is_the_server_s_sentence_and_the_run_to_follow(
-    app: App, climbed: dict[str, Any], open_page: Any, width: int
-) -> None:
+def test_the_end_of_a_ladder_is_the_server_s_sentence_and_the_run_to_follow(app, climbed, open_page, width):
     page = open_page(f"/calibrate?run={climbed['id']}")
     page.set_viewport_size({"width": width, "height": 900})
     page.wait_for_selector("[data-testid=run-rung]")

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ def auto_plan(loaded: LoadedModel, name: str) -> CalibrationJob:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gptaq"])
-def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp_path: Path, name: str) -> None:
+def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama, tmp_path, name):
     loaded = fresh(random_llama)
     plan = auto_plan(loaded, name)
     solved = solved_by(loaded, plan, tmp_path)
@@ -68,7 +67,7 @@ def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sarqc-gs", "rqc-gs"])
-def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, tmp_path: Path, name: str) -> None:
+def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama, tmp_path, name):
     loaded = fresh(random_llama)
     before = weights(loaded)
     plan, points = a_plan(loaded, name), candidates(name)[::3]

@@ -17,7 +17,6 @@ from sarqc.engine.plan import plan
 from sarqc.errors import NotFound, Refused, TooLarge
 from sarqc.models.catalogue import local_folder
 from sarqc.models.checkpoint import read_checkpoint
-from sarqc.settings import Settings
 
 NOWHERE = [
     "x" * 256, "x" * 1024, "a/" * 500, "~nosuchuser", "~nosuchuser/x", "/nowhere/at/all", "text.txt/a/b", "\n", " ",
@@ -28,7 +27,7 @@ FOLDERS = ("~", "../..//..")  # without a model in them
 
 
 @pytest.mark.parametrize("name", NOWHERE)
-def test_a_name_that_leads_nowhere(settings: Settings, name: str) -> None:
+def test_a_name_that_leads_nowhere(settings, name):
     with pytest.raises(Refused) as refused:
         check_corpus(name, settings)
     assert len(str(refused.value)) < 600
@@ -39,14 +38,14 @@ def test_a_name_that_leads_nowhere(settings: Settings, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOWHERE)
-def test_a_recipe_with_such_a_name_is_refused(settings: Settings, text_file: Path, name: str) -> None:
+def test_a_recipe_with_such_a_name_is_refused(settings, text_file, name):
     good = {"model": "tiny-llama", "calibration": str(text_file), "samples": 2, "length": 32, "group_size": 32}
     for field in ("model", "calibration", "test"):
         with pytest.raises(Refused):
             plan(Recipe.parse(good | {field: name}), settings)
 
 
-def test_only_regular_files_are_texts(settings: Settings, tmp_path: Path) -> None:
+def test_only_regular_files_are_texts(settings, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/zero")
     devices = ("/dev/zero", "/dev/stdin", "/dev/full")
@@ -55,7 +54,7 @@ def test_only_regular_files_are_texts(settings: Settings, tmp_path: Path) -> Non
             take(str(path), settings)
 
 
-def test_a_text_has_a_largest_size(settings: Settings, tmp_path: Path) -> None:
+def test_a_text_has_a_largest_size(settings, tmp_path):
     small = settings.model_copy(update={"text_mib": 0.5})
     path = tmp_path / "text.txt"
     path.write_text("a" * 2**19)
@@ -70,9 +69,7 @@ def test_a_text_has_a_largest_size(settings: Settings, tmp_path: Path) -> None:
         read_corpus(str(huge), settings)
 
 
-def test_a_text_is_tokenised_once_and_again_when_it_changed(
-    settings: Settings, tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_a_text_is_tokenised_once_and_again_when_it_changed(settings, tiny_llama, tmp_path):
     checkpoint, path = read_checkpoint(tiny_llama, "tiny-llama"), tmp_path / "text.txt"
     path.write_text("Once upon a time")
     first = text_of(str(path), checkpoint, settings)
@@ -86,9 +83,7 @@ def test_a_text_is_tokenised_once_and_again_when_it_changed(
         text_of(str(path), checkpoint, settings)
 
 
-def test_a_slow_tokenizer_holds_up_no_other_text(
-    settings: Settings, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_tokenizer_holds_up_no_other_text(settings, tiny_llama, tmp_path, monkeypatch):
     shutil.copytree(tiny_llama, tmp_path / "slow")
     slow, quick = read_checkpoint(tmp_path / "slow", "slow"), read_checkpoint(tiny_llama, "tiny-llama")
     path, other = tmp_path / "text.txt", tmp_path / "other.txt"
@@ -111,9 +106,7 @@ def test_a_slow_tokenizer_holds_up_no_other_text(
         assert first.result().ids.size
 
 
-def test_tokens_of_a_large_text_are_kept_for_other_processes(
-    settings: Settings, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_of_a_large_text_are_kept_for_other_processes(settings, tiny_llama, tmp_path, monkeypatch):
     checkpoint, path = read_checkpoint(tiny_llama, "tiny-llama"), tmp_path / "text.txt"
 
     def kept() -> list[Path]:
@@ -144,7 +137,7 @@ def test_tokens_of_a_large_text_are_kept_for_other_processes(
     assert len(kept()) == 1  # a short one is not worth a file
 
 
-def test_no_folder_of_the_host_is_named_that_nobody_named(settings: Settings, tmp_path: Path) -> None:
+def test_no_folder_of_the_host_is_named_that_nobody_named(settings, tmp_path):
     mirror = settings.model_copy(update={"data_dir": tmp_path})
     folder = tmp_path / "Salesforce" / "wikitext" / "wikitext-2-raw-v1"
     folder.mkdir(parents=True)

@@ -24,9 +24,7 @@ def sequences() -> torch.Tensor:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("batch_tokens", [1, 50, 100_000])
-def test_the_walk_ends_where_the_model_does(
-    loaded: LoadedModel, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
-) -> None:
+def test_the_walk_ends_where_the_model_does(loaded, sequences, monkeypatch, batch_tokens):
     monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: batch_tokens)
     walk = BlockWalk(loaded, sequences)
     for block in loaded.blocks():
@@ -37,7 +35,7 @@ def test_the_walk_ends_where_the_model_does(
     torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: torch.Tensor) -> None:
+def test_statistics_are_those_of_every_linear(loaded, sequences):
     seen = inputs_of(loaded, [layer.name for layer in loaded.checkpoint.layers], sequences)
     walk = BlockWalk(loaded, sequences)
     for index, block in enumerate(loaded.blocks()):
@@ -53,9 +51,7 @@ def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: to
         walk.advance(outputs)
 
 
-def test_a_pass_without_outputs_ends_at_the_last_inputs(
-    loaded: LoadedModel, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_without_outputs_ends_at_the_last_inputs(loaded, sequences, monkeypatch):
     monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: 50)  # three batches
     walk, block = BlockWalk(loaded, sequences), loaded.blocks()[0]
     whole, _ = collect(walk, block)
@@ -71,6 +67,6 @@ def test_a_pass_without_outputs_ends_at_the_last_inputs(
     assert not any(module._forward_pre_hooks for module in block.modules())
 
 
-def test_no_sequences_walk_nowhere(loaded: LoadedModel) -> None:
+def test_no_sequences_walk_nowhere(loaded):
     walk = BlockWalk(loaded, torch.empty((0, 24), dtype=torch.long))
     assert collect(walk, loaded.blocks()[0]) == ({}, [])

@@ -15,7 +15,7 @@ KINDS = {torch.int8: (-128, 127), torch.uint8: (0, 255)}
 
 @pytest.mark.thorough
 @given(st.data())
-def test_they_come_back(data: st.DataObject) -> None:
+def test_they_come_back(data):
     dtype = data.draw(st.sampled_from([*KINDS]))
     shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 9)))
     lowest, highest = KINDS[dtype]
@@ -35,7 +35,7 @@ def test_they_come_back(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("levels", "size"), [(2, 3), (4, 6), (8, 12), (16, 12), (17, 24), (256, 24)])
-def test_they_take_what_their_bits_need(levels: int, size: int) -> None:
+def test_they_take_what_their_bits_need(levels, size):
     codes = torch.arange(24).remainder(levels).to(torch.uint8)
     codes[-1] = levels - 1
     assert len(packed(codes)[0]) == size

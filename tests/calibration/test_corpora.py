@@ -37,7 +37,7 @@ def write(path: Path, texts: list[str]) -> None:
         path.write_text("".join(texts), encoding="utf-8")
 
 
-def test_sequential_takes_the_first_tokens() -> None:
+def test_sequential_takes_the_first_tokens():
     ids = np.arange(57)
     drawn = draw(ids)
     assert drawn.calibration.ravel().tolist() == list(range(30))
@@ -45,7 +45,7 @@ def test_sequential_takes_the_first_tokens() -> None:
 
 
 @given(st.integers(0, 1000), st.integers(1, 4), st.integers(0, 4), st.integers(2, 9))
-def test_random_windows_never_overlap(seed: int, samples: int, held_out: int, length: int) -> None:
+def test_random_windows_never_overlap(seed, samples, held_out, length):
     ids = np.arange(80)
     how = {"sampling": "random", "seed": seed, "samples": samples, "held_out_samples": held_out, "length": length}
     drawn = draw(ids, **how)
@@ -54,21 +54,19 @@ def test_random_windows_never_overlap(seed: int, samples: int, held_out: int, le
     assert np.array_equal(draw(ids, **how).calibration, drawn.calibration)
 
 
-def test_too_short_a_text_says_what_would_fit() -> None:
+def test_too_short_a_text_says_what_would_fit():
     with pytest.raises(Refused, match="at most 4 sequences"):
         draw(np.arange(49))
 
 
-def test_tokens_are_those_of_the_tokenizer(tiny_llama: Path) -> None:
+def test_tokens_are_those_of_the_tokenizer(tiny_llama):
     text = (tiny_llama / "test.txt").read_text(encoding="utf-8")[:5000]
     expected = AutoTokenizer.from_pretrained(tiny_llama)(text)["input_ids"]
     assert encode(text, tiny_llama, "tiny-llama", 4096).tolist() == expected
 
 
 @pytest.mark.parametrize("saved_with", ["truncation", "padding"])
-def test_a_text_is_read_whole_whatever_the_tokenizer_was_saved_with(
-    tiny_llama: Path, tmp_path: Path, saved_with: str
-) -> None:
+def test_a_text_is_read_whole_whatever_the_tokenizer_was_saved_with(tiny_llama, tmp_path, saved_with):
     text = (tiny_llama / "test.txt").read_text(encoding="utf-8")[:5000]
     expected = encode(text, tiny_llama, "tiny-llama", 4096)
     tokenizer = Tokenizer.from_file(str(tiny_llama / "tokenizer.json"))
@@ -80,26 +78,26 @@ def test_a_text_is_read_whole_whatever_the_tokenizer_was_saved_with(
     assert encode(text, tmp_path, "tiny-llama", 4096).tolist() == expected.tolist()
 
 
-def test_embedded_corpora_are_offered_and_read(settings: Settings) -> None:
+def test_embedded_corpora_are_offered_and_read(settings):
     for entry in offered(settings):
         if entry.where == "embedded":
             assert len(read_corpus(entry.name, settings)) > 10_000
 
 
 @pytest.mark.parametrize("content", [b"", b"  \n ", b"\xff\xfe\x00"])
-def test_no_text_is_refused(settings: Settings, tmp_path: Path, content: bytes) -> None:
+def test_no_text_is_refused(settings, tmp_path, content):
     path = tmp_path / "text.txt"
     path.write_bytes(content)
     with pytest.raises(Refused, match=r"text\.txt"):
         read_corpus(str(path), settings)
 
 
-def test_an_unknown_name_lists_the_known(settings: Settings) -> None:
+def test_an_unknown_name_lists_the_known(settings):
     with pytest.raises(NotFound, match="tiny-llama-test"):
         read_corpus("no-such-corpus", settings)
 
 
-def test_a_mirror_is_read_as_the_hub_would_be(settings: Settings, tmp_path: Path) -> None:
+def test_a_mirror_is_read_as_the_hub_would_be(settings, tmp_path):
     write(tmp_path / WIKITEXT / "test.txt", [" = A = \n\n text \n"])
     mirror = mirrored(settings, tmp_path)
     assert read_corpus("wikitext2-test", mirror) == " = A = \n\n\n\n\n\n text \n"
@@ -116,9 +114,7 @@ def test_a_mirror_is_read_as_the_hub_would_be(settings: Settings, tmp_path: Path
     ],
 )
 @pytest.mark.parametrize("present", [3, 2500])
-def test_a_large_corpus_is_its_first_documents(
-    settings: Settings, tmp_path: Path, name: str, file: str, most: int, between: str, present: int
-) -> None:
+def test_a_large_corpus_is_its_first_documents(settings, tmp_path, name, file, most, between, present):
     texts = [f"Document {number}\nhas two lines, é and \u2028." for number in range(present)]
     write(tmp_path / file, texts)
     mirror = mirrored(settings, tmp_path)
@@ -128,7 +124,7 @@ def test_a_large_corpus_is_its_first_documents(
     )
 
 
-def test_part_of_a_split_is_called_partial(settings: Settings, tmp_path: Path) -> None:
+def test_part_of_a_split_is_called_partial(settings, tmp_path):
     folder, mirror = tmp_path / WIKITEXT, mirrored(settings, tmp_path)
     write(folder / "train.partial.txt", [" = A = \n", " cut"])
     titles = {entry.name: entry.title for entry in offered(mirror)}
@@ -142,13 +138,13 @@ def test_part_of_a_split_is_called_partial(settings: Settings, tmp_path: Path) -
     assert all("partial" not in entry.title for entry in offered(mirror))
 
 
-def test_rows_end_at_line_feeds_only(settings: Settings, tmp_path: Path) -> None:
+def test_rows_end_at_line_feeds_only(settings, tmp_path):
     write(tmp_path / WIKITEXT / "test.txt", [" a\u2028b \n", " c\x85d\r \n"])
     assert read_corpus("wikitext2-test", mirrored(settings, tmp_path)) == " a\u2028b \n\n\n c\x85d\r \n"
 
 
 @pytest.mark.parametrize("line", ["not json", '{"words": "text"}', "[1]", '{"text": " "}', ""])
-def test_a_broken_mirror_names_its_file(settings: Settings, tmp_path: Path, line: str) -> None:
+def test_a_broken_mirror_names_its_file(settings, tmp_path, line):
     path = tmp_path / "allenai" / "c4" / "en" / "train.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text(line, encoding="utf-8")
@@ -156,7 +152,7 @@ def test_a_broken_mirror_names_its_file(settings: Settings, tmp_path: Path, line
         read_corpus("c4", mirrored(settings, tmp_path))
 
 
-def test_embedded_texts_and_files_describe_themselves(settings: Settings, text_file: Path) -> None:
+def test_embedded_texts_and_files_describe_themselves(settings, text_file):
     assert described("tiny-llama-test", settings) == "tiny-llama-test"
     assert described(str(text_file), settings) == str(text_file)
 
@@ -164,9 +160,7 @@ def test_embedded_texts_and_files_describe_themselves(settings: Settings, text_f
 @pytest.mark.parametrize(
     ("name", "streamed", "read"), [("c4", True, 2000), ("pile", True, 2000), ("wikitext2", False, 3000)]
 )
-def test_the_hub_is_streamed_and_asked_once(
-    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str, streamed: bool, read: int
-) -> None:
+def test_the_hub_is_streamed_and_asked_once(fresh_settings, monkeypatch, name, streamed, read):
     asked, taken = [], []
 
     def load_dataset(dataset: str, config: str | None, **options: object) -> Iterator[dict[str, str]]:
@@ -186,13 +180,13 @@ def test_the_hub_is_streamed_and_asked_once(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["c4", "c4-validation", "pile", "wikitext2"])
-def test_a_corpus_without_a_hub(settings: Settings, name: str) -> None:
+def test_a_corpus_without_a_hub(settings, name):
     with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):
         read_corpus(name, mirrored(settings, None))
 
 
 @pytest.mark.skipif("SARQC_DATA_DIR" not in os.environ, reason="no mirror of the Hub on this host")
-def test_the_mirror_of_this_host(settings: Settings) -> None:
+def test_the_mirror_of_this_host(settings):
     assert settings.data_dir is not None
     for entry in offered(settings):
         try:

@@ -39,7 +39,7 @@ def inputs_of(loaded: LoadedModel, job: CalibrationJob) -> tuple:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rtn", "gptq", "sarqc-gbs", "gptaq", "awq"])
-def test_the_linear_is_solved_as_any_layer_is(loaded: LoadedModel, name: str) -> None:
+def test_the_linear_is_solved_as_any_layer_is(loaded, name):
     job = a_plan(loaded, name)
     [solved] = dry_run(loaded, job, budget_bytes=BUDGET)
     layer, weight, statistics = inputs_of(loaded, job)
@@ -50,7 +50,7 @@ def test_the_linear_is_solved_as_any_layer_is(loaded: LoadedModel, name: str) ->
     assert solved.report.recon_loss == expected.report.recon_loss > 0
 
 
-def test_every_point_of_a_curve_is_solved_in_one_batch(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_point_of_a_curve_is_solved_in_one_batch(loaded, monkeypatch):
     """As many candidates at once as the run has: these are what fills a device."""
     from sarqc.quantization import column_solver
 
@@ -69,19 +69,19 @@ def test_every_point_of_a_curve_is_solved_in_one_batch(loaded: LoadedModel, monk
 
 
 @pytest.mark.parametrize("name", ["omniquant", "signround"])
-def test_a_learned_block_is_learned_for_one_step_or_epoch(loaded: LoadedModel, name: str) -> None:
+def test_a_learned_block_is_learned_for_one_step_or_epoch(loaded, name):
     job = a_plan(loaded, name)
     solved = dry_run(loaded, job, budget_bytes=BUDGET)
     assert len(solved) == 7
     assert {one.report.chosen["epochs"] for one in solved} == {1}
 
 
-def test_a_foldable_search_gets_the_whole_block(loaded: LoadedModel) -> None:
+def test_a_foldable_search_gets_the_whole_block(loaded):
     job = replace(a_plan(loaded), method=method("awq", mode="foldable"))
     assert len(dry_run(loaded, job, budget_bytes=BUDGET)) == 7
 
 
-def test_one_batch_passes_through_the_largest_block_alone(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_batch_passes_through_the_largest_block_alone(loaded, monkeypatch):
     passed, through = [], BlockWalk.through
 
     def noted(walk: BlockWalk, block: torch.nn.Module, hidden: torch.Tensor, batch: int) -> torch.Tensor:
@@ -97,7 +97,7 @@ def test_one_batch_passes_through_the_largest_block_alone(loaded: LoadedModel, m
     assert len(passed) == 4  # with hooks and without
 
 
-def test_nothing_is_left_of_it(loaded: LoadedModel) -> None:
+def test_nothing_is_left_of_it(loaded):
     """Neither in the weights nor in the state of random numbers, nor in the result of the run after it."""
     before = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
     torch.manual_seed(7)
@@ -109,7 +109,7 @@ def test_nothing_is_left_of_it(loaded: LoadedModel) -> None:
     assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
 
 
-def test_states_of_all_sequences_are_held_meanwhile(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_of_all_sequences_are_held_meanwhile(loaded, monkeypatch):
     """They fill a device beside the solver, although one batch of them is used."""
     alive: list[int] = []
     walks, solve = [], module.layer_batches
@@ -135,7 +135,7 @@ def test_states_of_all_sequences_are_held_meanwhile(loaded: LoadedModel, monkeyp
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rtn", "gptq", "sarqc-gbs", "gptaq", "awq", "signround"])
-def test_on_a_device_it_is_the_same(random_llama: Path, loaded: LoadedModel, name: str) -> None:
+def test_on_a_device_it_is_the_same(random_llama, loaded, name):
     """With all tensors there, from the same random numbers: codes differ where a value lies next to a tie."""
     here = dry_run(loaded, a_plan(loaded, name), budget_bytes=BUDGET)
     with pretended():
@@ -150,7 +150,7 @@ def test_on_a_device_it_is_the_same(random_llama: Path, loaded: LoadedModel, nam
 @pytest.mark.thorough
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("name", ["qwen3_moe, one block dense", "deepseek"])
-def test_experts_of_a_block_are_solved_together(tmp_path: Path, tiny_llama: Path, name: str, streamed: bool) -> None:
+def test_experts_of_a_block_are_solved_together(tmp_path, tiny_llama, name, streamed):
     """As a run solves them, whatever is in memory at once; the largest block need not have the largest linear."""
     checkpoint = read_checkpoint(make_checkpoint(name, tmp_path, tiny_llama))
     loaded = load(checkpoint, torch.device("cpu"), scratch=tmp_path if streamed else None)
@@ -163,7 +163,7 @@ def test_experts_of_a_block_are_solved_together(tmp_path: Path, tiny_llama: Path
     assert {tuple(one.codes.shape) for one in solved} == {largest.shape}
 
 
-def test_the_largest_is_by_rows_times_columns(loaded: LoadedModel) -> None:
+def test_the_largest_is_by_rows_times_columns(loaded):
     layers = loaded.checkpoint.layers
     assert largest_linear(layers).shape == (48, 32)
     assert largest_linear(layers[:4]).name == layers[0].name  # q_proj, o_proj are as large as each other

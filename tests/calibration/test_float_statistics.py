@@ -46,7 +46,7 @@ def same(one: LayerStatistics, other: LayerStatistics) -> bool:
 
 
 @pytest.mark.thorough
-def test_statistics_are_those_of_a_walk(loaded: LoadedModel, tmp_path: Path) -> None:
+def test_statistics_are_those_of_a_walk(loaded, tmp_path):
     store, keys = ArtefactStore(tmp_path), statistics_keys(describe(loaded), SEQUENCES)
     last = len(loaded.blocks()) - 1
     found = dict(float_statistics(loaded, SEQUENCES, [1, last], keys, store))
@@ -64,7 +64,7 @@ def test_statistics_are_those_of_a_walk(loaded: LoadedModel, tmp_path: Path) -> 
     assert len(groups) == len({id(one) for one in expected[1].values()}), "linears that read one tensor share a Gram"
 
 
-def test_what_is_kept_costs_no_pass(loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_costs_no_pass(loaded, tmp_path, monkeypatch):
     store, keys = ArtefactStore(tmp_path), statistics_keys(describe(loaded), SEQUENCES)
     first = dict(float_statistics(loaded, SEQUENCES, [0, 1], keys, store))
     with monkeypatch.context() as without:
@@ -77,7 +77,7 @@ def test_what_is_kept_costs_no_pass(loaded: LoadedModel, tmp_path: Path, monkeyp
     assert all(same(mended[1][path], one) for path, one in first[1].items())
 
 
-def test_keys_tell_sequences_and_weights_apart(loaded: LoadedModel) -> None:
+def test_keys_tell_sequences_and_weights_apart(loaded):
     model = describe(loaded)
     keys = statistics_keys(model, SEQUENCES)
     assert len({*keys}) == len(loaded.blocks())
@@ -91,7 +91,7 @@ def test_keys_tell_sequences_and_weights_apart(loaded: LoadedModel) -> None:
     assert changed[-1] != keys[-1]
 
 
-def test_packing_keeps_every_bit() -> None:
+def test_packing_keeps_every_bit():
     torch.manual_seed(0)
     one, none = LayerStatistics.from_inputs(torch.randn(50, 7)), LayerStatistics.from_inputs(torch.empty(0, 5))
     read = unpacked(packed({"a": one, "b": one, "c": none}), torch.device("cpu"))

@@ -25,7 +25,6 @@ from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.solving import LayerJob
-from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by
 from tests.models.cases import make_checkpoint
 from tests.quantizing import quantize_layers
@@ -64,7 +63,7 @@ def expert_weights(loaded: LoadedModel, index: int, expert: int) -> list[Tensor]
 
 
 @every_mixture
-def test_statistics_without_outputs_are_the_same(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
+def test_statistics_without_outputs_are_the_same(folders, sequences, name):
     loaded = fresh(folders[name])
     walk = BlockWalk(loaded, sequences)
     for block in loaded.blocks():
@@ -79,7 +78,7 @@ def test_statistics_without_outputs_are_the_same(folders: dict[str, Path], seque
 
 @pytest.mark.thorough
 @every_mixture
-def test_a_cross_term_compares_the_same_tokens(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
+def test_a_cross_term_compares_the_same_tokens(folders, sequences, name):
     """Routed as the damaged model routes, whatever the float model would do."""
     damaged, original = fresh(folders[name]), fresh(folders[name])
     walk, float_walk = BlockWalk(damaged, sequences), BlockWalk(damaged, sequences)
@@ -122,9 +121,7 @@ def solve(folder: Path, store: Path | None, name: str, **choices: object) -> tup
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("method_name", METHODS)
-def test_a_starved_expert_is_rounded_and_said(
-    folders: dict[str, Path], tiny_llama: Path, tmp_path: Path, method_name: str
-) -> None:
+def test_a_starved_expert_is_rounded_and_said(folders, tiny_llama, tmp_path, method_name):
     """The router never chooses expert 3: its states are orthogonal to nothing, so its logits are the lowest."""
     folder = make_checkpoint("qwen3_moe, one block dense", tmp_path / "model", tiny_llama)
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
@@ -154,7 +151,7 @@ def test_a_starved_expert_is_rounded_and_said(
 
 
 @pytest.mark.thorough
-def test_only_experts_are_damped_and_by_their_own_tokens(folders: dict[str, Path]) -> None:
+def test_only_experts_are_damped_and_by_their_own_tokens(folders):
     """Each of the first block, which no other layer's weights precede, is a plain run's with the λ that it names."""
     _, damped = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2, expert_damping="damped")
     _, plain = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2)
@@ -177,7 +174,7 @@ def test_only_experts_are_damped_and_by_their_own_tokens(folders: dict[str, Path
     assert torch.equal(by_hand[expert].quantized.dequantized, damped[expert].quantized.dequantized)
 
 
-def test_the_choice_is_in_the_keys_where_it_is_made(folders: dict[str, Path]) -> None:
+def test_the_choice_is_in_the_keys_where_it_is_made(folders):
     loaded = fresh(folders["mixtral"])
     plain, said, damped = (
         layer_keys(describe(loaded), replace(a_plan(loaded), method=method("gptq", **choices)))
@@ -189,7 +186,7 @@ def test_the_choice_is_in_the_keys_where_it_is_made(folders: dict[str, Path]) ->
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("method_name", ["gptq", "sarqc-gbs", "sarqc-gs", "gptaq-full"])
-def test_experts_together_are_experts_one_by_one(method_name: str) -> None:
+def test_experts_together_are_experts_one_by_one(method_name):
     generator = torch.Generator().manual_seed(5)
     given = []
     for tokens in (40, 3, 0, 200):
@@ -216,7 +213,7 @@ def test_experts_together_are_experts_one_by_one(method_name: str) -> None:
     assert "expert 1" in caught.value.where
 
 
-def test_weights_are_views_and_make_parameters(folders: dict[str, Path]) -> None:
+def test_weights_are_views_and_make_parameters(folders):
     block = fresh(folders["mixtral"]).blocks()[0]
     fused = block.mlp.experts.gate_up_proj
     half = fused.shape[1] // 2
@@ -235,7 +232,7 @@ def test_weights_are_views_and_make_parameters(folders: dict[str, Path]) -> None
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", MIXTURES)
-def test_sizes_that_no_kernel_takes(tiny_llama: Path, tmp_path: Path, sequences: Tensor, name: str) -> None:
+def test_sizes_that_no_kernel_takes(tiny_llama, tmp_path, sequences, name):
     """Rows of 36 and 22 numbers: transformers' default for experts fails on them."""
     changes = {"hidden_size": 36, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 12}
     width = {"moe_intermediate_size": 22} if name != "mixtral" else {"intermediate_size": 22}
@@ -250,7 +247,7 @@ def test_sizes_that_no_kernel_takes(tiny_llama: Path, tmp_path: Path, sequences:
 
 
 class TestRefused:
-    def test_an_expert_that_is_missing(self, tiny_llama: Path, tmp_path: Path) -> None:
+    def test_an_expert_that_is_missing(self, tiny_llama, tmp_path):
         folder = make_checkpoint("mixtral", tmp_path / "model", tiny_llama)
         tensors = safetensors.torch.load_file(folder / "model.safetensors")
         missing = "model.layers.1.block_sparse_moe.experts.3.w3.weight"
@@ -264,7 +261,7 @@ class TestRefused:
         with pytest.raises(Refused, match=r"block_sparse_moe\.gate was expected"):
             read_checkpoint(folder)
 
-    def test_a_configuration_of_another_model(self, tiny_llama: Path, tmp_path: Path) -> None:
+    def test_a_configuration_of_another_model(self, tiny_llama, tmp_path):
         folder = make_checkpoint("deepseek", tmp_path / "model", tiny_llama)
         config = json.loads((folder / "config.json").read_text())
         for change, words in (
@@ -279,9 +276,7 @@ class TestRefused:
             assert str(folder) in caught.value.where
 
 
-def test_a_run_says_how_many_tokens_its_experts_saw(
-    folders: dict[str, Path], text_file: Path, fresh_settings: Settings
-) -> None:
+def test_a_run_says_how_many_tokens_its_experts_saw(folders, text_file, fresh_settings):
     recipe = {
         "model": str(folders["mixtral"]), "bits": 3, "grid": "asymmetric", "group_size": 16, "method": "rtn",
         "calibration": str(text_file), "samples": 1, "length": 16,

@@ -46,7 +46,7 @@ def assert_same_bits(mine: SolvedLayer, theirs: SolvedLayer) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rtn", "sarqc-gs", "sarqc-gbs", "gptaq"])
-def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: MultiDevice, name: str) -> None:
+def test_processes_solve_a_mixture_to_the_same_bits(mixture, two, name):
     models, found = [], []
     for spread in (None, two):
         loaded = fresh(mixture)
@@ -63,7 +63,7 @@ def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: MultiDev
 
 
 @pytest.mark.thorough
-def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: MultiDevice) -> None:
+def test_each_layer_may_choose_for_itself_in_any_process(mixture, two):
     candidates = tuple(method("sarqc-gbs", lam=lam, gamma=gamma) for lam in (0.01, 0.5) for gamma in (0.1, 0.5))
     found = []
     for spread in (None, two):
@@ -76,7 +76,7 @@ def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: Mul
 
 
 @pytest.mark.thorough
-def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: MultiDevice, tmp_path: Path) -> None:
+def test_a_run_goes_on_in_processes_from_what_one_kept(mixture, two, tmp_path):
     loaded = fresh(mixture)
     whole = solved_by(loaded, a_plan(loaded), spread=None)
     loaded = fresh(mixture)
@@ -93,7 +93,7 @@ def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: Multi
         assert_same_bits(mine, theirs)
 
 
-def test_points_are_told_before_their_layer(random_llama: Path, two: MultiDevice) -> None:
+def test_points_are_told_before_their_layer(random_llama, two):
     loaded = fresh(random_llama)
     plan = replace(a_plan(loaded), curves=Curves((0.1, 1.0), tells_points=True))
     told = list(calibrate(loaded, plan, None, layer_keys(describe(loaded), plan), spread=two))
@@ -101,7 +101,7 @@ def test_points_are_told_before_their_layer(random_llama: Path, two: MultiDevice
     assert told[3].info.name == told[0].name
 
 
-def test_a_weight_that_is_not_finite_is_named_as_in_one_process(random_llama: Path, two: MultiDevice) -> None:
+def test_a_weight_that_is_not_finite_is_named_as_in_one_process(random_llama, two):
     words = []
     for spread in (None, two):
         loaded = fresh(random_llama)
@@ -116,7 +116,7 @@ def test_a_weight_that_is_not_finite_is_named_as_in_one_process(random_llama: Pa
 
 
 @pytest.mark.thorough
-def test_a_process_that_is_killed_ends_the_run_with_words(random_llama: Path) -> None:
+def test_a_process_that_is_killed_ends_the_run_with_words(random_llama):
     loaded = fresh(random_llama)
     plan = a_plan(loaded)
     before = set(psutil.Process().children())
@@ -135,7 +135,7 @@ def test_a_process_that_is_killed_ends_the_run_with_words(random_llama: Path) ->
 
 
 @pytest.mark.thorough
-def test_no_process_outlives_its_parent() -> None:
+def test_no_process_outlives_its_parent():
     program = (
         "import torch, time; from sarqc.calibration.multi_device import MultiDevice\n"
         "with MultiDevice([torch.device('cpu')], 1 << 30) as spread:\n"

@@ -56,9 +56,7 @@ def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("inputs_from", ["float", "quantized"])
-def test_a_blocks_outputs_are_made_once(
-    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs_from: str
-) -> None:
+def test_a_blocks_outputs_are_made_once(random_llama, tmp_path, monkeypatch, inputs_from):
     """Beside its statistics if the next block reads the float outputs, after it was quantized otherwise."""
     collect, outputs_of = pipeline.collect, BlockWalk.outputs
     made = {"collect": 0, "outputs": 0}
@@ -82,7 +80,7 @@ def test_a_blocks_outputs_are_made_once(
 @pytest.mark.parametrize(
     ("name", "depends"), [("omniquant", True), ("signround", True), ("sarqc-gbs", False), ("awq", False)]
 )
-def test_the_number_of_threads_is_in_the_key_of_what_is_learned(random_llama: Path, name: str, depends: bool) -> None:
+def test_the_number_of_threads_is_in_the_key_of_what_is_learned(random_llama, name, depends):
     loaded, before = fresh(random_llama), torch.get_num_threads()
     plan = a_plan(loaded, name)
     keys = []
@@ -119,9 +117,7 @@ SHIFTED = [name for name, entry in METHODS.items() if "cross" in entry.make.need
 
 
 @pytest.mark.parametrize(("name", "inputs_from"), [*PREFIXES, *((name, "quantized") for name in SHIFTED)])
-def test_equals_a_loop_over_whole_forward_passes(
-    random_llama: Path, tmp_path: Path, name: str, inputs_from: str
-) -> None:
+def test_equals_a_loop_over_whole_forward_passes(random_llama, tmp_path, name, inputs_from):
     loaded, solved = run(random_llama, tmp_path, name=name, inputs_from=inputs_from)
     reference, original = fresh(random_llama), fresh(random_llama)
     plan = a_plan(reference, name, inputs_from)
@@ -146,7 +142,7 @@ def test_equals_a_loop_over_whole_forward_passes(
     assert difference < 0.05 * error
 
 
-def test_a_layer_kept_before_shrinkages_were_is_read(random_llama: Path, tmp_path: Path) -> None:
+def test_a_layer_kept_before_shrinkages_were_is_read(random_llama, tmp_path):
     layer, store = run(random_llama, tmp_path / "run")[1][0], ArtefactStore(tmp_path / "store")
     write_layer(store, "a", layer)
     tensors = safetensors.torch.load(store.read("a", SUFFIX) or b"")
@@ -161,13 +157,13 @@ def test_a_layer_kept_before_shrinkages_were_is_read(random_llama: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", SHIFTED)
-def test_a_float_prefix_leaves_nothing_to_shift(random_llama: Path, tmp_path: Path, name: str) -> None:
+def test_a_float_prefix_leaves_nothing_to_shift(random_llama, tmp_path, name):
     with pytest.raises(Refused, match=r"layers\.0\.") as refused:
         run(random_llama, tmp_path, name=name, inputs_from="float")
     assert "quantized" in refused.value.remedy
 
 
-def test_biases_are_kept(random_llama: Path, tmp_path: Path) -> None:
+def test_biases_are_kept(random_llama, tmp_path):
     """Of the affine grid: what is read again makes the model's weight from codes, scales and biases."""
     loaded = fresh(random_llama)
     grids = {layer.name: Grid(3, 16, "affine") for layer in loaded.checkpoint.layers}
@@ -182,9 +178,7 @@ def test_biases_are_kept(random_llama: Path, tmp_path: Path) -> None:
         assert torch.equal(again.stored(), loaded.weight(layer.info.name))
 
 
-def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(
-    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(random_llama, tmp_path, monkeypatch):
     write, written = ArtefactStore.write, []
 
     def failing(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> None:
@@ -203,7 +197,7 @@ def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(
 
 
 @pytest.mark.thorough
-def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_that_is_said_is_kept(random_llama, tmp_path, monkeypatch):
     """Anyone who kills the process at a layer finds that layer kept, also where the disk is slower than the solver."""
     write = ArtefactStore.write
 
@@ -222,7 +216,7 @@ def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkey
 
 
 @pytest.mark.thorough
-def test_a_file_holds_no_weights_that_its_codes_make(random_llama: Path, tmp_path: Path) -> None:
+def test_a_file_holds_no_weights_that_its_codes_make(random_llama, tmp_path):
     for name, is_stored in (("gptq", False), ("rtn", False), ("awq", True)):
         run(random_llama, tmp_path / name, name=name)
         for path in (tmp_path / name).glob("*/*.layer"):
@@ -234,7 +228,7 @@ def test_a_file_holds_no_weights_that_its_codes_make(random_llama: Path, tmp_pat
             assert layer.quantized.dequantized.shape == layer.info.shape
 
 
-def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> None:
+def test_a_bad_weight_names_its_layer(random_llama, tmp_path):
     loaded = fresh(random_llama)
     loaded.model.get_submodule("model.layers.1.mlp.up_proj").weight.data[3, 4] = float("nan")
     plan = a_plan(loaded)
@@ -244,7 +238,7 @@ def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> Non
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name: str) -> None:
+def test_the_curve_has_the_chosen_point(random_llama, tmp_path, name):
     learning = {option: 2 for option in ("epochs", "steps") if option in METHODS[name].options}
     loaded = fresh(random_llama)
     plan = replace(a_plan(loaded, curves=Curves((0.0, 0.3, 1.0))), method=method(name, **learning))
@@ -259,7 +253,7 @@ def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("gptq", "quantized"), ("gptq", "float"), ("gptaq", "quantized")])
-def test_one_layer_alone_is_that_layer_after_a_float_model(random_llama: Path, name: str, prefix: str) -> None:
+def test_one_layer_alone_is_that_layer_after_a_float_model(random_llama, name, prefix):
     """Only one linear of the last block is quantized: it sees what the float model's blocks give it."""
     only = "model.layers.2.mlp.up_proj"
     loaded, original = fresh(random_llama), fresh(random_llama)

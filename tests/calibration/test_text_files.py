@@ -23,7 +23,6 @@ from sarqc.engine.plan import plan, prepare
 from sarqc.errors import Refused
 from sarqc.models import chats
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
-from sarqc.settings import Settings
 
 TEXTS = ["Once upon a time", 'there was "a fox",\nwith\ta tail', "é and \u2028 and {braces}", ""]
 TEMPLATE = (
@@ -90,9 +89,7 @@ def chatting(tiny_llama: Path, tmp_path: Path) -> Checkpoint:
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("ending", WRITERS)
 @pytest.mark.parametrize("name", ["text", "content"])
-def test_rows_have_the_tokens_of_their_texts(
-    settings: Settings, checkpoint: Checkpoint, tmp_path: Path, ending: str, name: str
-) -> None:
+def test_rows_have_the_tokens_of_their_texts(settings, checkpoint, tmp_path, ending, name):
     path = tmp_path / f"a#b{ending}"
     WRITERS[ending](path, [{"id": number, name: text, "score": 0.5} for number, text in enumerate(TEXTS)])
     expected = Tokenizer.from_file(str(checkpoint.folder / "tokenizer.json")).encode("\n\n".join(TEXTS)).ids
@@ -103,7 +100,7 @@ def test_rows_have_the_tokens_of_their_texts(
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_other_shapes_of_the_same_rows(settings: Settings, tmp_path: Path) -> None:
+def test_other_shapes_of_the_same_rows(settings, tmp_path):
     expected = "\n\n".join(TEXTS)
     for file, content in {
         "strings.jsonl": "\n".join(map(json.dumps, TEXTS)),
@@ -116,7 +113,7 @@ def test_other_shapes_of_the_same_rows(settings: Settings, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_several_columns_of_text(settings: Settings, tmp_path: Path) -> None:
+def test_several_columns_of_text(settings, tmp_path):
     for ending, write in WRITERS.items():
         path = tmp_path / f"rows{ending}"
         write(path, [{"prompt": "a", "answer": "b"}, {"prompt": "c", "answer": "d"}])
@@ -132,9 +129,9 @@ def test_several_columns_of_text(settings: Settings, tmp_path: Path) -> None:
     [(".jsonl", "messages", CHATS), (".json", "messages", CHATS), (".parquet", "conversations", SHARE_GPT)],
 )
 def test_chats_have_the_tokens_of_the_chat_template(
-    settings: Settings, chatting: Checkpoint, tmp_path: Path, request: pytest.FixtureRequest, ending: str, column: str,
-    given: list[Any],
-) -> None:  # fmt: skip
+    settings, chatting, tmp_path, request, ending, column,
+    given,
+):  # fmt: skip
     if ending != ".jsonl":
         request.getfixturevalue("in_this_process")
     path = tmp_path / f"chats{ending}"
@@ -154,7 +151,7 @@ def test_chats_have_the_tokens_of_the_chat_template(
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_contents_in_parts_and_tools(settings: Settings, tmp_path: Path) -> None:
+def test_contents_in_parts_and_tools(settings, tmp_path):
     parts = [{"type": "text", "text": "Who is "}, {"type": "text", "text": "there?"}]
     calls = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "look"}}]}
     path = tmp_path / "chats.jsonl"
@@ -178,9 +175,7 @@ def test_contents_in_parts_and_tools(settings: Settings, tmp_path: Path) -> None
     ],
 )
 @pytest.mark.usefixtures("in_this_process")
-def test_a_template_that_can_not_write(
-    settings: Settings, chatting: Checkpoint, tmp_path: Path, template: str | None, words: str
-) -> None:
+def test_a_template_that_can_not_write(settings, chatting, tmp_path, template, words):
     path = chatting.folder / "chat_template.jinja"
     path.unlink() if template is None else path.write_text(template)
     lines(tmp_path / "chats.jsonl", [{"messages": CHATS[0]}])
@@ -189,7 +184,7 @@ def test_a_template_that_can_not_write(
 
 
 @pytest.mark.thorough
-def test_a_template_without_an_end(chatting: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_without_an_end(chatting, monkeypatch):
     monkeypatch.setattr(chats, "_CPU_SECONDS", 12)
     loops = "{% for a in range(99999) %}" * 2 + "{% endfor %}" * 2
     (chatting.folder / "chat_template.jinja").write_text(loops)
@@ -234,7 +229,7 @@ BAD_ROWS = {
 
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("name", BAD_ROWS)
-def test_bad_rows(settings: Settings, checkpoint: Checkpoint, tmp_path: Path, name: str) -> None:
+def test_bad_rows(settings, checkpoint, tmp_path, name):
     (tmp_path / name).write_bytes(BAD_ROWS[name])
     with pytest.raises(Refused, match=name) as refused:
         text_of(str(tmp_path / name), checkpoint, settings)
@@ -244,7 +239,7 @@ def test_bad_rows(settings: Settings, checkpoint: Checkpoint, tmp_path: Path, na
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_long_fields_are_read_and_bombs_are_not(settings: Settings, tmp_path: Path) -> None:
+def test_long_fields_are_read_and_bombs_are_not(settings, tmp_path):
     long = "a b " * (5 << 18)
     for ending, write in WRITERS.items():
         write(tmp_path / f"long{ending}", [{"text": long}])
@@ -256,7 +251,7 @@ def test_long_fields_are_read_and_bombs_are_not(settings: Settings, tmp_path: Pa
         read_corpus(str(bomb), small)
 
 
-def test_a_reader_ends_at_its_limits(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_ends_at_its_limits(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "_MEMORY", 1 << 28)
     path = tmp_path / "objects.json"
     path.write_text("[" + "{}," * 10_000_000 + "{}]")
@@ -264,7 +259,7 @@ def test_a_reader_ends_at_its_limits(settings: Settings, tmp_path: Path, monkeyp
         read_corpus(str(path), settings)
 
 
-def test_a_byte_order_mark_is_no_token(settings: Settings, checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_no_token(settings, checkpoint, tmp_path):
     (tmp_path / "plain.txt").write_text("Once upon a time")
     (tmp_path / "marked.txt").write_text("Once upon a time", encoding="utf-8-sig")
     plain, marked = (text_of(str(tmp_path / f"{name}.txt"), checkpoint, settings) for name in ("plain", "marked"))
@@ -272,13 +267,13 @@ def test_a_byte_order_mark_is_no_token(settings: Settings, checkpoint: Checkpoin
 
 
 @pytest.mark.parametrize("text", ["{name} said: [1]", "[1] A footnote\n[2] Another", "{\n  a block of code;\n}", "[1]"])
-def test_brackets_do_not_make_json(settings: Settings, tmp_path: Path, text: str) -> None:
+def test_brackets_do_not_make_json(settings, tmp_path, text):
     (tmp_path / "text.txt").write_text(text)
     assert read_corpus(str(tmp_path / "text.txt"), settings) == text
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_declared_files_of_rows(settings: Settings, tmp_path: Path) -> None:
+def test_declared_files_of_rows(settings, tmp_path):
     lines(tmp_path / "rows.jsonl", [{"a": "x", "b": "y"}])
     (tmp_path / "other.bin").write_bytes(b"a")
     here = settings.model_copy(update={"text_dirs": str(tmp_path)})
@@ -287,7 +282,7 @@ def test_declared_files_of_rows(settings: Settings, tmp_path: Path) -> None:
     assert described("rows.jsonl#b", here) == 'rows.jsonl#b, 1 rows, joined by "\\n\\n"'
 
 
-def test_a_test_text_that_was_calibrated_on(settings: Settings, checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_test_text_that_was_calibrated_on(settings, checkpoint, tmp_path):
     """The lines of both in another order, as in rows that were shuffled and parted carelessly."""
     own = (checkpoint.folder / "calibration.txt").read_text(encoding="utf-8").split("\n")[:60]
     other = (checkpoint.folder / "test.txt").read_text(encoding="utf-8").split("\n")[:60]
@@ -311,7 +306,7 @@ def test_a_test_text_that_was_calibrated_on(settings: Settings, checkpoint: Chec
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_a_plan_counts_rows_and_tokens(settings: Settings, checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_plan_counts_rows_and_tokens(settings, checkpoint, tmp_path):
     path = tmp_path / "rows.jsonl"
     lines(path, [{"text": f"Line {number} of the rows of this text."} for number in range(1200)])
     recipe = Recipe.parse({
@@ -321,7 +316,7 @@ def test_a_plan_counts_rows_and_tokens(settings: Settings, checkpoint: Checkpoin
     assert plan(recipe, settings).calibration_text == f"{tokens:,} in 1,200 rows"
 
 
-def test_the_remedy_for_a_short_text_helps() -> None:
+def test_the_remedy_for_a_short_text_helps():
     wanted = {"held_out_samples": 1, "sampling": "sequential", "seed": 0}
     text = Text("text", np.arange(9))
     with pytest.raises(Refused, match="sequences of at most 3 tokens") as refused:

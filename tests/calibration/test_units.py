@@ -45,7 +45,7 @@ def difference(one: LoadedModel, other: LoadedModel, plan: CalibrationJob) -> fl
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("inputs_from", ["quantized", "float"])
-def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_path: Path, inputs_from: str) -> None:
+def test_a_folded_model_is_the_one_with_scaled_weights(random_llama, tmp_path, inputs_from):
     loaded = fresh(random_llama)
     plan = plan_of(loaded, FOLDABLE, inputs_from)
     solved = solved_by(loaded, plan, tmp_path)
@@ -98,7 +98,7 @@ def states_of(
 
 
 @pytest.mark.thorough
-def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_llama: Path, tmp_path: Path) -> None:
+def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_llama, tmp_path):
     loaded = fresh(random_llama)
     plan = plan_of(loaded, LEARNED)
     solved = {one.info.name: one.quantized for one in solved_by(loaded, plan, tmp_path)}
@@ -134,9 +134,7 @@ STOPPED = method("sarqc-signround", lam=0.1, steps=5, warm_start="column_solver"
 
 
 @pytest.mark.parametrize("inputs_from", ["quantized", "float"])
-def test_early_stopping_judges_each_block_by_held_out_sequences(
-    random_llama: Path, tmp_path: Path, inputs_from: str
-) -> None:
+def test_early_stopping_judges_each_block_by_held_out_sequences(random_llama, tmp_path, inputs_from):
     loaded, original = fresh(random_llama), fresh(random_llama)
     plan = plan_of(loaded, STOPPED, inputs_from)
     steps = steps_of(loaded, plan, tmp_path)
@@ -170,7 +168,7 @@ def test_early_stopping_judges_each_block_by_held_out_sequences(
     assert [one.quantized.report for one in kept_layers] == [one.quantized.report for one in layers]
 
 
-def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_path: Path) -> None:
+def test_a_block_that_learns_nothing_finite_is_named(random_llama, tmp_path):
     loaded = fresh(random_llama)
     loaded.blocks()[1].input_layernorm.weight.data.fill_(1e30)  # overflows within the block
     with pytest.raises(NumericalError, match=r"model\.layers\.1"):
@@ -181,7 +179,7 @@ def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_pat
 @pytest.mark.parametrize(
     "chosen", [FOLDABLE, LEARNED, ROUNDED, STOPPED], ids=["foldable", "learned", "rounded", "stopped"]
 )
-def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method) -> None:
+def test_a_curve_along_lambda(random_llama, tmp_path, chosen):
     loaded = fresh(random_llama)
     layers = solved_by(loaded, plan_of(loaded, chosen, curves=Curves((0.0, 2.0))), tmp_path / "a")
     alone = fresh(random_llama)

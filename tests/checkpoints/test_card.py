@@ -8,7 +8,6 @@ import yaml
 from sarqc import Recipe, execute
 from sarqc.checkpoints.formats import FORMATS, who_can_load
 from sarqc.checkpoints.model_card import model_card
-from sarqc.settings import Settings
 
 
 @pytest.fixture
@@ -32,9 +31,7 @@ def rows_of(card: str, heading: str) -> list[list[str]]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("checkpoint_format", ["plain", "packed"])
-def test_a_run_s_card(
-    document: dict[str, object], fresh_settings: Settings, tmp_path: Path, checkpoint_format: str
-) -> None:
+def test_a_run_s_card(document, fresh_settings, tmp_path, checkpoint_format):
     recipe = Recipe.parse(document)
     *_, finished = execute(
         recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=checkpoint_format
@@ -68,7 +65,7 @@ def a_summary(**changes: object) -> dict[str, object]:
     } | changes  # fmt: skip
 
 
-def test_how_far_the_model_is_from_the_original_is_told(document: dict[str, object]) -> None:
+def test_how_far_the_model_is_from_the_original_is_told(document):
     far = {"log_ratio": 0.2391, "log_ratio_standard_error": 0.0085, "kl": 0.324, "kl_standard_error": None,
            "kl_99": 1.757, "same_top": 0.5932, "same_top_standard_error": 0.0046}  # fmt: skip
     selection = {"by": "model", "lambda": 1, "edge": "λ = 1 is the largest of the candidates."}
@@ -84,14 +81,14 @@ def test_how_far_the_model_is_from_the_original_is_told(document: dict[str, obje
     assert selection["edge"] in card
 
 
-def test_nothing_measured_nothing_claimed(document: dict[str, object]) -> None:
+def test_nothing_measured_nothing_claimed(document):
     card = model_card(Recipe.parse(document | {"test": None}), a_summary(), "plain")
     assert "Nothing was measured." in card
     assert rows_of(card, "What was measured") == []
     assert "Calibration: corpus text" in card
 
 
-def test_tasks_and_auto_are_told(document: dict[str, object]) -> None:
+def test_tasks_and_auto_are_told(document):
     task = {
         "quantized": {"accuracy": 0.25, "standard_error": 0.01},
         "float": {"accuracy": 0.5, "standard_error": 0.02},
@@ -106,7 +103,7 @@ def test_tasks_and_auto_are_told(document: dict[str, object]) -> None:
     assert "took up the channel scales" in card
 
 
-def test_experts_that_saw_little_are_told(document: dict[str, object]) -> None:
+def test_experts_that_saw_little_are_told(document):
     dense = model_card(Recipe.parse(document), a_summary(experts=None), "plain")
     assert "experts" not in dense
     counted = {"no_tokens": 1, "words": "Of 8 experts, 1 saw none of 64 calibration tokens."}
@@ -117,7 +114,7 @@ def test_experts_that_saw_little_are_told(document: dict[str, object]) -> None:
     assert "rounded" not in model_card(Recipe.parse(document), a_summary(experts=counted | {"no_tokens": 0}), "plain")
 
 
-def test_the_reason_is_told_where_a_format_can_t_carry_it(document: dict[str, object]) -> None:
+def test_the_reason_is_told_where_a_format_can_t_carry_it(document):
     card = model_card(Recipe.parse(document | {"grid": "asymmetric"}), a_summary(), "plain")
     readers = {row[0].split()[0]: row[1:] for row in rows_of(card, "Who can load it")}
     assert readers["plain"][0] != "none"
@@ -125,9 +122,7 @@ def test_the_reason_is_told_where_a_format_can_t_carry_it(document: dict[str, ob
     assert "zero points" in readers["packed"][1]
 
 
-def test_speed_is_given_with_its_kernel_or_the_lack_of_one(
-    document: dict[str, object], fresh_settings: Settings
-) -> None:
+def test_speed_is_given_with_its_kernel_or_the_lack_of_one(document, fresh_settings):
     recipe = Recipe.parse(document | {"samples": 1, "test": None, "method": "rtn", "lambda": None, "gamma": None})
     *_, finished = execute(recipe, fresh_settings)
     rates = {"prefill": 2000.0, "decode": 25.0}

@@ -22,7 +22,6 @@ from sarqc.checkpoints.formats import FORMATS, check_format, who_can_load, why_n
 from sarqc.checkpoints.plain import save_plain
 from sarqc.errors import Refused
 from sarqc.models.loading import LoadedModel
-from sarqc.settings import Settings
 from tests.checkpoints.made import Layers, in_dtype, logits, quantized, unpacked
 from tests.models.cases import make_checkpoint
 
@@ -62,7 +61,7 @@ def assert_round_trip(loaded: LoadedModel, layers: Layers, grids: dict[str, Grid
 @pytest.mark.parametrize("bits", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["symmetric", "full_range"])
 @pytest.mark.parametrize("group_size", [16, None])
-def test_round_trip_bit_for_bit(random_llama: Path, tmp_path: Path, bits: int, kind: str, group_size: int) -> None:
+def test_round_trip_bit_for_bit(random_llama, tmp_path, bits, kind, group_size):
     loaded, layers, grids = quantized(random_llama, Grid(bits, group_size, kind), "rtn")
     tensors = assert_round_trip(loaded, layers, grids, tmp_path / "model")
     used = {int(code) for layer in layers.values() for code in layer.codes.unique()}
@@ -76,7 +75,7 @@ def test_round_trip_bit_for_bit(random_llama: Path, tmp_path: Path, bits: int, k
 
 
 @pytest.mark.thorough
-def test_a_solver_s_codes_and_layers_that_groups_do_not_divide(random_llama: Path, tmp_path: Path) -> None:
+def test_a_solver_s_codes_and_layers_that_groups_do_not_divide(random_llama, tmp_path):
     loaded, layers, grids = quantized(random_llama, Grid(3, 32, "symmetric"))
     assert {grid.group_size for grid in grids.values()} == {32, None}
     assert_round_trip(loaded, layers, grids, tmp_path / "model")
@@ -90,7 +89,7 @@ def test_a_solver_s_codes_and_layers_that_groups_do_not_divide(random_llama: Pat
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_narrow_checkpoints_keep_their_weights(random_llama: Path, tmp_path: Path, dtype: torch.dtype) -> None:
+def test_narrow_checkpoints_keep_their_weights(random_llama, tmp_path, dtype):
     folder = in_dtype(random_llama, tmp_path / "narrow", dtype)
     loaded, layers, grids = quantized(folder, Grid(4, 16, "full_range"), "rtn")
     tensors = assert_round_trip(loaded, layers, grids, tmp_path / "model")
@@ -98,7 +97,7 @@ def test_narrow_checkpoints_keep_their_weights(random_llama: Path, tmp_path: Pat
 
 
 @pytest.mark.thorough
-def test_a_foldable_search_is_carried(random_llama: Path, tmp_path: Path) -> None:
+def test_a_foldable_search_is_carried(random_llama, tmp_path):
     loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq", mode="foldable")
     assert any(layer.channel_scale is not None for layer in layers.values())
     assert_round_trip(loaded, layers, grids, tmp_path / "model")
@@ -107,7 +106,7 @@ def test_a_foldable_search_is_carried(random_llama: Path, tmp_path: Path) -> Non
 @pytest.mark.thorough
 @pytest.mark.parametrize("bits", [2, 3, 4])
 @pytest.mark.parametrize("name", ["mixtral", "qwen3_moe, one block dense", "qwen3_moe", "deepseek"])
-def test_mixtures_of_experts(tiny_llama: Path, tmp_path: Path, name: str, bits: int) -> None:
+def test_mixtures_of_experts(tiny_llama, tmp_path, name, bits):
     folder = make_checkpoint(name, tmp_path / "float", tiny_llama)
     chosen = {2: ("gptq", {}), 3: ("rtn", {}), 4: ("awq", {"mode": "foldable"})}[bits]
     loaded, layers, grids = quantized(folder, Grid(bits, 16, "symmetric"), chosen[0], **chosen[1])
@@ -117,7 +116,7 @@ def test_mixtures_of_experts(tiny_llama: Path, tmp_path: Path, name: str, bits: 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "choices"), [("gptq", {}), ("awq", {"mode": "foldable"})])
-def test_biases_and_a_head_of_its_own(random_llama: Path, tmp_path: Path, name: str, choices: dict) -> None:
+def test_biases_and_a_head_of_its_own(random_llama, tmp_path, name, choices):
     torch.manual_seed(0)
     config = AutoConfig.from_pretrained(random_llama, attention_bias=True, mlp_bias=True, tie_word_embeddings=False)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
@@ -133,7 +132,7 @@ def test_biases_and_a_head_of_its_own(random_llama: Path, tmp_path: Path, name: 
 
 @pytest.mark.thorough
 @given(st.integers(1, 8), st.integers(1, 70), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_what_is_packed_is_unpacked(bits: int, width: int, rows: int, seed: int) -> None:
+def test_what_is_packed_is_unpacked(bits, width, rows, seed):
     numbers = torch.randint(0, 2**bits, (rows, width), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
     words = pack_bits(numbers, bits)
     assert words.shape == (rows, -(-width * bits // 32))
@@ -142,9 +141,7 @@ def test_what_is_packed_is_unpacked(bits: int, width: int, rows: int, seed: int)
 
 
 @pytest.mark.parametrize("group_size", [16, None])
-def test_zero_points_are_packed_as_the_library_unpacks_them(
-    random_llama: Path, tmp_path: Path, group_size: int | None
-) -> None:
+def test_zero_points_are_packed_as_the_library_unpacks_them(random_llama, tmp_path, group_size):
     from compressed_tensors.compressors.base import BaseCompressor
     from compressed_tensors.quantization import QuantizationScheme
 
@@ -168,7 +165,7 @@ def test_zero_points_are_packed_as_the_library_unpacks_them(
     assert len(used) > 5
 
 
-def test_codes_that_are_not_the_weight_are_refused(random_llama: Path, tmp_path: Path) -> None:
+def test_codes_that_are_not_the_weight_are_refused(random_llama, tmp_path):
     loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq")  # scales stay in each linear
     with pytest.raises(Refused, match="codes and scales alone"):
         save_packed(loaded, layers, grids, tmp_path / "model")
@@ -180,9 +177,7 @@ def test_codes_that_are_not_the_weight_are_refused(random_llama: Path, tmp_path:
 
 @pytest.mark.parametrize("checkpoint_format", ["plain", "packed"])
 @pytest.mark.parametrize("break_in", ["weights", "tokenizer"])
-def test_nothing_half_written_is_left(
-    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, break_in: str, checkpoint_format: str
-) -> None:
+def test_nothing_half_written_is_left(random_llama, tmp_path, monkeypatch, break_in, checkpoint_format):
     loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "rtn")
     weights = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
 
@@ -219,9 +214,7 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
         ({"method": "sarqc-gs", "lambda": "auto"}, "per_linear"),
     ],
 )
-def test_refusals_come_before_any_work(
-    recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path, changes: dict, words: str
-) -> None:
+def test_refusals_come_before_any_work(recipe, fresh_settings, tmp_path, changes, words):
     asked = recipe(**changes)
     assert words in why_not(asked, "packed").what
     with pytest.raises(Refused, match=words) as caught:
@@ -235,7 +228,7 @@ def test_refusals_come_before_any_work(
     check_format(asked, "plain")
 
 
-def test_a_format_that_lacks_zero_points_offers_the_grid_without(recipe: Callable[..., Recipe]) -> None:
+def test_a_format_that_lacks_zero_points_offers_the_grid_without(recipe):
     asked = recipe(bits=2, grid="asymmetric", group_size=32)
     for carrier in who_can_load(asked, is_mixture=False):
         assert carrier.possible == (not carrier.fixes)
@@ -247,7 +240,7 @@ def test_a_format_that_lacks_zero_points_offers_the_grid_without(recipe: Callabl
     assert [one.fixes for one in searched if not one.possible] == [(), (), ()]
 
 
-def test_what_is_carried_is_not_refused(recipe: Callable[..., Recipe]) -> None:
+def test_what_is_carried_is_not_refused(recipe):
     for changes in (
         {},
         {"grid": "full_range"},

@@ -1,7 +1,6 @@
 """GPTQ's format: the solver's codes and zero points bit by bit, in the convention that config.json names."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,9 +24,7 @@ EXPERTS = SIDES | {"moe_intermediate_size": 32, "head_dim": 8}
 @pytest.mark.parametrize("bits", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe, one block dense"])
-def test_every_number_is_where_its_readers_look(
-    tiny_llama: Path, tmp_path: Path, name: str, kind: str, bits: int
-) -> None:
+def test_every_number_is_where_its_readers_look(tiny_llama, tmp_path, name, kind, bits):
     folder = make_checkpoint(name, tmp_path / "float", tiny_llama, **(SIDES if name == "llama" else EXPERTS))
     loaded, layers, grids = quantized(folder, Grid(bits, 16, kind), "gptq")
     save_gptq(loaded, layers, grids, tmp_path / "model")
@@ -59,7 +56,7 @@ def test_every_number_is_where_its_readers_look(
     assert all(r"mlp\.gate$" in rule for rule in routers)
 
 
-def test_a_zero_point_of_0_does_not_touch_its_neighbours(tiny_llama: Path, tmp_path: Path) -> None:
+def test_a_zero_point_of_0_does_not_touch_its_neighbours(tiny_llama, tmp_path):
     folder = make_checkpoint("llama", tmp_path / "float", tiny_llama, **SIDES)
     from transformers import AutoModelForCausalLM
 
@@ -75,7 +72,7 @@ def test_a_zero_point_of_0_does_not_touch_its_neighbours(tiny_llama: Path, tmp_p
     assert np.array_equal(unpacked(words.numpy(), 4, 32).T, layers[name].zero_points.numpy())
 
 
-def test_layers_that_groups_do_not_divide_have_a_rule(tiny_llama: Path, tmp_path: Path) -> None:
+def test_layers_that_groups_do_not_divide_have_a_rule(tiny_llama, tmp_path):
     folder = make_checkpoint("llama", tmp_path / "float", tiny_llama, **SIDES, hidden_size=64, head_dim=16)
     loaded, layers, grids = quantized(folder, Grid(4, 64, "symmetric"), "rtn")  # 96 is not a multiple of it
     save_gptq(loaded, layers, grids, tmp_path / "model")
@@ -85,7 +82,7 @@ def test_layers_that_groups_do_not_divide_have_a_rule(tiny_llama: Path, tmp_path
     assert config["dynamic"] == rules
 
 
-def test_what_it_can_t_carry_is_refused() -> None:
+def test_what_it_can_t_carry_is_refused():
     given = {"model": "m", "calibration": "c", "bits": 3, "group_size": 16}
     assert "biases" in why_not(Recipe.parse(given | {"grid": "affine"}), "gptq").what
     recipe = Recipe.parse(given | {"grid": "asymmetric"})
@@ -94,6 +91,6 @@ def test_what_it_can_t_carry_is_refused() -> None:
     assert "a.down_proj, 32 × 48" in why_not(recipe, "gptq", [narrow]).what
 
 
-def test_biases_are_refused_by_the_writer_too(random_llama: Path, tmp_path: Path) -> None:
+def test_biases_are_refused_by_the_writer_too(random_llama, tmp_path):
     with pytest.raises(Refused, match="biases"):
         save_gptq(*quantized(random_llama, Grid(3, 16, "affine"), "rtn"), tmp_path / "model")

@@ -1,7 +1,6 @@
 """MLX's format: scale · code + bias, exactly the level of the grid; experts stacked."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from tests.models.cases import make_checkpoint
 WIDE = {"hidden_size": 64, "intermediate_size": 64}
 
 
-def test_groups_are_made_of_those_that_there_are() -> None:
+def test_groups_are_made_of_those_that_there_are():
     assert [group_of(channels) for channels in (32, 64, 96, 128, 256, 320, 1408)] == [32, 64, 32, 128, 128, 64, 128]
     assert group_of(16) is None
     assert group_of(48) is None
@@ -29,9 +28,7 @@ def test_groups_are_made_of_those_that_there_are() -> None:
 @pytest.mark.parametrize("bits", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "affine"])
 @pytest.mark.parametrize("group_size", [32, None])
-def test_scale_times_code_plus_bias(
-    tiny_llama: Path, tmp_path: Path, kind: str, bits: int, group_size: int | None
-) -> None:
+def test_scale_times_code_plus_bias(tiny_llama, tmp_path, kind, bits, group_size):
     folder = make_checkpoint("qwen3", tmp_path / "float", tiny_llama, **WIDE)  # in bfloat16
     loaded, layers, grids = quantized(folder, Grid(bits, group_size, kind), "gptq")
     save_mlx(loaded, layers, grids, tmp_path / "model")
@@ -55,7 +52,7 @@ def test_scale_times_code_plus_bias(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mixtral", "qwen3_moe, one block dense", "deepseek"])
-def test_experts_are_stacked(tiny_llama: Path, tmp_path: Path, name: str) -> None:
+def test_experts_are_stacked(tiny_llama, tmp_path, name):
     more = {} if name == "mixtral" else {"moe_intermediate_size": 32}
     folder = make_checkpoint(name, tmp_path / "float", tiny_llama, **WIDE, **more)
     loaded, layers, grids = quantized(folder, Grid(3, 32, "symmetric"), "rtn")
@@ -77,7 +74,7 @@ def test_experts_are_stacked(tiny_llama: Path, tmp_path: Path, name: str) -> Non
     assert not any(".experts." in one for one in tensors if "shared" not in one)
 
 
-def test_a_part_of_the_experts_is_refused(tiny_llama: Path, tmp_path: Path) -> None:
+def test_a_part_of_the_experts_is_refused(tiny_llama, tmp_path):
     folder = make_checkpoint("mixtral", tmp_path / "float", tiny_llama, **WIDE)
     loaded, layers, grids = quantized(folder, Grid(3, 32, "symmetric"), "rtn")
     some = loaded.checkpoint.restricted("model.layers.0.mlp.experts.1.up_proj")
@@ -87,7 +84,7 @@ def test_a_part_of_the_experts_is_refused(tiny_llama: Path, tmp_path: Path) -> N
         save_mlx(replace(loaded, checkpoint=some), layers, grids, tmp_path / "model")
 
 
-def test_what_it_can_t_carry_is_refused(random_llama: Path, tmp_path: Path) -> None:
+def test_what_it_can_t_carry_is_refused(random_llama, tmp_path):
     given = {"model": "m", "calibration": "c", "bits": 3, "group_size": 32, "grid": "symmetric"}
     assert why_not(Recipe.parse(given), "mlx") is None
     assert "zero points" in why_not(Recipe.parse(given | {"grid": "asymmetric"}), "mlx").what

@@ -49,9 +49,7 @@ def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model_type", CHANGES)
-def test_fields_differ_where_transformers_computes_other_logits(
-    model_type: str, tmp_path: Path, tiny_llama: Path
-) -> None:
+def test_fields_differ_where_transformers_computes_other_logits(model_type, tmp_path, tiny_llama):
     folder = make_checkpoint(model_type, tmp_path / "model", tiny_llama, **SIZES, layer_types=None)
     original = json.loads((folder / "config.json").read_text())
 
@@ -87,9 +85,7 @@ def theirs(source: Path, target: Path, stored: Any = foreign.gptq, **more: Any) 
     return checkpoint, foreign.write(source, target, linears, stored, SAID, more)
 
 
-def test_another_configuration_is_refused_with_both_values(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_configuration_is_refused_with_both_values(source, tmp_path, monkeypatch):
     def in_this_process(function: str, request: bytes, **limits: int) -> bytes:
         return resolve_name(function)(request)
 
@@ -118,7 +114,7 @@ def lower(tokenizer: Tokenizer) -> None:
     tokenizer.normalizer = normalizers.Lowercase()
 
 
-def test_another_tokenizer_is_refused_and_one_written_otherwise_is_not(source: Path, tmp_path: Path) -> None:
+def test_another_tokenizer_is_refused_and_one_written_otherwise_is_not(source, tmp_path):
     for number, change in enumerate((digits, lower, lambda tokenizer: tokenizer.add_tokens(["the"]))):
         checkpoint, folder = theirs(source, tmp_path / str(number))
         edited(folder, change)
@@ -135,7 +131,7 @@ def test_another_tokenizer_is_refused_and_one_written_otherwise_is_not(source: P
     assert describe(folder, checkpoint).layers
 
 
-def test_a_head_of_its_own_is_refused_beside_tied_embeddings(source: Path, tmp_path: Path) -> None:
+def test_a_head_of_its_own_is_refused_beside_tied_embeddings(source, tmp_path):
     embedding = load_file(source / "model.safetensors")["model.embed_tokens.weight"]
     checkpoint, folder = theirs(source, tmp_path / "twice", **{"lm_head.weight": embedding.clone()})
     assert checkpoint.tied
@@ -155,7 +151,7 @@ def test_a_head_of_its_own_is_refused_beside_tied_embeddings(source: Path, tmp_p
     assert "float checkpoint" not in error.value.remedy
 
 
-def test_names_and_settings_of_autogptq_are_read(source: Path, tmp_path: Path) -> None:
+def test_names_and_settings_of_autogptq_are_read(source, tmp_path):
     checkpoint, folder = theirs(source, tmp_path / "theirs")
     tensors = {name: tensor for path in folder.glob("*.safetensors") for name, tensor in load_file(path).items()}
     for path in folder.glob("model*"):

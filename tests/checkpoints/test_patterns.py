@@ -60,7 +60,7 @@ WRITTEN = [pattern.removeprefix("+:").removeprefix("-:") for pattern in WRITTEN]
 
 
 @pytest.mark.parametrize("anywhere", [False, True])
-def test_what_engines_write_means_what_they_mean(anywhere: bool) -> None:
+def test_what_engines_write_means_what_they_mean(anywhere):
     for pattern in WRITTEN:
         assert found(NAMES, pattern, anywhere=anywhere) == by_re(NAMES, pattern, anywhere=anywhere)
     for order in (WRITTEN, WRITTEN[::-1]):
@@ -73,12 +73,12 @@ SHORT_NAMES = st.lists(WORDS | st.text("ab1_.- é", max_size=7), max_size=6)
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=6).map(exactly), max_size=3), SHORT_NAMES)
-def test_lists_of_names_are_those_lists(patterns: list[str], names: list[str]) -> None:
+def test_lists_of_names_are_those_lists(patterns, names):
     assert found(names, *patterns) == by_re(names, *patterns)
 
 
 @pytest.mark.parametrize("anywhere", [False, True])
-def test_the_first_counts_whether_it_lists_names_or_not(anywhere: bool) -> None:
+def test_the_first_counts_whether_it_lists_names_or_not(anywhere):
     names = ["a", "b", "ab", "ba", "a|b"]
     for order in ((r"a", r"^ab$", r"a|b$"), (r"^ab$", r"a", r"^(?:b|a)$"), (r"a|b$", r"ab$"), (r".*b", r"^(?:b|ab)$")):
         assert found(names, *order, anywhere=anywhere) == by_re(names, *order, anywhere=anywhere)
@@ -93,7 +93,7 @@ def test_the_first_counts_whether_it_lists_names_or_not(anywhere: bool) -> None:
         ("*", "nothing to"),
     ],
 )
-def test_what_is_invalid_is_refused_in_a_sentence(pattern: str, words: str) -> None:
+def test_what_is_invalid_is_refused_in_a_sentence(pattern, words):
     with pytest.raises(Refused, match="is invalid") as error:
         found(NAMES, "^a$", pattern)
     assert words in error.value.what
@@ -109,11 +109,11 @@ LONG = "model.layers.10." + "a." * 240
 @pytest.mark.thorough
 @pytest.mark.parametrize("anywhere", [False, True])
 @pytest.mark.parametrize("pattern", pattern_bombs.PATTERNS)
-def test_no_pattern_takes_long(pattern: str, anywhere: bool) -> None:
+def test_no_pattern_takes_long(pattern, anywhere):
     assert answered([LONG], pattern, anywhere=anywhere) in ({}, "refused")
 
 
-def test_what_takes_long_is_refused_and_the_refusal_is_kept() -> None:
+def test_what_takes_long_is_refused_and_the_refusal_is_kept():
     assert answered([LONG], pattern_bombs.FROZE) == "refused"
     began = time.monotonic()
     assert answered([LONG], pattern_bombs.FROZE) == "refused"
@@ -121,7 +121,7 @@ def test_what_takes_long_is_refused_and_the_refusal_is_kept() -> None:
 
 
 @pytest.mark.thorough
-def test_what_takes_much_memory_is_refused() -> None:
+def test_what_takes_much_memory_is_refused():
     assert answered(["a"], "a[b]" * 2_000_000) == "refused"
 
 
@@ -132,7 +132,7 @@ def answered(names: list[str], *patterns: str, anywhere: bool = False) -> dict[s
         return "refused" if f"take more than {CPU_SECONDS} s" in error.what else error.what
 
 
-def test_a_rule_for_each_linear_of_a_mixture_takes_no_time() -> None:
+def test_a_rule_for_each_linear_of_a_mixture_takes_no_time():
     names = [f"model.layers.{block}.experts.{expert}" for block, expert in product(range(60), range(256))]
     began = time.monotonic()
     assert found(names, *(f"^{re.escape(name)}$" for name in names)) == {name: at for at, name in enumerate(names)}
@@ -140,6 +140,6 @@ def test_a_rule_for_each_linear_of_a_mixture_takes_no_time() -> None:
     assert time.monotonic() - began < 5
 
 
-def test_invalid_patterns_are_passed_over_where_their_engine_does_so() -> None:
+def test_invalid_patterns_are_passed_over_where_their_engine_does_so():
     patterns = [("(a", 0), ("*", 1), ("a", 2)]
     assert by_pattern(patterns, ["bab", "b"], refused, anywhere=True, skips_invalid=True) == {"bab": 2}

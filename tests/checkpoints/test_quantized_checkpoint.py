@@ -101,7 +101,7 @@ def unsigned(opened: QuantizedCheckpoint, name: str, codes: Tensor) -> np.ndarra
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
-def test_what_was_stored_is_read_and_written_again(source: Path, tmp_path: Path, case: str) -> None:
+def test_what_was_stored_is_read_and_written_again(source, tmp_path, case):
     checkpoint, linears, folder = made(source, tmp_path / "theirs", case)
     bits, size, symmetric, *_ = CASES[case]
     opened = QuantizedCheckpoint.open(folder, checkpoint)
@@ -154,7 +154,7 @@ def _only_codes_differ(before: Path, after: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["gptq", "compressed-tensors"])
-def test_channels_in_order_of_activation_are_groups_by_themselves(source: Path, tmp_path: Path, layout: str) -> None:
+def test_channels_in_order_of_activation_are_groups_by_themselves(source, tmp_path, layout):
     checkpoint, rng = read_checkpoint(source), np.random.default_rng(2)
     linears = {
         info.name: foreign.linear(info.shape, 4, 32, rng, order=rng.permutation(info.shape[1]))
@@ -177,7 +177,7 @@ def test_channels_in_order_of_activation_are_groups_by_themselves(source: Path, 
     assert foreign.hashes(tmp_path / "same") == foreign.hashes(folder)
 
 
-def test_a_last_group_may_be_shorter(source: Path, tmp_path: Path) -> None:
+def test_a_last_group_may_be_shorter(source, tmp_path):
     checkpoint, rng = read_checkpoint(source), np.random.default_rng(3)
     linears = {info.name: foreign.linear(info.shape, 4, 64, rng) for info in checkpoint.layers}  # 96 are one and a half
     folder = foreign.write(
@@ -190,7 +190,7 @@ def test_a_last_group_may_be_shorter(source: Path, tmp_path: Path) -> None:
     assert opened.grids[opened.layers[0].name] == Grid(4, 64, "asymmetric")
 
 
-def test_rules_give_linears_bits_and_groups_of_their_own(source: Path, tmp_path: Path) -> None:
+def test_rules_give_linears_bits_and_groups_of_their_own(source, tmp_path):
     checkpoint, rng = read_checkpoint(source), np.random.default_rng(4)
     own = {"k_proj": (8, 64), "down_proj": (2, 32)}
     linears = {
@@ -228,9 +228,7 @@ OURS = {"packed": (save_packed, "asymmetric"), "gptq": (save_gptq, "asymmetric")
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe, one block dense"])
 @pytest.mark.parametrize("checkpoint_format", OURS)
-def test_our_own_exports_are_opened_like_any_other(
-    tiny_llama: Path, tmp_path: Path, name: str, checkpoint_format: str
-) -> None:
+def test_our_own_exports_are_opened_like_any_other(tiny_llama, tmp_path, name, checkpoint_format):
     more = {"moe_intermediate_size": 32, "head_dim": 16} if name != "llama" else {}
     folder = make_checkpoint(name, tmp_path / "float", tiny_llama, **(SIZES | {"num_hidden_layers": 2}), **more)
     save, kind = OURS[checkpoint_format]
@@ -253,7 +251,7 @@ def test_our_own_exports_are_opened_like_any_other(
     assert foreign.hashes(tmp_path / "same") == foreign.hashes(tmp_path / "model")
 
 
-def test_mlx_has_codes_for_embedding_and_router_too(tiny_llama: Path, tmp_path: Path) -> None:
+def test_mlx_has_codes_for_embedding_and_router_too(tiny_llama, tmp_path):
     more = {"moe_intermediate_size": 32, "head_dim": 16, "mlp_only_layers": []}
     folder = make_checkpoint("qwen3_moe", tmp_path / "float", tiny_llama, **SIZES, **more)
     checkpoint, rng = read_checkpoint(folder), np.random.default_rng(5)
@@ -337,9 +335,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("case", "changes", "words"), REFUSED)
-def test_what_can_t_be_read_is_refused_at_once(
-    source: Path, tmp_path: Path, case: str, changes: dict[str, Any], words: str
-) -> None:
+def test_what_can_t_be_read_is_refused_at_once(source, tmp_path, case, changes, words):
     checkpoint, _, folder = made(source, tmp_path / "theirs", case)
     _edited(folder, **changes)
     with pytest.raises(Refused) as error:
@@ -350,7 +346,7 @@ def test_what_can_t_be_read_is_refused_at_once(
     assert str(tmp_path) not in str(error.value)
 
 
-def test_the_model_must_be_the_original_s(source: Path, tmp_path: Path, random_llama: Path) -> None:
+def test_the_model_must_be_the_original_s(source, tmp_path, random_llama):
     checkpoint, linears, folder = made(source, tmp_path / "theirs", "gptq")
     with pytest.raises(Refused, match="model of type 'qwen2'"):
         describe(folder, read_checkpoint(random_llama))
@@ -376,7 +372,7 @@ def test_the_model_must_be_the_original_s(source: Path, tmp_path: Path, random_l
     assert describe(foreign.write(source, tmp_path / "zero", linears, stored, config, zero), checkpoint).layers
 
 
-def test_who_made_it_is_said_where_it_is_known(source: Path, tmp_path: Path) -> None:
+def test_who_made_it_is_said_where_it_is_known(source, tmp_path):
     expected = {"gptq": "", "gptq, 3 bits": "gptqmodel 7.7.0", "auto-round": "auto-round 0.16.1",
                 "compressed-tensors": "compressed-tensors 0.19.0"}  # fmt: skip
     for number, (case, maker) in enumerate(expected.items()):
@@ -384,7 +380,7 @@ def test_who_made_it_is_said_where_it_is_known(source: Path, tmp_path: Path) -> 
         assert describe(folder, checkpoint).made_by == maker
 
 
-def test_zero_points_of_the_second_convention_say_what_to_set(source: Path, tmp_path: Path) -> None:
+def test_zero_points_of_the_second_convention_say_what_to_set(source, tmp_path):
     checkpoint, linears, _ = made(source, tmp_path / "first", "gptq")
     folder = foreign.write(source, tmp_path / "theirs", linears, foreign.gptq, CASES["gptq"][4])
     opened = QuantizedCheckpoint.open(folder, checkpoint)
@@ -395,7 +391,7 @@ def test_zero_points_of_the_second_convention_say_what_to_set(source: Path, tmp_
     assert torch.equal(QuantizedCheckpoint.open(folder, checkpoint).read(first).weight, linears[first.name].weight)
 
 
-def test_zero_points_in_bytes_beside_packed_codes_are_read(source: Path, tmp_path: Path) -> None:
+def test_zero_points_in_bytes_beside_packed_codes_are_read(source, tmp_path):
     """As compressed-tensors stored them before April 2025."""
 
     def stored(name: str, one: Linear) -> dict[str, Tensor]:
@@ -409,13 +405,13 @@ def test_zero_points_in_bytes_beside_packed_codes_are_read(source: Path, tmp_pat
         assert torch.equal(opened.read(info).weight, linears[info.name].weight)
 
 
-def test_weights_that_are_not_compressed_are_said_to_be_so(source: Path, tmp_path: Path) -> None:
+def test_weights_that_are_not_compressed_are_said_to_be_so(source, tmp_path):
     folder = foreign.write(source, tmp_path / "theirs", {}, foreign.packed, CASES["compressed-tensors"][4])
     with pytest.raises(Refused, match="are not compressed"):
         describe(folder, read_checkpoint(source))
 
 
-def test_files_appear_whole_or_not_at_all(source: Path, tmp_path: Path) -> None:
+def test_files_appear_whole_or_not_at_all(source, tmp_path):
     checkpoint, _, folder = made(source, tmp_path / "theirs", "gptq")
     opened = QuantizedCheckpoint.open(folder, checkpoint)
     first = opened.layers[0]

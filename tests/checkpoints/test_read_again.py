@@ -14,7 +14,6 @@ from sarqc.checkpoints.mlx import save_mlx
 from sarqc.checkpoints.plain import save_plain
 from sarqc.checkpoints.round_trip import read_again
 from sarqc.events import Warned
-from sarqc.settings import Settings
 from tests.checkpoints.made import logits, quantized
 from tests.models.cases import make_checkpoint
 
@@ -28,9 +27,7 @@ CASES = [("qwen3", "plain", "asymmetric"), ("qwen3", "packed", "asymmetric"), ("
 
 
 @pytest.mark.parametrize(("name", "checkpoint_format", "kind"), CASES)
-def test_the_files_stand_for_the_model(
-    tiny_llama: Path, tmp_path: Path, name: str, checkpoint_format: str, kind: str
-) -> None:
+def test_the_files_stand_for_the_model(tiny_llama, tmp_path, name, checkpoint_format, kind):
     more = {"moe_intermediate_size": 32} if name.startswith(("qwen3_moe", "deepseek")) else {}
     source = make_checkpoint(name, tmp_path / "float", tiny_llama, **WIDE, **more)
     loaded, layers, grids = quantized(source, Grid(4, 32, kind))
@@ -57,9 +54,7 @@ def recipe(tiny_llama: Path, tmp_path: Path, text_file: Path) -> Recipe:
 
 
 @pytest.mark.parametrize("checkpoint_format", FORMATS)
-def test_a_run_compares_the_tokens(
-    recipe: Recipe, fresh_settings: Settings, tmp_path: Path, checkpoint_format: str
-) -> None:
+def test_a_run_compares_the_tokens(recipe, fresh_settings, tmp_path, checkpoint_format):
     *_, finished = execute(
         recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=checkpoint_format
     )
@@ -69,9 +64,7 @@ def test_a_run_compares_the_tokens(
     assert written["words"] in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_file_that_says_something_else_is_told(
-    recipe: Recipe, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_says_something_else_is_told(recipe, fresh_settings, tmp_path, monkeypatch):
     from sarqc.engine import saved_model
 
     def damaging(loaded, layers, grids, folder, card):

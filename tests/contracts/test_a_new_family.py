@@ -19,7 +19,6 @@ from sarqc.quantization.methods import METHODS, Candidates, Method, MethodEntry,
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from sarqc.quantization.solving import Context, LayerJob, Solved
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests import oracles
 
@@ -71,9 +70,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
 
 
 @pytest.mark.thorough
-def test_a_recipe_takes_it_from_plan_to_study(
-    document: dict[str, object], unit: Unit, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_recipe_takes_it_from_plan_to_study(document, unit, fresh_settings, tmp_path):
     recipe = Recipe.parse(document | {"lambda": 0.25, "sweep": [0.0, 1.0]})
     assert recipe.to_method() == Shrunk(on=unit)
     planned = plan(recipe, fresh_settings)
@@ -93,9 +90,7 @@ def test_a_recipe_takes_it_from_plan_to_study(
 
 
 @pytest.mark.thorough
-def test_every_unit_gives_the_same_weights(
-    document: dict[str, object], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_unit_gives_the_same_weights(document, fresh_settings, monkeypatch):
     drifts = []
     for unit in ("layer", "group", "block"):
         monkeypatch.setitem(METHODS, "shrunk", MethodEntry("Shrunk weights", Shrunk(on=unit), ("lam",), "rtn"))
@@ -105,13 +100,13 @@ def test_every_unit_gives_the_same_weights(
 
 
 @pytest.mark.parametrize("unit", ["layer"], indirect=True)
-def test_auto_chooses_among_its_candidates(document: dict[str, object], unit: Unit, fresh_settings: Settings) -> None:
+def test_auto_chooses_among_its_candidates(document, unit, fresh_settings):
     events = execute(Recipe.parse(document | {"lambda": "auto"}), fresh_settings)
     chosen = {event.report["chosen"]["lam"] for event in events if isinstance(event, LayerDone)}
     assert chosen == {0.0}  # shrinking only loses
 
 
-def test_a_single_layer_and_its_sweep(unit: Unit) -> None:
+def test_a_single_layer_and_its_sweep(unit):
     weight = torch.from_numpy(oracles.uneven_weight(1, 6, 32))
     statistics = LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(2, 64, 32)))
     grid, chosen = Grid(3, 16, "asymmetric"), method("shrunk", lam=0.5)
@@ -126,6 +121,6 @@ def test_a_single_layer_and_its_sweep(unit: Unit) -> None:
     assert sweep.dequantized(0, 1).report.chosen == {"method": "Shrunk", "lam": 0.5}
 
 
-def test_without_its_row_it_is_unknown(document: dict[str, object]) -> None:
+def test_without_its_row_it_is_unknown(document):
     with pytest.raises(Refused, match="shrunk"):
         Recipe.parse(document)

@@ -114,14 +114,14 @@ def assert_finite(report: LayerReport) -> None:
     json.dumps(report.to_json(), allow_nan=False)
 
 
-def test_there_are_methods_to_test() -> None:
+def test_there_are_methods_to_test():
     assert len(METHODS) >= 12
     assert len(TUNED) >= 5
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", METHODS)
-def test_result_is_exactly_what_its_codes_say(name: str, dtype: torch.dtype) -> None:
+def test_result_is_exactly_what_its_codes_say(name, dtype):
     weight, statistics, _, _ = layer_of(dtype)
     for grid in GRIDS:
         layer = solve(weight, statistics, grid, name)
@@ -150,7 +150,7 @@ def test_result_is_exactly_what_its_codes_say(name: str, dtype: torch.dtype) -> 
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", METHODS)
-def test_report_is_finite_and_true(name: str, dtype: torch.dtype) -> None:
+def test_report_is_finite_and_true(name, dtype):
     weight, statistics, held_out, x_val = layer_of(dtype)
     tolerance = 1e-6 if dtype == torch.float64 else 1e-3
     for grid in GRIDS:
@@ -177,7 +177,7 @@ def test_report_is_finite_and_true(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_without_held_out_data_nothing_is_claimed_about_it(name: str) -> None:
+def test_without_held_out_data_nothing_is_claimed_about_it(name):
     weight, statistics, held_out, _ = layer_of(torch.float64)
     with_it = solve(weight, statistics, GRIDS[0], name, held_out=held_out)
     without = solve(weight, statistics, GRIDS[0], name)
@@ -189,7 +189,7 @@ def test_without_held_out_data_nothing_is_claimed_about_it(name: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", METHODS)
-def test_inputs_are_not_mutated_and_results_repeat(name: str, dtype: torch.dtype) -> None:
+def test_inputs_are_not_mutated_and_results_repeat(name, dtype):
     weight, statistics, held_out, _ = layer_of(dtype)
     before = copy.deepcopy((weight, statistics, held_out))
     first = solve(weight, statistics, GRIDS[0], name, held_out=held_out)
@@ -208,7 +208,7 @@ def test_inputs_are_not_mutated_and_results_repeat(name: str, dtype: torch.dtype
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_parameter_and_a_transposed_view_are_weights_too(name: str) -> None:
+def test_a_parameter_and_a_transposed_view_are_weights_too(name):
     weight, statistics, _, _ = layer_of(torch.float32)
     plain = solve(weight, statistics, GRIDS[-1], name)
     parameter = torch.nn.Parameter(weight.clone())
@@ -221,7 +221,7 @@ def test_a_parameter_and_a_transposed_view_are_weights_too(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_rows_are_independent_of_each_other_unless_the_method_looks_at_all(name: str) -> None:
+def test_rows_are_independent_of_each_other_unless_the_method_looks_at_all(name):
     """Doubling the rows changes no row: mean|W| is over rows, and the losses double."""
     weight, statistics, _, _ = layer_of(torch.float64)
     once = solve(weight, statistics, Grid(3, 16, "asymmetric"), name)
@@ -235,7 +235,7 @@ def test_rows_are_independent_of_each_other_unless_the_method_looks_at_all(name:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", METHODS)
-def test_units_do_not_matter(name: str) -> None:
+def test_units_do_not_matter(name):
     """Inputs and weights measured in other units (powers of two, so nothing is rounded anew): the same codes.
 
     In full_range the negative end of a range is itself a rounding tie, which the last bit of s̃ decides.
@@ -259,7 +259,7 @@ def test_units_do_not_matter(name: str) -> None:
 @pytest.mark.parametrize("bits", [5, 8])
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", METHODS)
-def test_more_bits(name: str, kind: str, bits: int) -> None:
+def test_more_bits(name, kind, bits):
     """Up to 8 bits the codes still fit their integer type and say exactly what the weights are."""
     weight, statistics, _, _ = layer_of(torch.float32)
     grid = Grid(bits, 16, kind)
@@ -273,7 +273,7 @@ def test_more_bits(name: str, kind: str, bits: int) -> None:
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
 @pytest.mark.parametrize("name", METHODS)
-def test_not_finite_is_refused(name: str, poison: float) -> None:
+def test_not_finite_is_refused(name, poison):
     weight, statistics, _, _ = layer_of(torch.float32)
     broken = weight.clone()
     broken[3, 7] = poison
@@ -286,7 +286,7 @@ def test_not_finite_is_refused(name: str, poison: float) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_group_size_must_divide(name: str) -> None:
+def test_group_size_must_divide(name):
     weight, statistics, _, _ = layer_of(torch.float32)
     with pytest.raises(Refused) as refused:
         solve(weight, statistics, Grid(4, 32, "symmetric"), name)
@@ -296,7 +296,7 @@ def test_group_size_must_divide(name: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", TUNED)
-def test_a_batch_is_its_loop(name: str, kind: str) -> None:
+def test_a_batch_is_its_loop(name, kind):
     weight, statistics, held_out, _ = layer_of(torch.float64)
     gammas = (0.1, 0.35) if "gamma" in METHODS[name].tunes else (None,)
     lams = (0.0, 0.05, 0.5)

@@ -104,7 +104,7 @@ def assert_same(told: list[Event | str], settings: Settings, first: Run, arrays:
         np.testing.assert_array_equal(now[name], array, err_msg=name)
 
 
-def test_the_same_again_is_read_from_what_is_stored(whole: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_again_is_read_from_what_is_stored(whole, monkeypatch):
     arrays = arrays_of(whole.settings)
     for name in WORK:
         monkeypatch.setattr(name, None)
@@ -114,7 +114,7 @@ def test_the_same_again_is_read_from_what_is_stored(whole: Run, monkeypatch: pyt
 
 
 @pytest.mark.thorough
-def test_stopped_anywhere_it_ends_the_same(whole: Run, fresh_settings: Settings) -> None:
+def test_stopped_anywhere_it_ends_the_same(whole, fresh_settings):
     for share in (0.2, 0.5, 0.8):
         running = steps(whole.asked, fresh_settings)
         for _ in islice(running, int(share * len(whole.told))):
@@ -123,7 +123,7 @@ def test_stopped_anywhere_it_ends_the_same(whole: Run, fresh_settings: Settings)
     assert_same([*steps(whole.asked, fresh_settings)], fresh_settings, whole, arrays_of(whole.settings))
 
 
-def test_what_is_exported_measures_the_same_and_its_stamp_verifies(whole: Run, tmp_path: Path) -> None:
+def test_what_is_exported_measures_the_same_and_its_stamp_verifies(whole, tmp_path):
     """By transformers; what compares models keeps none. Files of others are in test_imported_checkpoint."""
     asked, folder = whole.asked, tmp_path / "model"
     if isinstance(asked, Survey) or asked.layer or asked.quantized_checkpoint:
@@ -149,9 +149,7 @@ def test_what_is_exported_measures_the_same_and_its_stamp_verifies(whole: Run, t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_refusal_comes_before_any_work_and_says_what_can_be_done(
-    recipes: dict[str, dict[str, Any]], fresh_settings: Settings, kind: str
-) -> None:
+def test_a_refusal_comes_before_any_work_and_says_what_can_be_done(recipes, fresh_settings, kind):
     document = recipes[kind] | {"window": 200}
     with pytest.raises(Refused) as caught:
         next(execute(Recipe.parse(document), fresh_settings))
@@ -169,9 +167,7 @@ def test_a_refusal_comes_before_any_work_and_says_what_can_be_done(
         ("rotated", {}, "streamed"),
     ],
 )
-def test_what_a_refusal_proposes_works(
-    recipes: dict[str, dict[str, Any]], fresh_settings: Settings, kind: str, change: dict[str, Any], weights: Any
-) -> None:
+def test_what_a_refusal_proposes_works(recipes, fresh_settings, kind, change, weights):
     document, host = recipes[kind] | change, fresh_settings.model_copy(update={"weights": weights})
     with pytest.raises(Refused) as caught:
         plan(Recipe.parse(document), host)

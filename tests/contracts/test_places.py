@@ -31,7 +31,7 @@ def names(place: FileStore) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_a_file_is_what_was_written_last(place: FileStore) -> None:
+def test_a_file_is_what_was_written_last(place):
     assert place.read("ab/one") is None
     assert not place.touch("ab/one")
     assert place.changed("ab/one") is None
@@ -48,18 +48,18 @@ def test_a_file_is_what_was_written_last(place: FileStore) -> None:
     assert names(place) == {"cd/two"}
 
 
-def test_of_many_that_make_a_file_one_has_made_it(place: FileStore) -> None:
+def test_of_many_that_make_a_file_one_has_made_it(place):
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda number: place.make("ab/one", str(number).encode()), range(8)))
     assert sum(made) == 1
     assert place.read("ab/one") == str(made.index(True)).encode()
 
 
-def test_a_place_is_known_again_by_its_mark(root: Path | str, tmp_path: Path) -> None:
+def test_a_place_is_known_again_by_its_mark(root, tmp_path):
     assert place_at(root).mark() == place_at(root).mark() != Folder(tmp_path / "another").mark()
 
 
-def test_artefacts_are_shared_and_damage_is_seen(root: Path | str, place: FileStore) -> None:
+def test_artefacts_are_shared_and_damage_is_seen(root, place):
     one, other = ArtefactStore(root), ArtefactStore(root)
     one.write(KEYS["a"], ".layer", b"payload")
     assert other.read(KEYS["a"], ".layer") == b"payload"
@@ -72,7 +72,7 @@ def test_artefacts_are_shared_and_damage_is_seen(root: Path | str, place: FileSt
     assert not names(place)
 
 
-def test_what_is_more_than_the_quota_goes(root: Path | str, place: FileStore) -> None:
+def test_what_is_more_than_the_quota_goes(root, place):
     store = ArtefactStore(root)
     for key in KEYS.values():
         store.write(key, ".layer", bytes(84))
@@ -82,7 +82,7 @@ def test_what_is_more_than_the_quota_goes(root: Path | str, place: FileStore) ->
     assert store.remove_partial(0.0) == 0
 
 
-def test_each_piece_of_work_goes_to_one(place: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_piece_of_work_goes_to_one(place, monkeypatch):
     one, other = Claims(place, 2), Claims(place, 2)
     with one.share(KEYS) as first:
         with other.share(KEYS) as second:
@@ -98,7 +98,7 @@ def test_each_piece_of_work_goes_to_one(place: FileStore, monkeypatch: pytest.Mo
     assert not names(place)
 
 
-def test_a_folder_travels_through_object_storage(object_storage: str, tmp_path: Path) -> None:
+def test_a_folder_travels_through_object_storage(object_storage, tmp_path):
     left, text = tmp_path / "left", tmp_path / "text-0.txt"
     (left / "model" / "parts").mkdir(parents=True)
     (left / "files.json").write_text("{}")
@@ -132,7 +132,7 @@ def test_a_folder_travels_through_object_storage(object_storage: str, tmp_path: 
         ("gs://bucket/prefix", "not installed"),
     ],
 )
-def test_what_is_no_address_is_refused_in_words(address: str, words: str) -> None:
+def test_what_is_no_address_is_refused_in_words(address, words):
     with pytest.raises(Refused) as caught:
         ObjectStorage(address)
     assert words in caught.value.what
@@ -142,9 +142,7 @@ def test_what_is_no_address_is_refused_in_words(address: str, words: str) -> Non
 
 
 @pytest.mark.parametrize("lack", ["bucket", "credentials", "server"])
-def test_storage_that_cant_be_used_is_refused_before_any_work(
-    bucket: str, lack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_storage_that_cant_be_used_is_refused_before_any_work(bucket, lack, tmp_path, monkeypatch):
     from s3fs import S3FileSystem
 
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -178,7 +176,7 @@ def test_storage_that_cant_be_used_is_refused_before_any_work(
         "a\\..\\b", "a%2fb", "é" * 400, "a" * 5000,
     ],
 )  # fmt: skip
-def test_odd_names_are_refused_before_anything_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_names_are_refused_before_anything_is_asked(name, monkeypatch):
     monkeypatch.setattr("fsspec.url_to_fs", None)
     with pytest.raises(Refused, match="is not an address of object storage") as refused:
         ObjectStorage(f"s3://bucket/{name}")
@@ -186,7 +184,7 @@ def test_odd_names_are_refused_before_anything_is_asked(name: str, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", ["é", "日本", "a b", "a%20b", "a+b", "...", "a..b"])
-def test_other_names_are_names(name: str, object_storage: str) -> None:
+def test_other_names_are_names(name, object_storage):
     if " " in name:  # no address
         with pytest.raises(Refused):
             ObjectStorage(f"{object_storage}/{name}")

@@ -97,16 +97,14 @@ def filled(run: dict[str, Any], settings: Settings, tmp_path_factory: pytest.Tem
     return host
 
 
-def test_every_field_is_changed_here() -> None:
+def test_every_field_is_changed_here():
     names = {field.alias or name for name, field in RecipeFields.model_fields.items()}
     assert names == {*LAYERS, *MEASURES, *ELSEWHERE}
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("field", [*LAYERS, *MEASURES])
-def test_a_changed_recipe_gets_its_own_numbers(
-    field: str, run: dict[str, Any], filled: Settings, fresh_settings: Settings
-) -> None:
+def test_a_changed_recipe_gets_its_own_numbers(field, run, filled, fresh_settings):
     document = changed(run, (LAYERS | MEASURES)[field])
     events = events_of(document, filled)
     np.testing.assert_array_equal(results_in(events), results_in(events_of(document, fresh_settings)))
@@ -137,17 +135,13 @@ def edited(folder: Path, target: Path, name: str, values: dict[str, Any]) -> Pat
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_kind_of_run_reads_anything_of_another_configuration(
-    kind: str, random_llama: Path, text_file: Path, settings: Settings, tmp_path: Path
-) -> None:
+def test_no_kind_of_run_reads_anything_of_another_configuration(kind, random_llama, text_file, settings, tmp_path):
     assert_apart(
         random_llama, settings, tmp_path, lambda model, host: events_of(documents(model, text_file)[kind], host)
     )
 
 
-def test_nothing_of_another_configuration_is_read(
-    random_llama: Path, text_file: Path, settings: Settings, tmp_path: Path
-) -> None:
+def test_nothing_of_another_configuration_is_read(random_llama, text_file, settings, tmp_path):
     def work(model: Path, host: Settings) -> None:
         events_of(documents(model, text_file)["run"], host)
         list(conduct(survey_of(model, text_file), host, host.studies_dir() / "survey"))
@@ -170,9 +164,7 @@ def assert_apart(model: Path, settings: Settings, folder: Path, work: Callable[[
     ("name", "values"),
     [("tokenizer_config.json", {"model_max_length": 99}), ("generation_config.json", {"eos_token_id": 1})],
 )
-def test_another_tokenizer_with_the_same_tokens_solves_no_layer_again(
-    name: str, values: dict[str, Any], run: dict[str, Any], filled: Settings, tmp_path: Path
-) -> None:
+def test_another_tokenizer_with_the_same_tokens_solves_no_layer_again(name, values, run, filled, tmp_path):
     before = stored(filled)
     model = edited(Path(run["model"]), tmp_path / "other", name, values)
     events = events_of(run | {"model": str(model)}, filled)

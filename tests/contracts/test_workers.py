@@ -89,7 +89,7 @@ def start(store: Store, settings: Settings) -> Iterator[Start]:
         workers.close()
 
 
-def test_events_come_in_order_and_the_end_last(start: Start, settings: Settings) -> None:
+def test_events_come_in_order_and_the_end_last(start, settings):
     _, inbox, run, token, pid = start("quick")
     events, gone = inbox.until_gone()
     assert [event.type for event in events] == ["started", *["layer_done"] * 3, "saved", "finished"]
@@ -109,7 +109,7 @@ def test_events_come_in_order_and_the_end_last(start: Start, settings: Settings)
     assert (settings.studies_dir() / run.id / "study.json").is_file()
 
 
-def test_cancel_reaches_into_a_layer(start: Start, settings: Settings) -> None:
+def test_cancel_reaches_into_a_layer(start, settings):
     workers, inbox, _, token, _ = start("long_layer")
     assert isinstance(inbox.next().event, Started)
     until((settings.storage_dir() / "inside").exists)
@@ -121,7 +121,7 @@ def test_cancel_reaches_into_a_layer(start: Start, settings: Settings) -> None:
     assert (settings.storage_dir() / "cleaned").exists()
 
 
-def test_cancel_before_the_run_has_begun(start: Start) -> None:
+def test_cancel_before_the_run_has_begun(start):
     workers, inbox, _, token, pid = start("long_layer")
     workers.ask_to_stop(token)
     events, gone = inbox.until_gone()
@@ -131,7 +131,7 @@ def test_cancel_before_the_run_has_begun(start: Start) -> None:
 
 
 @pytest.mark.thorough
-def test_a_run_steps_aside_between_layers(start: Start, settings: Settings) -> None:
+def test_a_run_steps_aside_between_layers(start, settings):
     workers, inbox, run, token, pid = start("slow", layers=1000)
     assert isinstance(inbox.next().event, Started)
     workers.step_aside(token, False)
@@ -146,7 +146,7 @@ def test_a_run_steps_aside_between_layers(start: Start, settings: Settings) -> N
     assert "it steps aside" in log_path(settings, run.id).read_text()
 
 
-def test_kill_takes_what_the_run_has_started(start: Start, settings: Settings) -> None:
+def test_kill_takes_what_the_run_has_started(start, settings):
     workers, inbox, _, token, pid = start("deaf")
     inbox.next()
     grandchild = int((settings.storage_dir() / "grandchild").read_text())
@@ -167,7 +167,7 @@ def test_kill_takes_what_the_run_has_started(start: Start, settings: Settings) -
         ("breaks", "error", "ValueError: a bug"),
     ],
 )
-def test_errors_are_said_in_three_parts(start: Start, settings: Settings, function: str, kind: str, what: str) -> None:
+def test_errors_are_said_in_three_parts(start, settings, function, kind, what):
     _, inbox, run, _, _ = start(function)
     events, gone = inbox.until_gone()
     assert isinstance(events[-1], Failed)
@@ -177,21 +177,21 @@ def test_errors_are_said_in_three_parts(start: Start, settings: Settings, functi
     assert "Traceback" in log_path(settings, run.id).read_text()
 
 
-def test_missing_execute_is_an_error_of_the_run(start: Start) -> None:
+def test_missing_execute_is_an_error_of_the_run(start):
     _, inbox, _, _, _ = start("sarqc.no_such_module:execute")
     events, _ = inbox.until_gone()
     assert "no_such_module" in events[-1].what
 
 
 @pytest.mark.thorough
-def test_silent_death_is_told_with_its_cause(start: Start) -> None:
+def test_silent_death_is_told_with_its_cause(start):
     _, inbox, _, _, _ = start("dies")
     events, gone = inbox.until_gone()
     assert isinstance(events[-1], LayerDone)
     assert gone.words() == "exit code 7"
 
 
-def test_a_storm_arrives_whole(start: Start) -> None:
+def test_a_storm_arrives_whole(start):
     _, inbox, _, _, _ = start("storm", layers=5000)
     events, _ = inbox.until_gone()
     assert len(events) == 5002
@@ -210,7 +210,7 @@ def worker_process(workers: Workers, pid: int) -> psutil.Process:
 
 
 @pytest.mark.thorough
-def test_a_worker_that_stands_still_is_silent_and_can_be_ended(start: Start) -> None:
+def test_a_worker_that_stands_still_is_silent_and_can_be_ended(start):
     workers, inbox, _, token, pid = start("long_layer")
     assert isinstance(inbox.next().event, Started)
     until(lambda: workers.silent_seconds(token) < 1.0)
@@ -233,8 +233,8 @@ on_ray = pytest.mark.parametrize("cluster", [pytest.param("ray", marks=pytest.ma
 
 @on_ray
 def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
-    store: Store, settings: Settings, cluster: Cluster, object_storage: str, tmp_path: Path
-) -> None:
+    store, settings, cluster, object_storage, tmp_path
+):
     """Its layers are in object storage; a text that somebody brought, and the study, go through it."""
     settings = settings.model_copy(update={"assets_dir": SITE / "assets", "storage": object_storage})
     alone = settings_in(tmp_path / "alone", assets_dir=SITE / "assets")
@@ -278,7 +278,7 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
 
 
 @on_ray
-def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: Cluster, object_storage: str) -> None:
+def test_an_export_goes_the_same_way(store, settings, cluster, object_storage):
     settings = settings.model_copy(update={"storage": object_storage})
     supervisor = Supervisor(store, settings, workers=partial(RayWorkers, execute="tests.jobs.fake_runs:exporting"))
     supervisor.start()
@@ -294,7 +294,7 @@ def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: 
 
 
 @on_ray
-def test_what_asks_the_cluster_ends_with_the_app_however_that_ended(cluster: Cluster) -> None:
+def test_what_asks_the_cluster_ends_with_the_app_however_that_ended(cluster):
     process = Process("sarqc.extras.cluster.ray_cluster", [cluster.address])
     try:
         assert "nodes" in json.loads(process.channel.readline())
@@ -306,7 +306,7 @@ def test_what_asks_the_cluster_ends_with_the_app_however_that_ended(cluster: Clu
 
 
 @pytest.mark.thorough
-def test_what_asks_a_cluster_that_does_not_answer_gives_up() -> None:
+def test_what_asks_a_cluster_that_does_not_answer_gives_up():
     program = (
         "import time; from sarqc.jobs import ray_cluster\n"
         "ray_cluster.SILENT_SECONDS = 0.1; ray_cluster._Patience(); time.sleep(600)"
@@ -315,7 +315,7 @@ def test_what_asks_a_cluster_that_does_not_answer_gives_up() -> None:
 
 
 @on_ray
-def test_the_command_line_sends_a_batch(settings: Settings, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_command_line_sends_a_batch(settings, cluster, tmp_path):
     """To the same numbers as without a cluster, which finds the studies where it leaves its own."""
     batch, state = tmp_path / "batch.yaml", tmp_path / "state"
     batch.write_text(json.dumps(RECIPE | {"blocks": [0], "lambda": [0, 0.1]}))
@@ -339,7 +339,7 @@ def test_the_command_line_sends_a_batch(settings: Settings, cluster: Cluster, tm
 
 
 @on_ray
-def test_a_cluster_that_cant_be_reached_is_refused_with_its_remedy(settings: Settings, cluster: Cluster) -> None:
+def test_a_cluster_that_cant_be_reached_is_refused_with_its_remedy(settings, cluster):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(Refused) as caught:
@@ -351,9 +351,7 @@ def test_a_cluster_that_cant_be_reached_is_refused_with_its_remedy(settings: Set
 
 @on_ray
 @pytest.mark.parametrize("changed", [{"RAY_AUTH_TOKEN": "0" * 32}, {"RAY_AUTH_MODE": "disabled"}])
-def test_a_cluster_lets_nobody_in_without_its_token(
-    settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str]
-) -> None:
+def test_a_cluster_lets_nobody_in_without_its_token(settings, cluster, monkeypatch, changed):
     for name, value in changed.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(Refused) as caught:
@@ -361,7 +359,7 @@ def test_a_cluster_lets_nobody_in_without_its_token(
     assert caught.value.where == "SARQC_RAY_ADDRESS"
 
 
-def test_without_ray_the_setting_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_setting_is_refused(settings, monkeypatch):
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(Refused) as caught:
         create_app(settings.model_copy(update={"ray_address": "auto"}), with_pages=False)
@@ -377,9 +375,7 @@ TUNE = {
 
 
 @on_ray
-def test_a_tuning_run_on_four_workers_ends_at_the_same_study(
-    store: Store, settings: Settings, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_tuning_run_on_four_workers_ends_at_the_same_study(store, settings, cluster, tmp_path):
     settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     alone = settings_in(tmp_path / "alone", assets_dir=SITE / "assets")
     supervisor = Supervisor(store, settings, workers=RayWorkers)

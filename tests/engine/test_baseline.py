@@ -61,9 +61,7 @@ def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]
         ({"range": "search", "refine": 2}, "resident"),
     ],
 )
-def test_a_run_says_how_far_its_model_is(
-    recipe: Callable[..., Recipe], asked: dict, weights: str, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_run_says_how_far_its_model_is(recipe, asked, weights, fresh_settings, tmp_path):
     """Against full logits in float64 of the checkpoints: the original, the run's, and that of a run with GPTQ, whose
     grid is fitted as the run's."""
     settings = fresh_settings.model_copy(update={"weights": weights})
@@ -120,9 +118,7 @@ def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_the_next_run_on_the_same_text_pays_for_its_own_model_alone(
-    recipe: Callable[..., Recipe], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_run_on_the_same_text_pays_for_its_own_model_alone(recipe, fresh_settings, monkeypatch):
     first = summary_of(run(recipe(), fresh_settings))
     passes = without_float_passes(monkeypatch)
     again = summary_of(run(recipe(), fresh_settings))
@@ -139,9 +135,7 @@ def test_the_next_run_on_the_same_text_pays_for_its_own_model_alone(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("stage", ["quantizing", "measuring the quantized model", "comparing with GPTQ 1 %"])
-def test_a_run_that_was_stopped_needs_no_further_float_pass(
-    recipe: Callable[..., Recipe], stage: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_stopped_needs_no_further_float_pass(recipe, stage, settings, tmp_path, monkeypatch):
     one, other = (settings.model_copy(update={"state_dir": tmp_path / name}) for name in ("one", "other"))
     whole = summary_of(run(recipe(), one))
     stopped = execute(recipe(), other)
@@ -156,7 +150,7 @@ def states_of(settings: Settings) -> list[Path]:
 
 
 @pytest.mark.thorough
-def test_states_that_were_removed_are_made_again(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
+def test_states_that_were_removed_are_made_again(recipe, fresh_settings):
     whole = summary_of(run(recipe(), fresh_settings))
     for path in states_of(fresh_settings):
         path.unlink()
@@ -170,7 +164,7 @@ def test_states_that_were_removed_are_made_again(recipe: Callable[..., Recipe], 
 
 
 @pytest.mark.thorough
-def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
+def test_states_that_are_lost_on_the_way_are_told(recipe, fresh_settings):
     """They are damaged while the model is quantized: perplexity is measured without them, and the run says so."""
     events: list[Event] = []
     for event in execute(recipe(), fresh_settings):
@@ -190,9 +184,7 @@ def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe],
 
 
 @pytest.mark.thorough
-def test_a_baseline_that_fails_leaves_the_run_its_results(
-    recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_baseline_that_fails_leaves_the_run_its_results(recipe, fresh_settings, tmp_path, monkeypatch):
     """GPTQ's predictions are said not to be finite: the checkpoint and the summary are the run's own all the same."""
 
     def fails(*_: object) -> None:
@@ -218,9 +210,7 @@ def test_a_baseline_that_fails_leaves_the_run_its_results(
         ({"baseline": False}, None),
     ],
 )
-def test_when_there_is_no_baseline(
-    recipe: Callable[..., Recipe], asked: dict, reason: str | None, fresh_settings: Settings
-) -> None:
+def test_when_there_is_no_baseline(recipe, asked, reason, fresh_settings):
     events = run(recipe(**asked), fresh_settings)
     beside = events[-1].summary["baseline"]
     if reason is None:
@@ -233,7 +223,7 @@ def test_when_there_is_no_baseline(
     assert not any("comparing" in event.name for event in of_type(events, Stage))
 
 
-def test_the_plan_counts_it(recipe: Callable[..., Recipe], settings: Settings) -> None:
+def test_the_plan_counts_it(recipe, settings):
     with_it, without = (plan(recipe(baseline=asked), settings) for asked in (True, False))
     assert with_it.minutes > without.minutes
     assert with_it.disk_bytes > without.disk_bytes
@@ -245,7 +235,7 @@ def test_the_plan_counts_it(recipe: Callable[..., Recipe], settings: Settings) -
 
 
 @pytest.mark.thorough
-def test_a_single_window_has_no_error(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
+def test_a_single_window_has_no_error(recipe, fresh_settings):
     finished = run(recipe(test_tokens=WINDOW), fresh_settings)[-1]
     summary = finished.summary
     assert summary["log_ratio"] is not None
@@ -255,7 +245,7 @@ def test_a_single_window_has_no_error(recipe: Callable[..., Recipe], fresh_setti
     json.dumps(finished.to_json(), allow_nan=False)
 
 
-def test_parts_of_states(tmp_path: Path) -> None:
+def test_parts_of_states(tmp_path):
     values = torch.randn(7, 3, 2)
     store = ArtefactStore(tmp_path)
     states = KeptStates(store, "0" * 32)
@@ -289,7 +279,7 @@ def test_parts_of_states(tmp_path: Path) -> None:
         (1.0, 0.0, "The same perplexity as GPTQ 1 % at the same grid."),
     ],
 )
-def test_the_difference_in_words(ratio: float, error: float, words: str) -> None:
+def test_the_difference_in_words(ratio, error, words):
     """Of 12 windows: 2.201 standard errors each way, on the logarithm of the ratio."""
     parts = (np.log(ratio), error, 1 if math.isnan(error) else WINDOWS, WINDOWS - 1)
     assert difference_words(Difference(*map(np.asarray, parts))).startswith(words)
@@ -317,5 +307,5 @@ def test_the_difference_in_words(ratio: float, error: float, words: str) -> None
         ),
     ],
 )
-def test_the_edge_in_words(tried: list, chosen: list, words: str) -> None:
+def test_the_edge_in_words(tried, chosen, words):
     assert edge_words(tried, chosen) == words

@@ -23,7 +23,6 @@ from sarqc.extras.verify.checks import VerificationRequest, verify
 from sarqc.figures.view import lab_view
 from sarqc.models.tokenizing import Beginning, beginning_of
 from sarqc.recipe import Recipe, recorded
-from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import Study
 from sarqc.study.stamp import Stamp
@@ -73,14 +72,14 @@ def ids_of(model: Path, path: str) -> tuple[list[int], list[int]]:
     return whole[: len(whole) - len(own)], own
 
 
-def test_the_beginning_is_that_of_the_tokenizer(model: Path, tiny_llama: Path, text_file: Path) -> None:
+def test_the_beginning_is_that_of_the_tokenizer(model, tiny_llama, text_file):
     begin, _ = ids_of(model, str(text_file))
     assert beginning_of(model, "model", 4096) == Beginning(tuple(begin), "".join(NAMES[: len(begin)]))
     assert beginning_of(tiny_llama, "model", 4096) == Beginning()
 
 
 @pytest.mark.thorough
-def test_sequences_and_windows_begin_so(document: dict[str, Any], model: Path, settings: Settings) -> None:
+def test_sequences_and_windows_begin_so(document, model, settings):
     prepared = prepare(Recipe.parse(document), settings)
     begin, own = ids_of(model, document["calibration"])
     step = LENGTH - len(begin)
@@ -95,7 +94,7 @@ def test_sequences_and_windows_begin_so(document: dict[str, Any], model: Path, s
 
 
 @pytest.mark.thorough
-def test_without_it_the_text_is_cut_as_it_is(document: dict[str, Any], model: Path, settings: Settings) -> None:
+def test_without_it_the_text_is_cut_as_it_is(document, model, settings):
     prepared = prepare(Recipe.parse(document | {"begin": "none"}), settings)
     begin, own = ids_of(model, document["calibration"])
     assert prepared.sequences.calibration.ravel().tolist() == (begin + own)[: SAMPLES * LENGTH]
@@ -105,9 +104,7 @@ def test_without_it_the_text_is_cut_as_it_is(document: dict[str, Any], model: Pa
 
 
 @pytest.mark.thorough
-def test_perplexity_predicts_every_token_of_the_text_and_nothing_else(
-    document: dict[str, Any], model: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_perplexity_predicts_every_token_of_the_text_and_nothing_else(document, model, fresh_settings, tmp_path):
     """Against a loop over single windows in float64."""
     events = run(document, fresh_settings, study_dir=tmp_path, study_id="one")
     summary = summary_of(events)
@@ -129,13 +126,13 @@ def test_perplexity_predicts_every_token_of_the_text_and_nothing_else(
     assert all(f"begin {words}" in facts[name] for name in ("Calibration text", "Test text"))
 
 
-def test_a_text_shorter_than_a_window_is_one_window_behind_its_beginning() -> None:
+def test_a_text_shorter_than_a_window_is_one_window_behind_its_beginning():
     text = Text("short", np.arange(5, 9), begin=Beginning((1,), "<s>"))
     assert text.in_windows(100).ids.tolist() == [1, 5, 6, 7, 8]
     assert text.in_windows(3).ids.tolist() == [1, 5, 6, 1, 7, 8]
 
 
-def test_a_sequence_without_room_is_refused() -> None:
+def test_a_sequence_without_room_is_refused():
     text = Text("text", np.arange(50), begin=Beginning((0, 1), "<s></s>"))
     with pytest.raises(Refused, match="no room behind <s></s>"):
         draw_sequences(text, samples=1, length=2, held_out_samples=0, sampling="sequential", seed=0)
@@ -144,9 +141,7 @@ def test_a_sequence_without_room_is_refused() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("begin", ["auto", "bos", "none"])
 @pytest.mark.parametrize("sampling", ["sequential", "random"])
-def test_programs_of_other_engines_make_the_same_tokens(
-    document: dict[str, Any], model: Path, settings: Settings, begin: str, sampling: str
-) -> None:
+def test_programs_of_other_engines_make_the_same_tokens(document, model, settings, begin, sampling):
     recipe = Recipe.parse(document | {"begin": begin, "sampling": sampling, "seed": 3})
     lines = token_lines(recipe)
     names: dict[str, Any] = {"tokenizer": AutoTokenizer.from_pretrained(model, local_files_only=True)}
@@ -154,7 +149,7 @@ def test_programs_of_other_engines_make_the_same_tokens(
     np.testing.assert_array_equal(names["tokens"], prepare(recipe, settings).sequences.calibration)
 
 
-def test_records_from_before_the_field_keep_their_tokens(document: dict[str, Any]) -> None:
+def test_records_from_before_the_field_keep_their_tokens(document):
     assert Recipe.parse(recorded(document)).begin == "none"
     assert Recipe.parse(recorded(document | {"begin": "auto"})).begin == "auto"
     assert Recipe.parse(document).begin == "auto"
@@ -163,9 +158,9 @@ def test_records_from_before_the_field_keep_their_tokens(document: dict[str, Any
 @pytest.mark.thorough
 @pytest.mark.parametrize(("asked", "said"), [("auto", "<s>"), ("bos", "<s>"), ("none", "none")])
 def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
-    random_llama: Path, text_file: Path, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, asked: str,
-    said: str,
-) -> None:  # fmt: skip
+    random_llama, text_file, tiny_llama, fresh_settings, tmp_path, asked,
+    said,
+):  # fmt: skip
     survey = Survey.model_validate(
         {
             "title": "begin", "model": str(with_beginning(tmp_path / "model", random_llama, 1)), "grid": "asymmetric",
@@ -226,9 +221,7 @@ def losses(model: Path, ids: list[int], step: int, begin: list[int]) -> float:
     return math.exp(sum(found) / len(found))
 
 
-def test_a_model_that_is_better_behind_its_begin_token_is_noticed(
-    others: dict[str, Any], trained_behind_bos: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_model_that_is_better_behind_its_begin_token_is_noticed(others, trained_behind_bos, fresh_settings, tmp_path):
     asked = others | {"model": str(trained_behind_bos), "test": others["calibration"]}
     recipe = Recipe.parse(asked)
     prepared = prepare(recipe, fresh_settings)
@@ -253,8 +246,8 @@ def test_a_model_that_is_better_behind_its_begin_token_is_noticed(
 
 
 def test_every_sequence_begins_with_the_begin_token_where_that_is_asked_for(
-    others: dict[str, Any], trained_behind_bos: Path, fresh_settings: Settings, model: Path
-) -> None:
+    others, trained_behind_bos, fresh_settings, model
+):
     asked = others | {"model": str(trained_behind_bos), "begin": "bos", "prompts": ["Once upon a time"]}
     prepared = prepare(Recipe.parse(asked), fresh_settings)
     _, own = ids_of(trained_behind_bos, others["calibration"])
@@ -273,9 +266,7 @@ def test_every_sequence_begins_with_the_begin_token_where_that_is_asked_for(
     assert (prepared.sequences.calibration[:, :2] == [0, own[0]])[0].all()
 
 
-def test_a_tokenizer_without_a_begin_token_is_refused(
-    others: dict[str, Any], random_llama: Path, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_tokenizer_without_a_begin_token_is_refused(others, random_llama, settings, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_llama, folder)
     (folder / "tokenizer_config.json").write_text("{}")
@@ -283,9 +274,7 @@ def test_a_tokenizer_without_a_begin_token_is_refused(
         prepare(Recipe.parse(others | {"model": str(folder), "begin": "bos"}), settings)
 
 
-def test_what_others_read_otherwise_is_said_with_an_example(
-    others: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_what_others_read_otherwise_is_said_with_an_example(others, random_llama, fresh_settings, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_llama, folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))

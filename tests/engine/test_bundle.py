@@ -115,7 +115,7 @@ BOMBS: dict[str, Callable[[Path], Path]] = {
 }
 
 
-def test_what_is_right_is_read(tmp_path: Path) -> None:
+def test_what_is_right_is_read(tmp_path):
     bundle = Bundle.open(written(tmp_path / "right"))
     (block,) = bundle.blocks(torch.device("cpu"))
     assert block.own["mlp.down_proj"].gram.shape == (8, 8)
@@ -127,7 +127,7 @@ def test_what_is_right_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_is_wrong_is_refused(tmp_path: Path, name: str) -> None:
+def test_what_is_wrong_is_refused(tmp_path, name):
     path = BOMBS[name](tmp_path / "bomb")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(Refused, match="statistics") as refused:

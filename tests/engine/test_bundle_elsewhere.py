@@ -88,9 +88,7 @@ def grams_of(payload: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray, int
     return found
 
 
-def test_a_bundle_needs_nothing_of_the_host_that_wrote_it(
-    random_llama: Path, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_needs_nothing_of_the_host_that_wrote_it(random_llama, text_file, tmp_path, monkeypatch):
     narrow = in_dtype(random_llama, tmp_path / "narrow", torch.bfloat16)
     bundle, other = (write(narrow, text_file, tmp_path / name, monkeypatch) for name in ("first", "second"))
     content = bundle.read_bytes()

@@ -33,9 +33,7 @@ def folder(random_llama: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_changed_model_is_measured_anew(
-    change: dict[str, dict[str, Any]], folder: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_changed_model_is_measured_anew(change, folder, text_file, fresh_settings, tmp_path):
     before = measured(folder, text_file, fresh_settings)
     for name, values in change.items():
         document = json.loads((folder / name).read_text(encoding="utf-8"))
@@ -46,9 +44,7 @@ def test_a_changed_model_is_measured_anew(
     assert not np.array_equal(before, after)
 
 
-def test_the_same_model_is_measured_once(
-    folder: Path, text_file: Path, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_model_is_measured_once(folder, text_file, fresh_settings, monkeypatch):
     first = measured(folder, text_file, fresh_settings)
     (folder / "README.md").touch()  # not a part of the model
     monkeypatch.setattr("sarqc.engine.measure.perplexity_steps", None)  # a second measurement would fail

@@ -37,7 +37,7 @@ def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     gpus._asked.cache_clear()
 
 
-def test_memory_of_gpus(two_gpus: Path) -> None:
+def test_memory_of_gpus(two_gpus):
     for device, free in (("auto", 24000), ("cuda", 24000), ("cuda:1", 1000)):
         settings = Settings(device=device)
         assert host.free_bytes(settings) == free * 2**20
@@ -53,15 +53,13 @@ def test_memory_of_gpus(two_gpus: Path) -> None:
     ("visible", "free"),
     [("1", [1000]), ("1,0", [1000, 24000]), ("GPU-bb", [1000]), ("0,7,1", [24000]), ("GPU", []), ("", []), ("-1", [])],
 )
-def test_only_the_gpus_that_cuda_shows_count(
-    two_gpus: Path, monkeypatch: pytest.MonkeyPatch, visible: str, free: list[int]
-) -> None:
+def test_only_the_gpus_that_cuda_shows_count(two_gpus, monkeypatch, visible, free):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert [gpu.free for gpu in gpus.visible_gpus()] == [mib * 2**20 for mib in free]
     assert host.free_bytes(Settings(device="cuda")) == (free[0] * 2**20 if free else None)
 
 
-def test_candidates_take_what_the_device_has(two_gpus: Path) -> None:
+def test_candidates_take_what_the_device_has(two_gpus):
     assert host.sweep_bytes(Settings(device="cpu")) == 1 << 30
     assert host.sweep_bytes(Settings(device="cuda:0")) == 81559 * 2**20 // 8
     assert host.sweep_bytes(Settings(device="cuda:1")) == 16000 * 2**20 // 8
@@ -69,13 +67,13 @@ def test_candidates_take_what_the_device_has(two_gpus: Path) -> None:
     assert host.sweep_bytes(Settings(device="cuda:0", sweep_gib=0.5)) == 1 << 29
 
 
-def test_a_gpu_that_does_not_answer_is_none(two_gpus: Path) -> None:
+def test_a_gpu_that_does_not_answer_is_none(two_gpus):
     (two_gpus.parent / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
     assert host.on_processor(Settings(device="auto"))
     assert host.free_bytes(Settings(device="cuda")) is None
 
 
-def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_containers_limit_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     whole = host.free_bytes(Settings(device="cpu"))
     said = {"memory.max": "3000000", "memory.current": "2000000", "memory.stat": "anon 1\ninactive_file 500000\n"}
@@ -98,7 +96,7 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"test": "tiny-llama-test", "test_tokens": 2000, "window": 128},
     ],
 )
-def test_a_plan_says_what_a_run_writes(more: dict[str, object], fresh_settings: Settings) -> None:
+def test_a_plan_says_what_a_run_writes(more, fresh_settings):
     recipe = Recipe.parse(
         {"model": "tiny-llama", "calibration": "tiny-llama-calibration", "samples": 1, "length": 16, "group_size": 32,
          "method": "rtn", "new_tokens": 64} | more
@@ -111,7 +109,7 @@ def test_a_plan_says_what_a_run_writes(more: dict[str, object], fresh_settings: 
 
 
 @pytest.mark.thorough
-def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path: Path) -> None:
+def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path):
     """The disk is really that small, for the command alone."""
     state = tmp_path / "state"
     flags = ["--model", "tiny-llama", "--calibration", "tiny-llama-calibration", "--group-size", "32", "--json"]
@@ -131,7 +129,7 @@ def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("vocabulary", "batch"), [(512, 32), (4096, 32), (32_000, 16), (152_000, 3), (10**7, 1)])
-def test_tasks_are_read_in_batches_whose_logits_the_plan_knows(vocabulary: int, batch: int, random_llama: Path) -> None:
+def test_tasks_are_read_in_batches_whose_logits_the_plan_knows(vocabulary, batch, random_llama):
     assert task_batch(vocabulary, 4096) == batch
     assert task_batch(vocabulary, 128) >= batch
     whole = read_checkpoint(random_llama)
@@ -151,7 +149,7 @@ INSIDE = 4 * (4 * 32 + 3 * 48)  # bytes of a token in a block of that model
 
 
 @pytest.mark.parametrize("vocabulary", [4096, 152_000])
-def test_perplexity_is_planned_with_its_logits(vocabulary: int, random_llama: Path) -> None:
+def test_perplexity_is_planned_with_its_logits(vocabulary, random_llama):
     whole = read_checkpoint(random_llama)
     checkpoint = replace(whole, architecture=whole.architecture.model_copy(update={"vocab_size": vocabulary}))
     recipe = Recipe.parse(SHORT | {"window": 128})
@@ -173,7 +171,7 @@ def test_perplexity_is_planned_with_its_logits(vocabulary: int, random_llama: Pa
     assert planned(10**6, streamed=True) - planned(0, streamed=True) == pytest.approx(held + most, rel=1e-2)
 
 
-def test_prompts_cost_memory_as_long_as_their_texts_are(settings: Settings) -> None:
+def test_prompts_cost_memory_as_long_as_their_texts_are(settings):
     least = {
         "model": "tiny-llama",
         "calibration": "tiny-llama-calibration",
@@ -189,7 +187,7 @@ def test_prompts_cost_memory_as_long_as_their_texts_are(settings: Settings) -> N
     assert many == one  # one is in memory at a time
 
 
-def test_the_plan_of_a_batch_adds_time_and_keeps_what_all_agree_in(fresh_settings: Settings) -> None:
+def test_the_plan_of_a_batch_adds_time_and_keeps_what_all_agree_in(fresh_settings):
     least = {"model": "tiny-llama", "calibration": "tiny-llama-calibration", "samples": 1, "length": 16}
     two, three = (plan(Recipe.parse(least | {"bits": bits}), fresh_settings) for bits in (2, 3))
     batch = together([two, three, three])

@@ -14,7 +14,6 @@ from sarqc.errors import NumericalError, OutOfMemory, from_parts
 from sarqc.events import DryRun, Event, LayerDone, Measured, Stage, Warned, from_json
 from sarqc.quantization import column_solver, round_to_nearest
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from tests.engine.running import of_type, run
 
 NO_ROOM = "CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total capacity of 79.10 GiB."
@@ -47,7 +46,7 @@ def without_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("on_any_device")
-def test_it_is_told_before_anything_is_measured(document: dict, fresh_settings: Settings) -> None:
+def test_it_is_told_before_anything_is_measured(document, fresh_settings):
     events = run(document, fresh_settings)
     [dry] = of_type(events, DryRun)
     assert (dry.block, dry.layer) == ("model.layers.0", "model.layers.0.mlp.gate_proj")
@@ -60,15 +59,13 @@ def test_it_is_told_before_anything_is_measured(document: dict, fresh_settings: 
     assert not of_type(run(document, fresh_settings), DryRun)
 
 
-def test_a_processor_is_not_asked(document: dict, fresh_settings: Settings) -> None:
+def test_a_processor_is_not_asked(document, fresh_settings):
     assert not of_type(run(document, fresh_settings), DryRun)
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("on_any_device")
-def test_the_result_of_the_run_is_the_same(
-    document: dict, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_result_of_the_run_is_the_same(document, fresh_settings, tmp_path, monkeypatch):
     other = fresh_settings.model_copy(update={"state_dir": tmp_path / "other"})
     tried = of_type(run(document, fresh_settings), LayerDone)
     monkeypatch.setattr(float_model, "rehearse", lambda *_: iter(()))
@@ -77,7 +74,7 @@ def test_the_result_of_the_run_is_the_same(
 
 
 @pytest.mark.usefixtures("on_any_device", "without_room")
-def test_little_memory_is_an_error_in_the_first_seconds(document: dict, fresh_settings: Settings) -> None:
+def test_little_memory_is_an_error_in_the_first_seconds(document, fresh_settings):
     events: list[Event] = []
     with pytest.raises(OutOfMemory) as caught:
         events.extend(execute(Recipe.parse(document), fresh_settings))
@@ -90,7 +87,7 @@ def test_little_memory_is_an_error_in_the_first_seconds(document: dict, fresh_se
 
 
 @pytest.mark.usefixtures("without_room")
-def test_the_same_error_ends_a_run_later(document: dict, fresh_settings: Settings) -> None:
+def test_the_same_error_ends_a_run_later(document, fresh_settings):
     with pytest.raises(OutOfMemory) as caught:
         run(document, fresh_settings)
     error = caught.value
@@ -111,9 +108,7 @@ def test_the_same_error_ends_a_run_later(document: dict, fresh_settings: Setting
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("on_any_device")
-def test_a_batch_made_smaller_is_a_warning(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_made_smaller_is_a_warning(document, fresh_settings, monkeypatch):
     together = column_solver._solve_together
 
     def small(points: list, recorder: object) -> object:
@@ -128,9 +123,7 @@ def test_a_batch_made_smaller_is_a_warning(
 
 
 @pytest.mark.usefixtures("on_any_device", "without_room")
-def test_the_baseline_is_tried_where_it_takes_more(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_baseline_is_tried_where_it_takes_more(document, fresh_settings, monkeypatch):
     """Rounding to nearest solves nothing, and GPTQ beside it does."""
     document |= {"method": "rtn", "lambda": None}
     with pytest.raises(OutOfMemory, match="trying the largest layer"):
@@ -141,9 +134,7 @@ def test_the_baseline_is_tried_where_it_takes_more(
 
 
 @pytest.mark.usefixtures("on_any_device")
-def test_what_random_numbers_break_is_a_warning(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_random_numbers_break_is_a_warning(document, fresh_settings, monkeypatch):
     def broken(*_given: object, **_named: object) -> object:
         raise NumericalError("gram is not finite", "layer statistics", "Look.")
 
@@ -155,7 +146,7 @@ def test_what_random_numbers_break_is_a_warning(
 
 
 @pytest.mark.usefixtures("on_any_device")
-def test_tuning_tries_all_its_points(document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_tries_all_its_points(document, fresh_settings, monkeypatch):
     sizes, together = [], column_solver._solve_together
 
     def counted(points: list, recorder: object) -> object:

@@ -68,9 +68,7 @@ def checks_of(folder: Path, document: dict[str, Any], settings: Settings) -> dic
 
 
 @pytest.mark.thorough
-def test_the_exported_model_has_the_divergence_that_was_measured(
-    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_the_exported_model_has_the_divergence_that_was_measured(document, random_llama, fresh_settings, tmp_path):
     run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
     events = run(document, fresh_settings, checkpoint_dir=tmp_path / "after", study_dir=tmp_path, study_id="one")
     summary, epochs = summary_of(events), epochs_of(events)
@@ -96,9 +94,7 @@ def norms_in(folder: Path) -> dict[str, Tensor]:
 
 
 @pytest.mark.thorough
-def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(
-    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(document, random_llama, fresh_settings, tmp_path):
     document |= {"distill_norms": True, "baseline": True}  # after which the model has to get its norms again
     events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
     summary, epochs = summary_of(events), epochs_of(events)
@@ -131,9 +127,9 @@ def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(
     ],
 )
 def test_files_with_codes_have_the_tuned_numbers(
-    document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, checkpoint_format: Any,
-    changes: dict[str, Any],
-) -> None:  # fmt: skip
+    document, tiny_llama, fresh_settings, tmp_path, checkpoint_format,
+    changes,
+):  # fmt: skip
     sizes = {"intermediate_size": 64, "num_key_value_heads": 4, "head_dim": 8}
     document["model"] = str(make_checkpoint("llama", tmp_path / "float", tiny_llama, **sizes))
     document |= {"bits": 4, "group_size": 32} | changes
@@ -150,9 +146,7 @@ def test_files_with_codes_have_the_tuned_numbers(
 
 
 @pytest.mark.thorough
-def test_a_run_without_it_and_one_with_more_epochs_share_the_layers(
-    document: dict[str, Any], fresh_settings: Settings
-) -> None:
+def test_a_run_without_it_and_one_with_more_epochs_share_the_layers(document, fresh_settings):
     plain = summary_of(run(document | {"distill": 0}, fresh_settings))
     assert plain["distillation"] is None
     tuned = run(document, fresh_settings)
@@ -187,9 +181,7 @@ def assert_chain_rule(linear: TunedScales, layer: QuantizedLayer, slope: Tensor,
         torch.testing.assert_close(unknown.grad.double(), part, rtol=2e-3, atol=atol)
 
 
-def test_gradients_of_a_step_are_those_of_transformers_model(
-    document: dict[str, Any], random_llama: Path, fresh_settings: Settings
-) -> None:
+def test_gradients_of_a_step_are_those_of_transformers_model(document, random_llama, fresh_settings):
     """Slopes of the weights by autograd in float64."""
     loaded, prepared, layers, job, original = quantized(Recipe.parse(document), fresh_settings)
     tuned = {
@@ -216,9 +208,7 @@ def test_gradients_of_a_step_are_those_of_transformers_model(
         assert_chain_rule(linear, layers[name], weights[name].grad)
 
 
-def test_means_of_inputs_are_those_of_the_float_model(
-    document: dict[str, Any], random_llama: Path, fresh_settings: Settings
-) -> None:
+def test_means_of_inputs_are_those_of_the_float_model(document, random_llama, fresh_settings):
     _, prepared, _, _, original = quantized(Recipe.parse(document), fresh_settings)
     model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64)
     seen: dict[str, Tensor] = {}
@@ -235,7 +225,7 @@ def test_means_of_inputs_are_those_of_the_float_model(
         assert torch.equal(even, even[:1].expand_as(even))
 
 
-def test_the_plan_counts_it(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_the_plan_counts_it(document, fresh_settings):
     shown = [plan(Recipe.parse(document | {"distill": count}), fresh_settings) for count in (0, 1, 20)]
     assert shown[0].minutes < shown[1].minutes < shown[2].minutes  # type: ignore[operator]
     assert shown[0].memory_bytes < shown[1].memory_bytes == shown[2].memory_bytes  # type: ignore[operator]
@@ -268,9 +258,7 @@ class Storages(TorchDispatchMode):
 
 @pytest.mark.parametrize("length", [16, 96])
 @pytest.mark.parametrize("by", ["model", "block"])
-def test_its_memory_is_that_of_the_plan(
-    document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, by: str, length: int
-) -> None:
+def test_its_memory_is_that_of_the_plan(document, tiny_llama, fresh_settings, tmp_path, by, length):
     sizes = {"hidden_size": 128, "intermediate_size": 384}
     document["model"] = str(make_checkpoint("llama", tmp_path / "model", tiny_llama, **sizes))
     changes = {"distill": 1, "distill_by": by, "length": length, "samples": 2, "held_out_samples": 1, "test": None}
@@ -287,7 +275,7 @@ def test_its_memory_is_that_of_the_plan(
 
 
 @pytest.mark.thorough
-def test_lambda_of_auto_is_that_of_each_layer(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_lambda_of_auto_is_that_of_each_layer(document, fresh_settings):
     """A method without a choice of λ has none."""
     lams: dict[str, set[float]] = {}
     for method in ("rqc-gbs", "gptq", "rtn"):

@@ -75,9 +75,7 @@ def relative_errors(original: Path, quantized: Path, sequences: Any) -> list[flo
         return [float((made - wanted).square().sum() / wanted.square().sum()) for made, wanted in pairs]
 
 
-def test_errors_of_blocks_are_those_of_the_exported_model(
-    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_errors_of_blocks_are_those_of_the_exported_model(document, random_llama, fresh_settings, tmp_path):
     document |= {"distill_codes": True, "distill_norms": True}
     events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
     blocks, summary = blocks_of(events), summary_of(events)
@@ -109,8 +107,8 @@ def solved(
 
 @pytest.mark.parametrize("is_mixture", [False, True])
 def test_loss_and_gradient_of_a_block_are_those_of_transformers_model(
-    document: dict[str, Any], random_llama: Path, mixture: Path, fresh_settings: Settings, is_mixture: bool
-) -> None:
+    document, random_llama, mixture, fresh_settings, is_mixture
+):
     """In float64 by autograd: slopes of the weights, and of scales and biases from those by the chain rule."""
     folder = mixture if is_mixture else random_llama
     loaded, job, layers = solved(document | {"model": str(folder)}, fresh_settings)
@@ -180,9 +178,7 @@ def slope_of(block: Any, path: str) -> Tensor:
 
 
 @pytest.mark.thorough
-def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(
-    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(document, fresh_settings, tmp_path, monkeypatch):
     first = run(document, fresh_settings)
     streamed = fresh_settings.model_copy(update={"weights": "streamed", "state_dir": tmp_path / "streamed"})
     tuned = distill_blocks._tuned
@@ -208,8 +204,8 @@ def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(
 
 @pytest.mark.thorough
 def test_a_block_has_inputs_of_the_float_model_where_the_recipe_says_so(
-    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+    document, random_llama, fresh_settings, tmp_path
+):
     run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
     blocks = blocks_of(run(document | {"inputs_from": "float"}, fresh_settings))
     sequences = prepare(Recipe.parse(document), fresh_settings).sequences.held_out
@@ -223,9 +219,7 @@ def test_a_block_has_inputs_of_the_float_model_where_the_recipe_says_so(
     assert blocks[1].held_out_before == pytest.approx(expected, rel=1e-4)
 
 
-def test_it_needs_little_memory_and_says_so_where_that_is_missing(
-    document: dict[str, Any], mixture: Path, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_needs_little_memory_and_says_so_where_that_is_missing(document, mixture, fresh_settings, monkeypatch):
     streamed = fresh_settings.model_copy(update={"weights": "streamed"})
     plan(Recipe.parse(document), streamed)
     monkeypatch.setattr(costs, "_distilling_block_bytes", lambda _work, computed: 8e9 * computed)
@@ -240,7 +234,7 @@ def test_it_needs_little_memory_and_says_so_where_that_is_missing(
     assert (shown.effort, shown.fitting["distill"]) == ("best", 0)
 
 
-def test_the_words_are_those_of_the_numbers() -> None:
+def test_the_words_are_those_of_the_numbers():
     def block(index: int, before: float, after: float, kept: int) -> Any:
         return {"block": index, "epochs": 3, "kept": kept, "held_out_before": before, "held_out": after,
                 "drift_before": 0.4, "drift": 0.4}  # fmt: skip

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -35,7 +34,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_every_method_is_compared_and_equals_itself(fresh_settings: Settings) -> None:
+def test_every_method_is_compared_and_equals_itself(fresh_settings):
     findings = list(device_check.compare_with_cpu(fresh_settings, torch.device("cpu"), METHODS))
     assert [finding.words.partition(":")[0] for finding in findings] == list(METHODS)
     for finding in findings:
@@ -52,7 +51,7 @@ def layers(settings: Settings) -> list[SolvedLayer]:
     return device_check._solved(loaded, job, device_check._data(loaded, prepared))
 
 
-def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> None:
+def test_a_device_that_rounds_otherwise_is_seen(layers):
     first = layers[0]
     codes = first.quantized.codes.clone()
     codes[: len(codes) // 2] += 1
@@ -66,9 +65,7 @@ def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> No
 
 
 @pytest.mark.thorough
-def test_a_solver_that_fails_on_the_device_is_a_finding(
-    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_solver_that_fails_on_the_device_is_a_finding(fresh_settings, monkeypatch):
     solve, calls = device_check.solve_block, []
 
     def failing(*arguments: object) -> Iterator[object]:
@@ -84,9 +81,7 @@ def test_a_solver_that_fails_on_the_device_is_a_finding(
 
 
 @pytest.mark.thorough
-def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
-    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(fresh_settings, monkeypatch):
     here, looked, driver = torch.device("cpu"), [], "570.1"
     monkeypatch.setattr(device_check, "gpu_of", lambda _: Gpu("GPU-aa", "card", 1 << 34, 1 << 35, driver))
     solve = device_check.solve_block
@@ -119,13 +114,13 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
 
 
 @pytest.mark.thorough
-def test_a_comparison_needs_no_room_of_a_run(fresh_settings: Settings) -> None:
+def test_a_comparison_needs_no_room_of_a_run(fresh_settings):
     narrow = fresh_settings.model_copy(update={"memory_gib": 0.01})
     assert len(list(device_check.require_sound_device(torch.device("cpu"), narrow))) == 1
 
 
 @pytest.mark.thorough
-def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_fails_becomes_a_reason(fresh_settings, monkeypatch):
     def failing(codes: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("not implemented for this device\nand more")
 
@@ -136,7 +131,7 @@ def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypa
 
 
 @pytest.mark.thorough
-def test_the_command_says_what_the_host_can_do(tmp_path: Path) -> None:
+def test_the_command_says_what_the_host_can_do(tmp_path):
     answer = CliRunner().invoke(app, ["doctor"], env={"SARQC_DEVICE": "cpu", "SARQC_STATE_DIR": str(tmp_path)})
     assert answer.exit_code == 0, answer.output
     lines = answer.stdout.splitlines()
@@ -148,7 +143,7 @@ def test_the_command_says_what_the_host_can_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
+def test_a_device_that_is_not_there_is_said(fresh_settings):
     if torch.cuda.is_available():
         pytest.skip("this host has a GPU")
     (finding,) = doctor.examine(fresh_settings.model_copy(update={"device": "cuda"}), fresh_settings)
@@ -162,9 +157,7 @@ def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
     assert "WRONG CUDA was asked for and there is none (device cuda). Set SARQC_DEVICE" in answer.stdout
 
 
-def test_isolation_is_tried_where_programs_are_allowed(
-    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_isolation_is_tried_where_programs_are_allowed(fresh_settings, monkeypatch, tmp_path):
     assert list(doctor._host(fresh_settings)) == []
     monkeypatch.setenv("PATH", str(tmp_path))  # as if bubblewrap were not installed
     require_isolation.cache_clear()
@@ -174,7 +167,7 @@ def test_isolation_is_tried_where_programs_are_allowed(
 
 
 @pytest.mark.thorough
-def test_object_storage_is_tried(fresh_settings: Settings, object_storage: str) -> None:
+def test_object_storage_is_tried(fresh_settings, object_storage):
     found = [
         [(one.is_sound, one.words) for one in doctor._host(fresh_settings.model_copy(update={"storage": storage}))]
         for storage in ("", object_storage, "s3://no-such-bucket")

@@ -41,7 +41,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
 
 
 @pytest.mark.thorough
-def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_a_run_says_all_it_does(document, fresh_settings, tmp_path):
     to = {"study_dir": tmp_path / "studies", "study_id": "one", "checkpoint_dir": tmp_path / "model"}
     events = run(document, fresh_settings, **to)
     started, finished = of_type(events, Started)[0], events[-1]
@@ -77,7 +77,7 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
 
 
 @pytest.mark.thorough
-def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document: dict, fresh_settings: Settings) -> None:
+def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document, fresh_settings):
     first = run(document, fresh_settings)
     victim = sorted(fresh_settings.artefacts_dir().glob("*/*.layer"))[7]
     whole = victim.read_bytes()
@@ -93,9 +93,7 @@ def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document: di
 
 @pytest.mark.parametrize("sampling", ["sequential", "random"])
 @pytest.mark.parametrize("kind", ["run", "tune"])
-def test_no_token_of_one_text_is_calibrated_on_and_second_half(
-    document: dict, settings: Settings, tmp_path: Path, kind: str, sampling: str
-) -> None:
+def test_no_token_of_one_text_is_calibrated_on_and_second_half(document, settings, tmp_path, kind, sampling):
     """Under whatever name a file has."""
     copied = tmp_path / "copied.txt"
     copied.write_bytes(Path(str(document["test"])).read_bytes())
@@ -111,9 +109,7 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(
 
 
 @pytest.mark.thorough
-def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(
-    document: dict, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(document, fresh_settings, tmp_path):
     texts = {"calibration": "tiny-llama-calibration", "test": "tiny-llama-test", "test_tokens": 300, "sweep": []}
     asked = {**document, **texts, "samples": 2}
     prepared = prepare(Recipe.parse(asked), fresh_settings)
@@ -130,9 +126,7 @@ def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(
 
 
 @pytest.mark.thorough
-def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(
-    document: dict, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document, fresh_settings, tmp_path):
     """A text that is the second half, under the same name, has another protocol though the tokens are the same."""
     text = tmp_path / "text.txt"
     text.write_bytes(Path(str(document["test"])).read_bytes())
@@ -155,7 +149,7 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(
     assert of_type(again, Warned) == []
 
 
-def test_calibration_text_inside_a_longer_test_text_is_said(document: dict, settings: Settings, tmp_path: Path) -> None:
+def test_calibration_text_inside_a_longer_test_text_is_said(document, settings, tmp_path):
     longer = tmp_path / "longer.txt"
     longer.write_text(Path(str(document["test"])).read_text(encoding="utf-8") + " The end.", encoding="utf-8")
     shown = plan(Recipe.parse({**document, "test": str(longer)}), settings)
@@ -168,9 +162,7 @@ def test_calibration_text_inside_a_longer_test_text_is_said(document: dict, sett
 @pytest.mark.thorough
 @pytest.mark.parametrize("sweep_gib", [1.0, 1e-9])  # all λ at once, and one after the other
 @pytest.mark.parametrize("method", ["sarqc-gbs", "sarqc-gs"])
-def test_a_layer_alone_tells_its_points(
-    document: dict, fresh_settings: Settings, tmp_path: Path, method: str, sweep_gib: float
-) -> None:
+def test_a_layer_alone_tells_its_points(document, fresh_settings, tmp_path, method, sweep_gib):
     name = "model.layers.1.mlp.down_proj"
     alone = {key: value for key, value in document.items() if key != "gamma" or method == "sarqc-gbs"}
     recipe = Recipe.parse(alone | {"method": method, "inputs_from": "float", "layer": name, "test": None})
@@ -193,7 +185,7 @@ def test_a_layer_alone_tells_its_points(
     assert of_type(again, PointDone) == points
 
 
-def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_settings: Settings) -> None:
+def test_points_without_unseen_text_or_without_a_curve(document, fresh_settings):
     alone = document | {"inputs_from": "float", "layer": "model.layers.0.mlp.up_proj", "test": None}
     events = run(alone | {"held_out_samples": 0}, fresh_settings)
     assert {one.relative_held_out for one in of_type(events, PointDone)} == {None}
@@ -202,7 +194,7 @@ def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_set
     assert of_type(events, PointDone) == []  # “auto” has no curve over λ
 
 
-def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:
+def test_notes_are_not_silent(document, fresh_settings):
     changes = {"method": "gptq", "inputs_from": "float", "group_size": 32, "indivisible": "per_channel"}
     words = " ".join(event.what for event in of_type(run(document | changes, fresh_settings), Warned))
     for said in ("λ = 0.3 has no effect on gptq", "per channel", "the float model's inputs"):
@@ -223,9 +215,7 @@ def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:
         ({"tasks": ["nothing"]}, Refused, "task"),
     ],
 )
-def test_refusals_come_before_any_work(
-    document: dict, fresh_settings: Settings, change: dict, kind: type, words: str
-) -> None:
+def test_refusals_come_before_any_work(document, fresh_settings, change, kind, words):
     with pytest.raises(kind, match=words) as caught:
         next(execute(Recipe.parse(document | change), fresh_settings))
     assert caught.value.remedy
@@ -233,7 +223,7 @@ def test_refusals_come_before_any_work(
 
 
 @pytest.mark.parametrize("asked", [{"group_size": 32}, {"length": 200}, {"samples": 60}, {"window": 200}])
-def test_what_a_refusal_proposes_works(document: dict, settings: Settings, asked: dict) -> None:
+def test_what_a_refusal_proposes_works(document, settings, asked):
     with pytest.raises(Refused) as refused:
         plan(Recipe.parse({**document, **asked}), settings)
     assert refused.value.field == next(iter(asked))
@@ -242,7 +232,7 @@ def test_what_a_refusal_proposes_works(document: dict, settings: Settings, asked
         plan(Recipe.parse({**document, **asked, **fix.values}), settings)
 
 
-def test_a_lambda_beyond_all_use_is_warned_of(document: dict, settings: Settings) -> None:
+def test_a_lambda_beyond_all_use_is_warned_of(document, settings):
     assert "0.05 to 0.5 is usual" in plan(Recipe.parse({**document, "lambda": 1e9}), settings).warnings[-1]
 
 
@@ -255,21 +245,19 @@ def test_a_lambda_beyond_all_use_is_warned_of(document: dict, settings: Settings
         ({"samples": 2, "method": "sarqc-gs", "gamma": None}, False),  # λ of a scale search is no damping
     ],
 )
-def test_undamped_codes_of_few_tokens_are_warned_of(
-    document: dict, settings: Settings, changed: dict, warned: bool
-) -> None:
+def test_undamped_codes_of_few_tokens_are_warned_of(document, settings, changed, warned):
     values = {**document, "lambda": 0, **changed}
     shown = plan(Recipe.parse({name: value for name, value in values.items() if value is not None}), settings)
     assert any("λ = 0 damps nothing" in warning for warning in shown.warnings) == warned
 
 
-def test_an_output_that_is_not_empty_is_refused(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_an_output_that_is_not_empty_is_refused(document, fresh_settings, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(Refused, match="not empty"):
         run(document, fresh_settings, checkpoint_dir=tmp_path)
 
 
-def test_the_plan_counts(document: dict, settings: Settings, random_llama: Path) -> None:
+def test_the_plan_counts(document, settings, random_llama):
     planned = plan(Recipe.parse(document), settings)
     model = AutoModelForCausalLM.from_pretrained(random_llama)
     linears = [weight.numel() for name, weight in model.named_parameters() if "_proj" in name]
@@ -280,9 +268,7 @@ def test_the_plan_counts(document: dict, settings: Settings, random_llama: Path)
     assert planned.test_tokens == 1000
 
 
-def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
-    document: dict, fresh_settings: Settings, random_llama: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_the_hub_is_checked_again_once_it_is_here(document, fresh_settings, random_llama, monkeypatch):
     """The Hub's part is played by the local folder: not on this host at first, there after the download."""
     from sarqc.models import catalogue
     from sarqc.models.hub import NotCached
@@ -306,9 +292,7 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
 
 
 @pytest.mark.thorough
-def test_what_was_prepared_is_not_found_out_again(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_prepared_is_not_found_out_again(document, fresh_settings, monkeypatch):
     import sarqc.engine.plan as planning
 
     recipe = Recipe.parse(document)
@@ -320,7 +304,7 @@ def test_what_was_prepared_is_not_found_out_again(
     assert again[-1].summary == alone[-1].summary
 
 
-def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
+def test_two_walks_cost_more(document, settings):
     plain, shifted = (
         plan(Recipe.parse(document | {"method": name}), settings) for name in ("sarqc-gbs", "sarqc-gptaq")
     )
@@ -330,7 +314,7 @@ def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
 
 
 @pytest.mark.thorough
-def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_auto_for_layers_keeps_what_was_compared(document, fresh_settings, tmp_path):
     document |= {"lambda": "auto", "gamma": "auto", "sweep": [], "samples": 8, "validation_share": 0.25}
     events = run(document, fresh_settings, study_dir=tmp_path, study_id="auto")
     summary = events[-1].summary
@@ -357,7 +341,7 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
 
 
 @pytest.mark.thorough
-def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_auto_chooses_alpha_of_the_shift(document, fresh_settings, tmp_path):
     """With λ of its own, and beside λ and γ; what is compared at each (γ, λ) is the α that was judged best."""
     common = {**document, "sweep": [], "samples": 8, "validation_share": 0.25, "inputs_from": "quantized"}
     for number, asked in enumerate(
@@ -388,7 +372,7 @@ def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Setting
 
 
 @pytest.mark.thorough
-def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_auto_for_the_model_settles_on_one_lambda(document, fresh_settings, tmp_path):
     changes = {"method": "sarqc-gs", "lambda": "auto", "gamma": None, "sweep": []}
     events = run(document | changes, fresh_settings, study_dir=tmp_path, study_id="auto")
     judged = of_type(events, CandidateDone)
@@ -411,7 +395,7 @@ def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings
     assert expected["selection"] is None
 
 
-def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) -> None:
+def test_what_auto_costs_is_planned(document, fresh_settings):
     def minutes(**changes: object) -> float:
         return plan(Recipe.parse({**document, "sweep": [], "test": None, **changes}), fresh_settings).minutes
 
@@ -431,9 +415,7 @@ def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) ->
     assert minutes(**few, **EARLY) > minutes(**few)
 
 
-def test_a_fallback_is_an_event_and_a_flag(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fallback_is_an_event_and_a_flag(document, fresh_settings, monkeypatch):
     monkeypatch.setattr(folding, "channel_ties", lambda *_: None)  # nothing can take up a scale
     document |= {"method": "awq", "mode": "foldable", "lambda": None, "gamma": None, "sweep": []}
     events = run(document, fresh_settings)

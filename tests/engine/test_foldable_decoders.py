@@ -13,7 +13,6 @@ from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.events import LayerDone, Warned
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from tests.engine.running import of_type, perplexity, run
 
 pytestmark = pytest.mark.thorough
@@ -60,8 +59,8 @@ MODELS = {
     ("model_type", "form"), [*((name, "plain") for name in MODELS), ("stablelm", "packed"), ("olmoe", "packed")]
 )
 def test_a_run_is_a_checkpoint_that_transformers_loads(
-    model_type: str, form: str, fresh_settings: Settings, tiny_llama: Path, text_file: Path, tmp_path: Path
-) -> None:
+    model_type, form, fresh_settings, tiny_llama, text_file, tmp_path
+):
     folder = saved(model_type, tmp_path / "float", tiny_llama)
     recipe = recipe_of(folder, text_file)
     without, changed = MODELS[model_type]
@@ -81,9 +80,7 @@ def test_a_run_is_a_checkpoint_that_transformers_loads(
         assert not torch.equal(before, after)
 
 
-def test_a_model_in_which_nothing_takes_up_scales_is_refused(
-    fresh_settings: Settings, tiny_llama: Path, tmp_path: Path, text_file: Path
-) -> None:
+def test_a_model_in_which_nothing_takes_up_scales_is_refused(fresh_settings, tiny_llama, tmp_path, text_file):
     """Norms are read by the residual as well, linears are fused, and their activation is curved."""
     folder = saved("openai-gpt", tmp_path / "float", tiny_llama)
     with pytest.raises(Refused, match="no operation of OpenAIGPTLMHeadModel can take up channel scales") as refused:
@@ -92,9 +89,7 @@ def test_a_model_in_which_nothing_takes_up_scales_is_refused(
     plan(recipe_of(folder, text_file, **fix.values), fresh_settings)
 
 
-def test_linears_left_out_of_a_group_are_scaled_with_it(
-    fresh_settings: Settings, tiny_llama: Path, text_file: Path, tmp_path: Path
-) -> None:
+def test_linears_left_out_of_a_group_are_scaled_with_it(fresh_settings, tiny_llama, text_file, tmp_path):
     """They read what the norm has divided; a float linear takes up nothing."""
     folder = saved("stablelm", tmp_path / "float", tiny_llama)
     recipe = recipe_of(folder, text_file, exclude=["*.k_proj", "*.1.self_attn.v_proj"])

@@ -64,9 +64,7 @@ def study_of(document: dict, settings: Settings, **changes: object) -> Study:
 
 
 @pytest.mark.thorough
-def test_finished_blocks_are_taken_and_the_rest_is_solved_again(
-    document: dict, fresh_settings: Settings, tmp_path: Path, solved: list
-) -> None:
+def test_finished_blocks_are_taken_and_the_rest_is_solved_again(document, fresh_settings, tmp_path, solved):
     plain_run = layers(run(document, fresh_settings))
     solved.clear()
     changed = layers(run(document, fresh_settings, from_block=2, then_lambda=0.3))
@@ -89,9 +87,7 @@ def test_finished_blocks_are_taken_and_the_rest_is_solved_again(
     assert solved == []
 
 
-def test_a_run_that_failed_half_way_goes_on_with_another_lambda(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, solved: list
-) -> None:
+def test_a_run_that_failed_half_way_goes_on_with_another_lambda(document, fresh_settings, monkeypatch, solved):
     counted = column_solver._solve_together
 
     def failing(points: list, recorder: object) -> object:
@@ -111,7 +107,7 @@ def test_a_run_that_failed_half_way_goes_on_with_another_lambda(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sarqc-omniquant", "sarqc-gs"])
-def test_methods_over_blocks_and_scale_searches_too(document: dict, fresh_settings: Settings, name: str) -> None:
+def test_methods_over_blocks_and_scale_searches_too(document, fresh_settings, name):
     document |= {"method": name, "epochs": 1, "gamma": None}
     events = layers(run(document, fresh_settings, from_block=1, then_lambda=0.3))
     assert [event.report["chosen"]["lam"] for event in events.values()] == [0.1] * 7 + [0.3] * 14
@@ -120,7 +116,7 @@ def test_methods_over_blocks_and_scale_searches_too(document: dict, fresh_settin
 
 
 @pytest.mark.thorough
-def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_everything_that_is_said_of_the_run_says_so(document, fresh_settings, tmp_path):
     recipe = Recipe.parse(document | {"from_block": 2, "then_lambda": 0.3})
     study = study_of(document, fresh_settings, from_block=2, then_lambda=0.3)
     [line] = study.lines
@@ -150,7 +146,7 @@ def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settin
 
 
 @pytest.mark.thorough
-def test_it_is_never_taken_for_the_baseline(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_it_is_never_taken_for_the_baseline(document, fresh_settings, tmp_path):
     """GPTQ 1 % is identity at λ = 0.01 in all blocks: not such a line, alone or beside another one in a batch."""
     document |= {"method": "rqc-gbs", "lambda": 0.01, "gamma": None}
     alone = study_of(document, fresh_settings, from_block=1, then_lambda=0.3)
@@ -166,7 +162,7 @@ def test_it_is_never_taken_for_the_baseline(document: dict, fresh_settings: Sett
 
 
 @pytest.mark.thorough
-def test_gamma_changes_too(document: dict, fresh_settings: Settings) -> None:
+def test_gamma_changes_too(document, fresh_settings):
     study = study_of(document, fresh_settings, from_block=1, then_gamma=1.0)
     assert study.lines[0].label.endswith(", λ = 0.1, γ = 0.5, from block 1: γ = 1")
     assert [study.layer_reports[layer.name]["chosen"]["gamma"] for layer in study.layers] == [0.5] * 7 + [1.0] * 14
@@ -181,9 +177,7 @@ def test_gamma_changes_too(document: dict, fresh_settings: Settings) -> None:
         (2, {"blocks": [0]}, "no layer is quantized from block 2 on. Leave from_block out"),
     ],
 )
-def test_the_block_must_part_the_layers(
-    document: dict, fresh_settings: Settings, block: int, changes: dict, words: str
-) -> None:
+def test_the_block_must_part_the_layers(document, fresh_settings, block, changes, words):
     recipe = Recipe.parse(document | changes | {"from_block": block, "then_lambda": 0.3})
     with pytest.raises(Refused) as caught:
         prepare(recipe, fresh_settings)

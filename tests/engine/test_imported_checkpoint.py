@@ -60,9 +60,7 @@ def repaired(as_found: dict, state: Settings, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.thorough
-def test_it_is_measured_as_the_model_that_it_is(
-    as_found: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
-) -> None:
+def test_it_is_measured_as_the_model_that_it_is(as_found, rounded, state, tmp_path):
     made = rounded[1]
     events = run(as_found, state, study_dir=tmp_path, study_id="one")
     summary, before = summary_of(events), summary_of(made)
@@ -85,9 +83,7 @@ def test_it_is_measured_as_the_model_that_it_is(
 
 
 @pytest.mark.thorough
-def test_a_repair_has_other_codes_in_the_same_files(
-    rounded: tuple[Path, list[Event]], repaired: tuple[Path, list[Event]], random_llama: Path
-) -> None:
+def test_a_repair_has_other_codes_in_the_same_files(rounded, repaired, random_llama):
     folder, events = repaired
     summary = summary_of(events)
     repair, checkpoint = summary["repair"], read_checkpoint(random_llama)
@@ -115,9 +111,7 @@ def test_a_repair_has_other_codes_in_the_same_files(
 
 
 @pytest.mark.thorough
-def test_files_of_a_repair_without_gain_are_not_written(
-    document: dict, repaired: tuple[Path, list[Event]], state: Settings, tmp_path: Path
-) -> None:
+def test_files_of_a_repair_without_gain_are_not_written(document, repaired, state, tmp_path):
     recipe = {**document, "quantized_checkpoint": str(repaired[0]), "method": "rqc-gbs", "lambda": 100}
     events = run(recipe, state, checkpoint_dir=tmp_path / "again", checkpoint_format="as-found")
     summary = summary_of(events)
@@ -130,7 +124,7 @@ def test_files_of_a_repair_without_gain_are_not_written(
 
 
 @pytest.mark.thorough
-def test_auto_chooses_for_each_layer_of_a_repair(as_found: dict, state: Settings, tmp_path: Path) -> None:
+def test_auto_chooses_for_each_layer_of_a_repair(as_found, state, tmp_path):
     recipe = {**as_found, "method": "rqc-gbs", "lambda": "auto"}
     events = run(recipe, state, study_dir=tmp_path, study_id="auto")
     assert summary_of(events)["selection"]["by"] == "layer"
@@ -139,7 +133,7 @@ def test_auto_chooses_for_each_layer_of_a_repair(as_found: dict, state: Settings
 
 
 @pytest.mark.thorough
-def test_scales_that_norms_took_up_are_found_again(document: dict, state: Settings, tmp_path: Path) -> None:
+def test_scales_that_norms_took_up_are_found_again(document, state, tmp_path):
     folder = tmp_path / "folded"
     made = run(
         {**document, "bits": 4, "group_size": 16, "method": "awq", "mode": "foldable"}, state, checkpoint_dir=folder,
@@ -166,9 +160,7 @@ def changed(folder: Path, target: Path, name: str, factor: float) -> Path:
     return target
 
 
-def test_the_checkpoint_of_another_model_is_refused_before_any_work(
-    as_found: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
-) -> None:
+def test_the_checkpoint_of_another_model_is_refused_before_any_work(as_found, rounded, state, tmp_path):
     other = changed(rounded[0], tmp_path / "other", "model.norm.weight", 1.5)
     with pytest.raises(Refused, match=r"model\.norm\.weight differs"):
         run({**as_found, "quantized_checkpoint": str(other)}, state)
@@ -178,9 +170,7 @@ def test_the_checkpoint_of_another_model_is_refused_before_any_work(
         run({**as_found, "model": str(float_other)}, state)
 
 
-def test_its_grid_is_taken_where_none_is_given(
-    as_found: dict, rounded: tuple[Path, list[Event]], state: Settings
-) -> None:
+def test_its_grid_is_taken_where_none_is_given(as_found, rounded, state):
     job = resolve(Recipe.parse(as_found), state)
     whole, shown = job.recipe, job.plan
     again = resolve(Recipe.parse(whole.to_json()), state)
@@ -197,9 +187,7 @@ def test_its_grid_is_taken_where_none_is_given(
         plan(Recipe.parse({**as_found, "quantized_checkpoint": as_found["model"]}), state)
 
 
-def test_it_is_planned_before_its_float_model_is_downloaded(
-    as_found: dict, state: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_planned_before_its_float_model_is_downloaded(as_found, state, monkeypatch):
     recipe = Recipe.parse(as_found)
     here = resolve(recipe, state)
     config = dict(read_checkpoint(Path(as_found["model"]), "model").config)
@@ -227,12 +215,12 @@ def test_it_is_planned_before_its_float_model_is_downloaded(
         ({"quantized_checkpoint": None}, "no codes to take as they are"),
     ],
 )
-def test_what_is_no_choice_for_an_opened_checkpoint(document: dict, more: dict, what: str) -> None:
+def test_what_is_no_choice_for_an_opened_checkpoint(document, more, what):
     with pytest.raises(Refused, match=what):
         Recipe.parse({**document, "quantized_checkpoint": "somewhere", "method": "as-found", **more})
 
 
-def test_the_words_of_a_gain() -> None:
+def test_the_words_of_a_gain():
     before = np.array([0.30, 0.32, 0.31, 0.33])
     better, worse = before - np.array([0.10, 0.11, 0.10, 0.11]), before + np.array([0.10, 0.11, 0.10, 0.11])
     unclear = before + np.array([0.1, -0.1, 0.1, -0.09])

@@ -53,7 +53,7 @@ def without_clock(ladder: LadderRun) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_each_point_is_that_of_a_run(climbed, document, fresh_settings):
     """A run that takes the float model's inputs, of the same draw, has the same perplexity and KL to the last digit."""
     ladder = outcome(climbed)
     assert [row["step"] for row in ladder["rows"]] == STEPS
@@ -79,7 +79,7 @@ def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, A
         assert ladder["perplexity_float"] == summary["perplexity_float"]
 
 
-def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any], own_settings: Settings) -> None:
+def test_it_ends_with_what_it_says(climbed, document, own_settings):
     ladder = outcome(climbed)
     values = np.array([row["perplexity"] for row in ladder["rows"]], float)
     assert values.shape == (9, 2)
@@ -96,9 +96,7 @@ def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any
 
 
 @pytest.mark.thorough
-def test_what_tuning_measured_is_read(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_tuning_measured_is_read(document, fresh_settings, monkeypatch):
     """Rounding to nearest, and GPTQ 1 % in both draws: baselines of a tuning run on the same text."""
     run(document | {"kind": "tune", "method": "rqc-gbs", "sweep": [0.05, 0.1]}, fresh_settings)
     measured = []
@@ -131,9 +129,7 @@ class Checks(Budget):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("most", [1, 40, 90, 150, 10_000])
-def test_a_budget_ends_it_at_the_next_check(
-    climbed: list[Event], document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_a_budget_ends_it_at_the_next_check(climbed, document, fresh_settings, monkeypatch, most):
     budget = Checks(most)
     monkeypatch.setattr(comparison, "Budget", lambda *_: budget)
     ladder = outcome(run(document, fresh_settings))
@@ -152,7 +148,7 @@ def test_a_budget_ends_it_at_the_next_check(
     assert (ladder["best"] is None) == (ladder["draws"] == 0)
 
 
-def test_workers_of_a_crew_end_alike(document: dict[str, Any], own_settings: Settings, climbed: list[Event]) -> None:
+def test_workers_of_a_crew_end_alike(document, own_settings, climbed):
     """Several workers count the work that is kept, so that each of them stops at the same place."""
     whole = outcome(climbed)
     for minutes in (1e-9, 5.0):
@@ -163,7 +159,7 @@ def test_workers_of_a_crew_end_alike(document: dict[str, Any], own_settings: Set
         assert ladders[0]["measured"] == (1 if minutes < 1 else whole["measured"])
 
 
-def test_the_recipe_s_own_numbers_are_taken(document: dict[str, Any]) -> None:
+def test_the_recipe_s_own_numbers_are_taken(document):
     own = {"lambda": 0.3, "refine": 2, "refit": 1, "static_groups": True, "expert_damping": "damped"}
     steps = ladder_steps(Recipe.parse(document | own))
     assert [step.step for step in steps] == STEPS
@@ -174,14 +170,14 @@ def test_the_recipe_s_own_numbers_are_taken(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.thorough
-def test_a_step_that_changes_nothing_is_left_out(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_a_step_that_changes_nothing_is_left_out(document, fresh_settings):
     ladder = outcome(run(document | {"lambda": 0.01}, fresh_settings))
     assert [row["step"] for row in ladder["rows"]] == [step for step in STEPS if step != "lambda"]
     assert ladder["left_out"] == [{"step": "lambda", "why": "λ = 0.01 is the damping of GPTQ 1 % itself"}]
     assert {row["method"] for row in ladder["rows"]} == {"rtn", "gptq"}
 
 
-def test_the_affine_grid_is_a_step_with_its_own_bits(climbed: list[Event], document: dict[str, Any]) -> None:
+def test_the_affine_grid_is_a_step_with_its_own_bits(climbed, document):
     rows = {row["step"]: row for row in outcome(climbed)["rows"]}
     assert {step: row["grid"] for step, row in rows.items() if row["grid"] != "asymmetric"} == {
         "affine": "affine", "joint": "affine",
@@ -206,12 +202,12 @@ def test_the_affine_grid_is_a_step_with_its_own_bits(climbed: list[Event], docum
         ({"draws": 1}, "draws"),
     ],
 )
-def test_what_leaves_no_ladder_is_refused(document: dict[str, Any], change: dict[str, Any], words: str) -> None:
+def test_what_leaves_no_ladder_is_refused(document, change, words):
     with pytest.raises(Refused, match=words):
         Recipe.parse(document | change)
 
 
-def test_fields_without_an_effect_are_named(document: dict[str, Any]) -> None:
+def test_fields_without_an_effect_are_named(document):
     asked = Recipe.parse(document | {"tasks": ["piqa"], "range": "search", "prompts": ["Once"], "gamma": 0.5})
     said = asked.ignored()
     assert [words.split(" has no effect")[0] for words in said] == [
@@ -220,7 +216,7 @@ def test_fields_without_an_effect_are_named(document: dict[str, Any]) -> None:
     assert Recipe.parse(document).ignored() == []
 
 
-def test_a_plan_says_what_a_budget_buys(document: dict[str, Any], settings: Settings) -> None:
+def test_a_plan_says_what_a_budget_buys(document, settings):
     shown = plan(Recipe.parse(document | {"minutes": 7, "draws": 8}), settings)
     assert shown.tuning is None
     assert [one.step for one in shown.ladder.steps] == STEPS
@@ -230,7 +226,7 @@ def test_a_plan_says_what_a_budget_buys(document: dict[str, Any], settings: Sett
     assert shown.minutes <= 7
 
 
-def test_budgets_are_spent_step_by_step() -> None:
+def test_budgets_are_spent_step_by_step():
     costs = LadderCosts(start=10.0, draw=4.0, steps={"nearest": 2.0, "gptq": 4.0, "order": 10.0})
     by_hand = {  # 0.9 of the minutes: 54, 108, 540 s; less 10 s, 20 s a draw
         1: (2, 0, "1 min: 3 steps × 2 draws"),

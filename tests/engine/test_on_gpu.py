@@ -61,9 +61,7 @@ def study(settings: Settings) -> tuple[dict[str, Any], bytes]:
 
 @every_method
 @every_model
-def test_a_method_is_as_good_as_on_the_cpu_and_has_the_same_bits_again(
-    model: str, method: str, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_method_is_as_good_as_on_the_cpu_and_has_the_same_bits_again(model, method, settings, tmp_path):
     once, again, host = (at(settings, tmp_path / name) for name in ("once", "again", "host"))
     given = document(model, method)
     here, expected = run(given, once), run(given, host.model_copy(update={"device": "cpu"}))
@@ -85,7 +83,7 @@ def test_a_method_is_as_good_as_on_the_cpu_and_has_the_same_bits_again(
 
 @pytest.mark.parametrize("method", ["sarqc-gbs", "sarqc-gs", "gptaq", "omniquant", "signround"])
 @every_model
-def test_a_run_stopped_anywhere_ends_the_same(model: str, method: str, settings: Settings, tmp_path: Path) -> None:
+def test_a_run_stopped_anywhere_ends_the_same(model, method, settings, tmp_path):
     whole, parts = at(settings, tmp_path / "whole"), at(settings, tmp_path / "parts")
     given = document(model, method)
     run(given, whole)
@@ -98,9 +96,7 @@ def test_a_run_stopped_anywhere_ends_the_same(model: str, method: str, settings:
 
 @pytest.mark.parametrize("method", ["sarqc-gbs", "gptaq", "sarqc-gs"])
 @every_model
-def test_kernels_recordings_and_streaming_change_no_bit(
-    model: str, method: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_recordings_and_streaming_change_no_bit(model, method, settings, tmp_path, monkeypatch):
     given = document(model, method)
     usual, streamed, plain = (at(settings, tmp_path / name) for name in ("usual", "streamed", "plain"))
     run(given, usual)
@@ -113,7 +109,7 @@ def test_kernels_recordings_and_streaming_change_no_bit(
 
 
 @every_model
-def test_auto_and_everything_on(model: str, settings: Settings, tmp_path: Path) -> None:
+def test_auto_and_everything_on(model, settings, tmp_path):
     fitted = {"range": "search", "order": "activation", "refine": 2}
     for number, changes in enumerate(({"lambda": "auto", "gamma": "auto"}, fitted, {"sweep": [0, 0.1, 1]})):
         there, host = at(settings, tmp_path / f"{number}"), at(settings, tmp_path / f"{number}-cpu", device="cpu")
@@ -123,7 +119,7 @@ def test_auto_and_everything_on(model: str, settings: Settings, tmp_path: Path) 
 
 
 @every_model
-def test_tuning(model: str, settings: Settings, tmp_path: Path) -> None:
+def test_tuning(model, settings, tmp_path):
     whole, parts = at(settings, tmp_path / "whole"), at(settings, tmp_path / "parts")
     given = document(model, "sarqc-gbs", kind="tune", sweep=[0.01, 0.1, 1], draws=2, held_out_samples=2)
     found = summary(run(given, whole))["tuning"]
@@ -135,7 +131,7 @@ def test_tuning(model: str, settings: Settings, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-def test_every_dtype_of_a_checkpoint(dtype: torch.dtype, settings: Settings, tmp_path: Path, tiny_llama: Path) -> None:
+def test_every_dtype_of_a_checkpoint(dtype, settings, tmp_path, tiny_llama):
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=4096, hidden_size=256, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4,

@@ -44,9 +44,7 @@ SEARCH = {"method": "sarqc-gs", "group_size": 128, "refine": 1}
 
 
 @pytest.mark.parametrize("changes", [{}, SEARCH], ids=["solver", "search"])
-def test_codes_are_the_weights_that_the_run_exports(
-    fresh_settings: Settings, tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_codes_are_the_weights_that_the_run_exports(fresh_settings, tmp_path, changes):
     study = study_of({"lambda": 0.25} | changes, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
     kept = kept_codes(study)
     (point,) = kept["points"]
@@ -59,7 +57,7 @@ def test_codes_are_the_weights_that_the_run_exports(
         assert torch.equal(weight_of(files[point["file"]["name"]][1], layer.name), exported[f"{layer.name}.weight"])
 
 
-def test_codes_of_a_method_without_lambda_are_kept_without_one(fresh_settings: Settings, tmp_path: Path) -> None:
+def test_codes_of_a_method_without_lambda_are_kept_without_one(fresh_settings, tmp_path):
     kept = kept_codes(study_of({"method": "rtn"}, fresh_settings, tmp_path))
     assert [(point["method"], point["gamma"], point["lam"]) for point in kept["points"]] == [("rtn", None, None)]
 
@@ -77,15 +75,11 @@ def test_codes_of_a_method_without_lambda_are_kept_without_one(fresh_settings: S
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_no_codes_are_kept_where_they_are_not_the_model(
-    fresh_settings: Settings, tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_no_codes_are_kept_where_they_are_not_the_model(fresh_settings, tmp_path, changes):
     assert kept_codes(study_of(changes, fresh_settings, tmp_path)) is None
 
 
-def test_a_model_elsewhere_has_no_files_for_pages(
-    fresh_settings: Settings, tmp_path: Path, tiny_llama: Path, text_file: Path
-) -> None:
+def test_a_model_elsewhere_has_no_files_for_pages(fresh_settings, tmp_path, tiny_llama, text_file):
     shutil.copytree(tiny_llama, tmp_path / "copied")
     for folder, is_shipped in ((tiny_llama, True), (tmp_path / "copied", False)):
         changes = {"model": str(folder), "calibration": str(text_file)}
@@ -94,7 +88,7 @@ def test_a_model_elsewhere_has_no_files_for_pages(
 
 
 @pytest.mark.thorough
-def test_a_gathered_study_has_the_codes_of_its_first_draw(fresh_settings: Settings, tmp_path: Path) -> None:
+def test_a_gathered_study_has_the_codes_of_its_first_draw(fresh_settings, tmp_path):
     points = [{"lambda": 0.0, "seed": 1}, {"lambda": 0.5, "seed": 1}, {"lambda": 0.5, "seed": 2}]
     studies = [study_of(RANDOM | point, fresh_settings, tmp_path / str(number)) for number, point in enumerate(points)]
     kept = kept_codes(gather(studies, tmp_path / "gathered"))

@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +18,6 @@ from sarqc.engine.plan import plan
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.solving import Context
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.calibration.test_pipeline import a_plan, fresh, solved_by
 from tests.engine.running import run
@@ -50,7 +48,7 @@ def _statistics_bytes(part: LayerBatch) -> int:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("devices", [2, 4])
-def test_parts_and_bytes_are_those_that_travel(tiny_llama: Path, tmp_path: Path, devices: int) -> None:
+def test_parts_and_bytes_are_those_that_travel(tiny_llama, tmp_path, devices):
     folder = make_checkpoint("qwen3_moe, one block dense", tmp_path / "model", tiny_llama)
     loaded, spread = fresh(folder), Counting(devices)
     layers = [step.info for step in solved_by(loaded, a_plan(loaded), spread=spread)]
@@ -60,7 +58,7 @@ def test_parts_and_bytes_are_those_that_travel(tiny_llama: Path, tmp_path: Path,
     assert moved(layers, 4, 2).moved - 9 * weights == spread.bytes  # calibration and held-out
 
 
-def test_batches_are_the_parts_on_one_device(tiny_llama: Path, tmp_path: Path) -> None:
+def test_batches_are_the_parts_on_one_device(tiny_llama, tmp_path):
     folder = make_checkpoint("qwen3_moe, one block dense", tmp_path / "model", tiny_llama)
     layers = [layer for layer in fresh(folder).checkpoint.layers if layer.block == 0]
     storages = {layer.name: torch.float32 for layer in layers}
@@ -69,7 +67,7 @@ def test_batches_are_the_parts_on_one_device(tiny_llama: Path, tmp_path: Path) -
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=7), st.integers(1, 4))
-def test_the_last_is_done_by_the_rule(seconds: list[int], devices: int) -> None:
+def test_the_last_is_done_by_the_rule(seconds, devices):
     """Minute by minute: anyone who is idle takes the next task."""
     left, busy, minute = list(seconds), [0] * devices, 0
     while left or any(busy):
@@ -81,7 +79,7 @@ def test_the_last_is_done_by_the_rule(seconds: list[int], devices: int) -> None:
     assert last_done(seconds, devices) == minute
 
 
-def test_more_devices_take_less_time_of_single_linears_only() -> None:
+def test_more_devices_take_less_time_of_single_linears_only():
     checkpoint = known_checkpoint("mixtral-8x7b")
     document = {"model": "mixtral-8x7b", "bits": 3, "calibration": "text"}
     work = costs.work_of(Recipe.parse(document | {"method": "sarqc-gbs"}), checkpoint)
@@ -99,8 +97,8 @@ def test_more_devices_take_less_time_of_single_linears_only() -> None:
 
 @pytest.mark.thorough
 def test_a_run_that_spans_processes_has_the_study_of_one_that_does_not(
-    random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+    random_llama, text_file, fresh_settings, tmp_path
+):
     document = {
         "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": "auto",
         "gamma": "auto", "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2,

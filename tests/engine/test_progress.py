@@ -9,7 +9,7 @@ from sarqc.engine.survey import returned
 from sarqc.events import Advanced
 
 
-def test_what_it_tells_are_events_and_what_it_returns_is_returned() -> None:
+def test_what_it_tells_are_events_and_what_it_returns_is_returned():
     go_on = threading.Event()
 
     def work(tell: Tell) -> str:
@@ -24,7 +24,7 @@ def test_what_it_tells_are_events_and_what_it_returns_is_returned() -> None:
     assert returned(steps) == "found"
 
 
-def test_its_error_is_raised() -> None:
+def test_its_error_is_raised():
     def work(tell: Tell) -> None:
         raise TimeoutError("of the work itself")
 
@@ -32,7 +32,7 @@ def test_its_error_is_raised() -> None:
         list(with_progress(work, "questions"))
 
 
-def test_it_ends_at_its_next_word_where_nobody_waits_any_more() -> None:
+def test_it_ends_at_its_next_word_where_nobody_waits_any_more():
     told = 0
 
     def work(tell: Tell) -> None:

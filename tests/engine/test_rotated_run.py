@@ -20,7 +20,6 @@ from sarqc.models import rotation_check
 from sarqc.models.rotated_files import RandomHadamard
 from sarqc.models.rotation import RotatedCheckpoint
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import ROTATED, Study
 from sarqc.study.frames import frame
@@ -42,9 +41,7 @@ def transformers_model(folder: Path) -> Any:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
-def test_the_exported_model_is_untied_and_says_what_it_is(
-    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_the_exported_model_is_untied_and_says_what_it_is(document, fresh_settings, tmp_path):
     events = run(
         document, fresh_settings, checkpoint_dir=tmp_path / "model", study_dir=tmp_path / "studies", study_id="one"
     )
@@ -68,9 +65,7 @@ def drift(found: Tensor, weight: Tensor) -> float:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["r1", "r1+r2"])
-def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
-    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, kind: str
-) -> None:
+def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(document, fresh_settings, tmp_path, kind):
     """From the files of the export, with dense products."""
     document["rotate"] = kind
     output = {"checkpoint_dir": tmp_path / "model", "study_dir": tmp_path / "studies", "study_id": "one"}
@@ -123,9 +118,7 @@ def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
         ("plain", {"method": "awq", "mode": "foldable"}),
     ],
 )
-def test_every_format_has_the_rotated_model(
-    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, checkpoint_format: Any, changes: dict[str, Any]
-) -> None:
+def test_every_format_has_the_rotated_model(document, fresh_settings, tmp_path, checkpoint_format, changes):
     document |= {"test": None} | changes
     output = {"checkpoint_dir": tmp_path / "model", "checkpoint_format": checkpoint_format}
     summary = summary_of(run(document, fresh_settings, **output))
@@ -143,9 +136,7 @@ def test_every_format_has_the_rotated_model(
 
 
 @pytest.mark.thorough
-def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_basis(
-    document: dict[str, Any], fresh_settings: Settings
-) -> None:
+def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_basis(document, fresh_settings):
     first, second = run(document, fresh_settings), run(document, fresh_settings)
     stages = [[event.name for event in of_type(events, Stage)] for events in (first, second)]
     assert "comparing with the original weights" in stages[0]
@@ -159,9 +150,7 @@ def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_bas
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", ["qwen3_moe, one block dense", "deepseek"])
-def test_a_mixture_is_rotated_with_its_router(
-    document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, case: str
-) -> None:
+def test_a_mixture_is_rotated_with_its_router(document, tiny_llama, fresh_settings, tmp_path, case):
     document["model"] = str(make_checkpoint(case, tmp_path / "mixture", tiny_llama))
     document |= {"group_size": 16, "method": "rtn", "bits": 4}
     output = {"checkpoint_dir": tmp_path / "model"}
@@ -176,9 +165,7 @@ def test_a_mixture_is_rotated_with_its_router(
     assert summaries[0]["rotation"]["logit_difference"] < 1e-4
 
 
-def test_a_run_ends_where_logits_differ(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_ends_where_logits_differ(document, fresh_settings, monkeypatch):
     """No two sums are equal to the last bit, so that none agree within 0."""
     monkeypatch.setattr(rotation_check, "TOLERANCE", 0.0)
     told: list[str] = []
@@ -188,7 +175,7 @@ def test_a_run_ends_where_logits_differ(
     assert "started" not in told
 
 
-def test_the_plan_has_the_sizes_of_the_rotated_model(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_the_plan_has_the_sizes_of_the_rotated_model(document, fresh_settings):
     rotated, plain = (plan(Recipe.parse(document | {"rotate": rotate}), fresh_settings) for rotate in ("r1", "none"))
     head = 4096 * 64
     assert rotated.parameters - plain.parameters == head  # type: ignore[operator]
@@ -203,7 +190,7 @@ def test_the_plan_has_the_sizes_of_the_rotated_model(document: dict[str, Any], f
     assert stages.index("quantizing") < stages.index("comparing with the original weights")
 
 
-def test_a_card_without_rotation_says_nothing_of_it(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_a_card_without_rotation_says_nothing_of_it(document, fresh_settings):
     document |= {"rotate": "none", "method": "rtn", "test": None}
     summary = summary_of(run(document, fresh_settings))
     assert "otat" not in model_card(Recipe.parse(document), summary, "plain").partition("```yaml")[0]

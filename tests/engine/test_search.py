@@ -37,7 +37,7 @@ def stages(draw: st.DrawFn) -> Search:
 
 
 @given(stages())
-def test_a_best_lambda_was_compared_with_others_in_two_draws(stage: Search) -> None:
+def test_a_best_lambda_was_compared_with_others_in_two_draws(stage):
     standings = [stage.standing(at) for at in range(LAMS)]
     if stage.best is None:
         assert {*standings} <= {"ruled_out", "not_reached"}
@@ -55,7 +55,7 @@ def test_a_best_lambda_was_compared_with_others_in_two_draws(stage: Search) -> N
 
 
 @given(stages(), st.floats(0, 100), st.floats(0.1, 10), st.floats(0, 5))
-def test_a_step_is_new_fits_and_begins_with_a_comparison(stage: Search, left: float, model: float, draw: float) -> None:
+def test_a_step_is_new_fits_and_begins_with_a_comparison(stage, left, model, draw):
     step = stage.next(left, Costs(model, draw), together=3)
     if step is None:
         return
@@ -67,7 +67,7 @@ def test_a_step_is_new_fits_and_begins_with_a_comparison(stage: Search, left: fl
         assert len(step.candidates) * model <= left
 
 
-def test_nothing_is_ruled_out_before_the_errors_of_layers_were_compared() -> None:
+def test_nothing_is_ruled_out_before_the_errors_of_layers_were_compared():
     assert {search(blank(), ()).standing(at) for at in range(LAMS)} == {"not_reached"}
 
 
@@ -78,7 +78,7 @@ def measured(order: list[Step], values: np.ndarray) -> np.ndarray:
     return seen
 
 
-def test_without_a_budget_everything_is_compared_and_with_a_small_one_three_in_two_draws() -> None:
+def test_without_a_budget_everything_is_compared_and_with_a_small_one_three_in_two_draws():
     values = np.random.default_rng(1).normal(0, 0.01, (5, LAMS + 2)) + np.arange(LAMS + 2) * 1e-3
     for left, least in ((math.inf, 4), (9.0, 3)):
         steps: list[Step] = []
@@ -96,7 +96,7 @@ def test_without_a_budget_everything_is_compared_and_with_a_small_one_three_in_t
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1, 1e6))
-def test_three_lambdas_are_compared_before_a_fourth_is_measured(seed: int, left: float) -> None:
+def test_three_lambdas_are_compared_before_a_fourth_is_measured(seed, left):
     """Whatever models are said to take: a host that becomes slower has compared what its time was enough for."""
     rng = np.random.default_rng(seed)
     values, steps = rng.normal(size=(5, LAMS + 2)), list[Step]()
@@ -108,13 +108,13 @@ def test_three_lambdas_are_compared_before_a_fourth_is_measured(seed: int, left:
     }
 
 
-def test_what_is_kept_from_before_costs_nothing() -> None:
+def test_what_is_kept_from_before_costs_nothing():
     costs = Costs(10.0, 5.0, lambda draw, _candidate: draw == 0)
     assert costs.of(Step(0, (1, 2)), is_new=True) == 0
     assert costs.of(Step(1, (1, 2)), is_new=True) == 25
 
 
-def test_a_further_lambda_is_compared_only_once_all_its_draws_are_there() -> None:
+def test_a_further_lambda_is_compared_only_once_all_its_draws_are_there():
     values = np.random.default_rng(2).normal(size=(5, LAMS + 2))
     seen = values.copy()
     seen[3:], seen[:, 4], seen[:, [0, 5]] = np.nan, np.nan, np.nan
@@ -131,20 +131,20 @@ def test_a_further_lambda_is_compared_only_once_all_its_draws_are_there() -> Non
     assert drawn == [2, 1, 0]
 
 
-def test_the_most_promising_is_the_place_after_the_smallest_error_of_layers() -> None:
+def test_the_most_promising_is_the_place_after_the_smallest_error_of_layers():
     assert by_promise([1, 2, 3, 4, 5], [3.0, 1.0, 2.0, 4.0, 5.0]) == (3, 4, 2, 5, 1)
     assert rounded_up(2.1) == 3
     assert rounded_up(2000) == 2880
 
 
 class TestInQuestion:
-    def test_all_layers_decide_by_the_mean_alone(self) -> None:
+    def test_all_layers_decide_by_the_mean_alone(self):
         errors = np.array([[0.0, DULL / 2, 2 * DULL, 3 * DULL]] * 8)
         assert in_question(errors, 8).tolist() == [0, 1, 2], "the best three are always left"
         wide = np.array([[0.0, 0.01, 0.02, DULL / 2, 2 * DULL]] * 8)
         assert in_question(wide, 8).tolist() == [0, 1, 2, 3]
 
-    def test_few_layers_rule_out_only_what_the_others_can_not_change(self) -> None:
+    def test_few_layers_rule_out_only_what_the_others_can_not_change(self):
         rng = np.random.default_rng(4)
         every = np.array([0.0, 0.02, 0.05, 1.5 * DULL, 20 * DULL]) + rng.normal(0, 0.3, (42, 5))
         few = in_question(every[:3], 42).tolist()
@@ -152,14 +152,14 @@ class TestInQuestion:
         assert 4 not in few
         assert {*in_question(every, 42).tolist()} <= {*few}
 
-    def test_one_layer_rules_nothing_out(self) -> None:
+    def test_one_layer_rules_nothing_out(self):
         assert len(in_question(np.array([[0.0, 1.0, 2.0, 3.0, 4.0]]), 42)) == 5
 
 
 class TestPlan:
     COSTS = TuningCosts(start=10.0, draw=5.0, screening=60.0, model=8.0)
 
-    def test_more_minutes_buy_more_and_the_shortest_sensible_budget_compares_three_in_two_draws(self) -> None:
+    def test_more_minutes_buy_more_and_the_shortest_sensible_budget_compares_three_in_two_draws(self):
         plan = tuning_plan(self.COSTS, None, 8)
         bought = [(one.draws, one.lams) for one in plan.budgets]
         assert bought == sorted(bought)
@@ -167,7 +167,7 @@ class TestPlan:
         assert sensible.enough
         assert not any(one.enough for one in plan.budgets if one.minutes < plan.sensible_minutes)
 
-    def test_words(self) -> None:
+    def test_words(self):
         assert tuning_budget(1, self.COSTS, 8).words == "1 min: about 2 λ, not enough to compare"
         assert tuning_budget(0.2, self.COSTS, 8).words == "0.2 min: errors of layers alone, not enough to compare"
         assert tuning_budget(3, self.COSTS, 8).words == "3 min: 5 λ × 2 draws"
@@ -176,7 +176,7 @@ class TestPlan:
         assert warning == "this budget is too short (1 min: about 2 λ, not enough to compare): take 3 min"
         assert not [*too_short(tuning_plan(self.COSTS, 10, 8), 10)]
 
-    def test_a_plan_that_is_kept_is_what_a_search_does_with_it(self) -> None:
+    def test_a_plan_that_is_kept_is_what_a_search_does_with_it(self):
         """On a host that is as fast as planned."""
         for minutes in (3, 5, 10):
             budget, costs = tuning_budget(minutes, self.COSTS, 8), self.COSTS
@@ -191,7 +191,7 @@ class TestPlan:
 
 
 @pytest.mark.parametrize("budget", [20.0, 60.0])
-def test_searches_on_a_host_of_any_load(budget: float) -> None:
+def test_searches_on_a_host_of_any_load(budget):
     """The full table is in docs/results.md."""
     outcome = simulated("independent", budget, 60)
     assert outcome["late"] <= 0.05

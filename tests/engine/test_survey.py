@@ -57,7 +57,7 @@ def run_of(small: dict, **changes: Any) -> Recipe:
 
 
 @pytest.mark.thorough
-def test_points_are_runs(small: dict, surveyed: Surveyed, fresh_settings: Settings) -> None:
+def test_points_are_runs(small, surveyed, fresh_settings):
     lines = [
         {"method": "rtn", "bits": 2},
         {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
@@ -81,7 +81,7 @@ def test_points_are_runs(small: dict, surveyed: Surveyed, fresh_settings: Settin
 
 
 @pytest.mark.thorough
-def test_with_a_task_every_point_has_its_accuracy(surveyed: Surveyed) -> None:
+def test_with_a_task_every_point_has_its_accuracy(surveyed):
     lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3]}]
     words, study = surveyed(lines, tasks=["tiny-llama-continuations"])
     line = study.line("rqc-gbs", 2)
@@ -96,7 +96,7 @@ def test_with_a_task_every_point_has_its_accuracy(surveyed: Surveyed) -> None:
 
 
 @pytest.mark.thorough
-def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(small: dict, surveyed: Surveyed) -> None:
+def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(small, surveyed):
     lines = [
         {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "tasks_at": [0.01]},
         {"method": "sarqc-gbs", "bits": 2, "lambda": [0.1, 0.3], "gamma": [0.1, 0.5], "draws": 1, "tasks_at": [0.3]},
@@ -131,7 +131,7 @@ def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(small: dict
 
 
 @pytest.mark.thorough
-def test_without_a_task_figures_do_without_accuracies(surveyed: Surveyed) -> None:
+def test_without_a_task_figures_do_without_accuracies(surveyed):
     lines = [
         {"method": "gptq", "bits": 3},
         {"method": "rqc-gbs", "bits": 3, "lambda": [0.0, 0.3]},
@@ -151,7 +151,7 @@ def test_without_a_task_figures_do_without_accuracies(surveyed: Surveyed) -> Non
 
 
 @pytest.mark.thorough
-def test_lines_that_are_there_are_kept(small: dict, surveyed: Surveyed) -> None:
+def test_lines_that_are_there_are_kept(small, surveyed):
     first = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3]}
     second = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "range": "search", "order": "activation"}
     bare = {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "refine": 2, "refit": 1, "pictures": "none"}
@@ -200,8 +200,8 @@ def test_lines_that_are_there_are_kept(small: dict, surveyed: Surveyed) -> None:
 
 @pytest.mark.thorough
 def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
-    small: dict, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    small, fresh_settings, tmp_path, monkeypatch
+):
     lines = [
         {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.1, 0.5], "sizes": [1, 2]},
         {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "pictures": "none"},
@@ -234,7 +234,7 @@ def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
             np.testing.assert_array_equal(again.array(one, name), at_once.array(theirs, name), err_msg=name)
 
 
-def test_the_surveys_of_the_shipped_studies_can_be_read(small: dict) -> None:
+def test_the_surveys_of_the_shipped_studies_can_be_read(small):
     surveys = [Survey.from_file(path) for path in sorted((SITE / "assets" / "studies").glob("*.yaml"))]
     assert len(surveys) > 2
     assert any(line.recipe.expert_damping == "damped" for survey in surveys for line in survey.lines)
@@ -246,13 +246,13 @@ def test_the_surveys_of_the_shipped_studies_can_be_read(small: dict) -> None:
     assert today.recipe.method == "rqc-gbs"
 
 
-def test_a_wrong_survey_is_refused(tmp_path: Path) -> None:
+def test_a_wrong_survey_is_refused(tmp_path):
     (tmp_path / "survey.yaml").write_text("title: no more than this")
     with pytest.raises(Refused, match="survey"):
         Survey.from_file(tmp_path / "survey.yaml")
 
 
-def test_methods_that_look_at_the_quantized_prefix_are_refused(surveyed: Surveyed, tmp_path: Path) -> None:
+def test_methods_that_look_at_the_quantized_prefix_are_refused(surveyed, tmp_path):
     with pytest.raises(Refused, match="gptaq") as refused:
         surveyed([{"method": "rtn", "bits": 2}, {"method": "gptaq", "bits": 2}], name="refused")
     assert refused.value.remedy
@@ -260,9 +260,7 @@ def test_methods_that_look_at_the_quantized_prefix_are_refused(surveyed: Surveye
 
 
 @pytest.mark.thorough
-def test_a_line_over_beta_begins_with_the_plain_one(
-    small: dict, surveyed: Surveyed, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_line_over_beta_begins_with_the_plain_one(small, surveyed, fresh_settings, tmp_path):
     plain = {"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "pictures": "none"}
     lines = [plain, {**plain, "first_order": [0, 0.3]}]
     words, study = surveyed(lines, draws=[4, 7])
@@ -282,7 +280,7 @@ def test_a_line_over_beta_begins_with_the_plain_one(
     assert sum("kept as it is" in line for line in kept) == 2
 
 
-def test_a_line_has_one_value_beside_lambda(small: dict) -> None:
+def test_a_line_has_one_value_beside_lambda(small):
     base = {"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3]}
     over_alpha = {**base, "shift_strength": [0, 0.5]}
     for line, words in (
@@ -302,9 +300,7 @@ def test_a_line_has_one_value_beside_lambda(small: dict) -> None:
 
 
 @pytest.mark.thorough
-def test_under_a_quantized_prefix_points_are_exactly_runs(
-    small: dict, surveyed: Surveyed, fresh_settings: Settings
-) -> None:
+def test_under_a_quantized_prefix_points_are_exactly_runs(small, surveyed, fresh_settings):
     lines = [
         {"method": "gptaq", "bits": 2},
         {"method": "sarqc-gbs", "bits": 2, "lambda": [0.1, 0.3], "gamma": [0.5]},
@@ -350,7 +346,7 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
 
 
 @pytest.mark.thorough
-def test_more_and_fewer_calibration_sequences(surveyed: Surveyed) -> None:
+def test_more_and_fewer_calibration_sequences(surveyed):
     lines = [{"method": "sarqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "gamma": [0.1, 0.5], "sizes": [1, 4, 16]}]
     _, study = surveyed(lines)
     line = study.lines[0]
@@ -364,9 +360,7 @@ def test_more_and_fewer_calibration_sequences(surveyed: Surveyed) -> None:
     assert (gap[0, :, 0] > gap[0, :, 1]).all()  # and with one sequence, a larger λ
 
 
-def test_unseen_text_is_unseen_where_all_texts_are_one(
-    surveyed: Surveyed, fresh_settings: Settings, random_llama: Path, text_file: Path
-) -> None:
+def test_unseen_text_is_unseen_where_all_texts_are_one(surveyed, fresh_settings, random_llama, text_file):
     """Calibration has the first half; what is unseen begins with the second, as its energy says."""
     words, study = surveyed([{"method": "rqc-gbs", "bits": 2, "lambda": [0.1]}])
     for word in ("held-out", "test"):
@@ -389,7 +383,7 @@ def test_unseen_text_is_unseen_where_all_texts_are_one(
     assert report[0, 0] == pytest.approx(energy, rel=1e-4)
 
 
-def test_what_a_survey_cannot_do_is_refused(small: dict) -> None:
+def test_what_a_survey_cannot_do_is_refused(small):
     for line, prefix, word in (
         ({"method": "gptq", "bits": 2, "lambda": "auto"}, "quantized", "choose"),
         ({"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "sizes": [1, 2]}, "quantized", "sizes"),

@@ -31,11 +31,11 @@ def with_gpu(monkeypatch: pytest.MonkeyPatch, fresh_settings: Settings):
     return settings
 
 
-def test_a_processor_has_those_of_two_cores(fresh_settings: Settings) -> None:
+def test_a_processor_has_those_of_two_cores(fresh_settings):
     assert rates_of_device(fresh_settings.model_copy(update={"device": "cpu"})) == (TWO_CORES, "two CPU cores")
 
 
-def test_a_gpu_has_its_published_ones_until_they_are_measured(with_gpu) -> None:
+def test_a_gpu_has_its_published_ones_until_they_are_measured(with_gpu):
     settings = with_gpu("NVIDIA H100 80GB HBM3")
     rates, words = rates_of_device(settings)
     assert rates == published_rates("NVIDIA H100 80GB HBM3")
@@ -48,16 +48,16 @@ def test_a_gpu_has_its_published_ones_until_they_are_measured(with_gpu) -> None:
     assert rates_of_device(settings)[0] == rates
 
 
-def test_of_an_unknown_gpu_nothing_is_said(with_gpu) -> None:
+def test_of_an_unknown_gpu_nothing_is_said(with_gpu):
     assert rates_of_device(with_gpu("Voodoo 2")) == (TWO_CORES, "two CPU cores")
 
 
-def test_the_same_name_of_another_bus_is_another_gpu() -> None:
+def test_the_same_name_of_another_bus_is_another_gpu():
     fast, slow = published_rates("NVIDIA H100 80GB HBM3"), published_rates("NVIDIA H100 PCIe")
     assert slow.products < fast.products
 
 
-def test_seconds_are_the_sum_of_all_parts() -> None:
+def test_seconds_are_the_sum_of_all_parts():
     rates = Throughput(
         products=1.2e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=1.5e8, started=1e3, read=5e9, loaded=5e9
     )
@@ -75,7 +75,7 @@ def work(model: str, **changes: object) -> costs.Work:
     return costs.work_of(Recipe.parse(document | {"samples": 128, "length": 2048} | changes), checkpoint)
 
 
-def test_a_dense_model_is_counted_by_hand() -> None:
+def test_a_dense_model_is_counted_by_hand():
     stages = costs.stages(work("llama2-7b"))
     tokens, width, inner, blocks = 128 * 2048, 4096, 11008, 32
     weights = blocks * (4 * width**2 + 3 * width * inner)
@@ -87,7 +87,7 @@ def test_a_dense_model_is_counted_by_hand() -> None:
     assert {*stages} == {"reading the weights", "passing the calibration text", "solving"}
 
 
-def test_a_model_in_float32_has_its_products_in_float32() -> None:
+def test_a_model_in_float32_has_its_products_in_float32():
     half = work("llama2-7b")
     wide = replace(half, checkpoint=replace(half.checkpoint, dtypes=dict.fromkeys(half.checkpoint.dtypes, "F32")))
     for name, count in costs.stages(half).items():
@@ -97,7 +97,7 @@ def test_a_model_in_float32_has_its_products_in_float32() -> None:
 
 
 @pytest.mark.thorough
-def test_a_token_passes_through_its_experts_alone() -> None:
+def test_a_token_passes_through_its_experts_alone():
     counted = work("qwen3-30b-a3b")
     attention, expert = 2048 * (2 * 4096 + 2 * 512), 3 * 2048 * 768
     assert counted.active_weights() == pytest.approx(48 * (attention + 8 * expert))
@@ -105,7 +105,7 @@ def test_a_token_passes_through_its_experts_alone() -> None:
     assert counted.active_parameters() / 1e9 == pytest.approx(3.3, abs=0.1)  # “A3B”
 
 
-def test_one_bad_day_is_not_the_pace_of_a_host(fresh_settings: Settings) -> None:
+def test_one_bad_day_is_not_the_pace_of_a_host(fresh_settings):
     phases: list[Phase] = [{"stage": "quantizing", "detail": "", "seconds": 26.0}]
 
     def after(*seconds: float) -> float:
@@ -119,7 +119,7 @@ def test_one_bad_day_is_not_the_pace_of_a_host(fresh_settings: Settings) -> None
     assert after(153.0, 180.0) == pytest.approx(153 / 26)  # five in a row: the host is like that
 
 
-def test_published_rates_are_near_to_what_an_h100_took() -> None:
+def test_published_rates_are_near_to_what_an_h100_took():
     found = json.loads((Path(__file__).resolve().parents[2] / "docs" / "gpus.json").read_text(encoding="utf-8"))
     rates = published_rates(found["host"]["gpu"])
 
@@ -139,7 +139,7 @@ def test_published_rates_are_near_to_what_an_h100_took() -> None:
         assert abs(math.log(planned / measured)) < math.log(1.3)
 
 
-def test_texts_are_made_at_the_rate_of_a_gpus_own_memory() -> None:
+def test_texts_are_made_at_the_rate_of_a_gpus_own_memory():
     rates = published_rates("H100")
     counted = work("llama2-7b", prompts=["a", "b"], new_tokens=48)
     once = 4 * counted.checkpoint.parameters / (0.75 * 3.35e12)  # all parameters, for a token
@@ -147,7 +147,7 @@ def test_texts_are_made_at_the_rate_of_a_gpus_own_memory() -> None:
 
 
 @pytest.mark.thorough
-def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings: Settings) -> None:
+def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings):
     recipe = Recipe.parse(
         {
             "model": "tiny-llama", "bits": 2, "method": "sarqc-gbs", "samples": 2, "length": 32, "window": 64,
@@ -172,7 +172,7 @@ def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings: S
     assert sum(phase["seconds"] for phase in started.phases) == pytest.approx(60 * (again.shown.minutes or 0), rel=1e-6)
 
 
-def test_the_pace_of_a_host_is_learned_from_work_alone(fresh_settings: Settings) -> None:
+def test_the_pace_of_a_host_is_learned_from_work_alone(fresh_settings):
     phases: list[Phase] = [
         {"stage": "loading", "detail": "", "seconds": 1.0},
         {"stage": "quantizing", "detail": "", "seconds": 10.0},

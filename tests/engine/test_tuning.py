@@ -68,9 +68,7 @@ def single_run(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_measurements_are_those_of_runs(
-    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, fresh_settings: Settings
-) -> None:
+def test_measurements_are_those_of_runs(tuned, document, tuned_settings, fresh_settings):
     """A run that takes the float model's inputs, of the same draw, has the same perplexity to the last digit."""
     study = Study.open(tuned_settings.studies_dir() / "tuned")
     tuning = outcome(tuned)
@@ -88,7 +86,7 @@ def test_measurements_are_those_of_runs(
             np.testing.assert_allclose(study.array(line, quantity)[at[0], :, 0, at[2]], of_run, rtol=1e-5)
 
 
-def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any], tuned_settings: Settings) -> None:
+def test_it_ends_with_what_it_says(tuned, document, tuned_settings):
     tuning, study = outcome(tuned), Study.open(tuned_settings.studies_dir() / "tuned")
     line = study.line("sarqc-gbs", 2)
     values = np.log(study.array(line, "perplexity").astype(float)[:, 0])  # draw, λ
@@ -121,7 +119,7 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
     assert {row["method"] for row in tuning["rows"] if row["standing"] == "baseline"} == {"gptq", "rtn"}
 
 
-def test_its_turning_points_are_those_of_its_documents(tuned: list[Event]) -> None:
+def test_its_turning_points_are_those_of_its_documents(tuned):
     """Each turning point beside the first document that tells it, by an oracle on the rows."""
     stages = [event.tuning for event in of_type(tuned, TuningStanding)]
     turns = stages[-1]["turns"]
@@ -146,7 +144,7 @@ def test_its_turning_points_are_those_of_its_documents(tuned: list[Event]) -> No
     assert turns[-1]["leading"] == stages[-1]["rows"][stages[-1]["best"]]["lambda"]
 
 
-def test_the_lab_opens_its_study(tuned: list[Event], tuned_settings: Settings) -> None:
+def test_the_lab_opens_its_study(tuned, tuned_settings):
     study = Study.open(tuned_settings.studies_dir() / "tuned")
     for line in study.lines:
         for draw in (None, *line.draws):
@@ -157,12 +155,12 @@ def test_the_lab_opens_its_study(tuned: list[Event], tuned_settings: Settings) -
 @pytest.mark.thorough
 @pytest.mark.parametrize("change", [{"bits": 3}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
 def test_another_question_needs_no_pass_of_the_float_model(
-    tuned: list[Event],
-    document: dict[str, Any],
-    tuned_settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    change: dict[str, Any],
-) -> None:
+    tuned,
+    document,
+    tuned_settings,
+    monkeypatch,
+    change,
+):
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     tuning = outcome(run(document | change | {"draws": 2}, tuned_settings))
     assert tuning["draws"] == 2
@@ -203,9 +201,9 @@ MODEL = 21 * 0.1 + 10.0  # seconds, on that clock
     [(1e-6, 0, 0, "go_on"), (0.5, 0, 1, "go_on"), (2.2, 2, 2, None), (6.0, 3, 2, None), (40.0, 5, 3, None)],
 )
 def test_a_budget_is_kept_and_used(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, minutes: float, least: int,
-    draws_made: int, step: str | None,
-) -> None:  # fmt: skip
+    document, fresh_settings, monkeypatch, minutes, least,
+    draws_made, step,
+):  # fmt: skip
     clock = Clock(monkeypatch, 0.1, 10.0)
     events = run(document | MANY | {"minutes": minutes}, fresh_settings)
     tuning = outcome(events)
@@ -225,9 +223,7 @@ def test_a_budget_is_kept_and_used(
 
 
 @pytest.mark.thorough
-def test_going_on_costs_what_is_missing(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_going_on_costs_what_is_missing(document, fresh_settings, monkeypatch):
     """A second run with the proposed budget begins where the first one stopped, and compares enough."""
     clock = Clock(monkeypatch, 0.1, 10.0)
     first = outcome(run(document | MANY | {"minutes": 0.9}, fresh_settings))
@@ -241,9 +237,7 @@ def test_going_on_costs_what_is_missing(
 
 
 @pytest.mark.thorough
-def test_a_host_that_becomes_slow_still_says_what_is_true(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_becomes_slow_still_says_what_is_true(document, fresh_settings, monkeypatch):
     clock = Clock(monkeypatch, 0.1, 10.0)
     events = execute(Recipe.parse(document | MANY | {"minutes": 3.0}), fresh_settings)
     for event in events:
@@ -259,14 +253,14 @@ def test_a_host_that_becomes_slow_still_says_what_is_true(
 
 
 @pytest.mark.thorough
-def test_a_band_that_is_narrow_enough_ends_it(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_a_band_that_is_narrow_enough_ends_it(document, fresh_settings):
     tuning = outcome(run(document | {"band": 1000.0, "draws": 8}, fresh_settings))
     assert tuning["end"] in ("narrow", "known")
     assert tuning["draws"] == 2
 
 
 @pytest.mark.thorough
-def test_a_best_value_at_an_end_widens_the_range(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_a_best_value_at_an_end_widens_the_range(document, fresh_settings):
     tuning = outcome(run(document | {"sweep": [1e-4, 1e-3], "draws": 2}, fresh_settings))
     lams = [row["lambda"] for row in tuning["rows"] if row["method"] == "sarqc-gbs"]
     errors = [row["layer_error"] for row in tuning["rows"] if row["method"] == "sarqc-gbs"]
@@ -277,7 +271,7 @@ def test_a_best_value_at_an_end_widens_the_range(document: dict[str, Any], fresh
 
 
 @pytest.mark.thorough
-def test_a_part_of_the_model(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_a_part_of_the_model(document, fresh_settings):
     events = run(document | {"blocks": [2, 0], "draws": 2}, fresh_settings)
     [started] = of_type(events, Started)
     assert {layer["block"] for layer in started.layers} == {0, 2}
@@ -305,12 +299,12 @@ def test_a_part_of_the_model(document: dict[str, Any], fresh_settings: Settings)
         ({"minutes": 0}, "minutes"),
     ],
 )
-def test_what_can_not_be_tuned_is_refused(document: dict[str, Any], change: dict[str, Any], words: str) -> None:
+def test_what_can_not_be_tuned_is_refused(document, change, words):
     with pytest.raises(Refused, match=words):
         Recipe.parse(document | change)
 
 
-def test_a_block_that_is_not_there_is_refused(document: dict[str, Any], settings: Settings) -> None:
+def test_a_block_that_is_not_there_is_refused(document, settings):
     with pytest.raises(Refused, match="no block 3"):
         plan(Recipe.parse(document | {"blocks": [0, 3]}), settings)
 
@@ -318,11 +312,11 @@ def test_a_block_that_is_not_there_is_refused(document: dict[str, Any], settings
 @pytest.mark.parametrize(
     ("share", "expected"), [(0.25, (1, 4)), (1.0, tuple(range(6))), (0.01, (3,)), (0.5, (1, 3, 5))]
 )
-def test_a_share_is_spread_evenly(document: dict[str, Any], share: float, expected: tuple[int, ...]) -> None:
+def test_a_share_is_spread_evenly(document, share, expected):
     assert Recipe.parse(document | {"block_fraction": share}).blocks_of(6) == expected
 
 
-def test_what_is_no_bundle_is_refused(tmp_path: Path, tiny_llama: Path) -> None:
+def test_what_is_no_bundle_is_refused(tmp_path, tiny_llama):
     with pytest.raises(NotFound, match="no such file"):
         Bundle.open(tmp_path / "none")
     for damaged in (tiny_llama / "config.json", tiny_llama / "model.safetensors"):
@@ -331,9 +325,7 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, tiny_llama: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_one_more_value_costs_its_own_work_alone(
-    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_more_value_costs_its_own_work_alone(tuned, document, tuned_settings, monkeypatch):
     measured, solved = [], []
 
     def measuring(*given: Any, **named: Any) -> Any:
@@ -360,9 +352,7 @@ ASKED = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
 
 
 @pytest.mark.thorough
-def test_tasks_are_asked_of_what_is_still_in_question(
-    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings
-) -> None:
+def test_tasks_are_asked_of_what_is_still_in_question(tuned, document, tuned_settings):
     """Each answer is that of an ordinary run, and the study holds them item by item."""
     tuning = outcome(run(document | ASKED, tuned_settings))
     before = outcome(tuned)
@@ -383,9 +373,7 @@ def test_tasks_are_asked_of_what_is_still_in_question(
 
 
 @pytest.mark.thorough
-def test_tasks_have_what_is_left_of_the_budget(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_have_what_is_left_of_the_budget(document, fresh_settings, monkeypatch):
     clock, asked = Clock(monkeypatch, 0.1, 10.0), []
 
     def asking(*given: Any, tell: Any, **options: Any) -> Any:
@@ -404,9 +392,7 @@ def test_tasks_have_what_is_left_of_the_budget(
 
 
 @pytest.mark.thorough
-def test_float_predictions_that_are_gone_are_said(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_float_predictions_that_are_gone_are_said(document, fresh_settings, monkeypatch):
     def gone(*_given: Any, **_named: Any) -> Any:
         raise StatesGone
 
@@ -418,9 +404,7 @@ def test_float_predictions_that_are_gone_are_said(
     assert outcome(run(document, fresh_settings))["end"], "the same run goes on"
 
 
-def test_a_long_test_text_is_read_in_part_and_that_is_said(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_test_text_is_read_in_part_and_that_is_said(document, fresh_settings, monkeypatch):
     monkeypatch.setattr("sarqc.recipe.fields.TUNED_TEST_TOKENS", 300)
     whole = {name: value for name, value in document.items() if name != "test_tokens"}
     prepared = prepare(Recipe.parse(whole), fresh_settings)

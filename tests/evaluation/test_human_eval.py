@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,9 +73,7 @@ def written(loaded: LoadedModel, prompt: str, tokens: int) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("isolating_host")
-def test_lm_eval_writes_and_the_fence_judges(
-    allowing: Settings, writer: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lm_eval_writes_and_the_fence_judges(allowing, writer, monkeypatch):
     judged = []
 
     def judge(samples: list[dict[str, Any]]) -> list[Any]:
@@ -104,14 +101,14 @@ def test_lm_eval_writes_and_the_fence_judges(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("isolating_host")
-def test_a_prompt_too_long_for_the_model_is_said(allowing: Settings, writer: LoadedModel) -> None:
+def test_a_prompt_too_long_for_the_model_is_said(allowing, writer):
     lengths = [len(writer.tokenizer(row["prompt"])["input_ids"]) for row in rows()]
     assert 0 < sum(length > 20 for length in lengths) < 3
     protocol = measure_accuracy(of_positions(writer, 40), TASK, allowing).protocol
     assert protocol["prompts_without_their_beginning"] == sum(length > 20 for length in lengths)
 
 
-def test_a_host_that_does_not_allow_it_refuses(allowing: Settings, writer: LoadedModel, tiny_llama: Path) -> None:
+def test_a_host_that_does_not_allow_it_refuses(allowing, writer, tiny_llama):
     assert Settings().allow_code_execution is False
     host = allowing.model_copy(update={"allow_code_execution": False})
     recipe = Recipe(model="tiny-llama", calibration="tiny-llama-calibration", tasks=(TASK,))
@@ -123,7 +120,7 @@ def test_a_host_that_does_not_allow_it_refuses(allowing: Settings, writer: Loade
 
 
 @pytest.mark.usefixtures("isolating_host")
-def test_rows_that_are_not_there(allowing: Settings, writer: LoadedModel, tmp_path: Path) -> None:
+def test_rows_that_are_not_there(allowing, writer, tmp_path):
     empty = allowing.model_copy(update={"data_dir": tmp_path})
     for ask in (known_task, items_key, lambda name, at: measure_accuracy(writer, name, at)):
         with pytest.raises(NotFound, match=r"openai_humaneval/test\.jsonl"):
@@ -133,12 +130,12 @@ def test_rows_that_are_not_there(allowing: Settings, writer: LoadedModel, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["mbpp", "humaneval_instruct"])
-def test_tasks_that_lm_eval_would_run_itself_are_refused(allowing: Settings, name: str) -> None:
+def test_tasks_that_lm_eval_would_run_itself_are_refused(allowing, name):
     with pytest.raises(Refused, match="without isolating"):
         known_task(name, allowing)
 
 
-def test_the_definition_is_read_without_its_metric_and_leaves_no_trace(allowing: Settings) -> None:
+def test_the_definition_is_read_without_its_metric_and_leaves_no_trace(allowing):
     import evaluate
 
     before = evaluate.load
@@ -152,7 +149,7 @@ def test_the_definition_is_read_without_its_metric_and_leaves_no_trace(allowing:
 
 
 @pytest.mark.thorough
-def test_asking_for_permission_loads_neither_torch_nor_lm_eval(allowing: Settings) -> None:
+def test_asking_for_permission_loads_neither_torch_nor_lm_eval(allowing):
     code = (
         "import sys; from sarqc.evaluation.tasks import known_task; from sarqc.settings import Settings\n"
         "from sarqc.errors import Refused\n"
@@ -165,7 +162,7 @@ def test_asking_for_permission_loads_neither_torch_nor_lm_eval(allowing: Setting
 
 @pytest.mark.skipif("SARQC_DATA_DIR" not in os.environ, reason="no mirror of the Hub on this host")
 @pytest.mark.usefixtures("isolating_host")
-def test_real_solutions_pass_and_broken_ones_fail(settings: Settings) -> None:
+def test_real_solutions_pass_and_broken_ones_fail(settings):
     path = _USUAL[TASK].file(settings.data_dir)
     if not path.is_file():
         pytest.skip(f"the mirror has no {path}")

@@ -38,9 +38,7 @@ def oracle(folder: Path, ids: np.ndarray, window: int) -> float:
 @pytest.mark.thorough
 @pytest.mark.parametrize(("tokens", "window"), [(200, 50), (209, 50), (64, 64), (64, 2)])
 @pytest.mark.parametrize("logit_bytes", [1, 1 << 28])
-def test_equals_the_loop(
-    loaded: LoadedModel, random_llama: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, window: int, logit_bytes: int
-) -> None:
+def test_equals_the_loop(loaded, random_llama, monkeypatch, tokens, window, logit_bytes):
     monkeypatch.setattr(perplexity, "LOGIT_BYTES", logit_bytes)
     ids = np.random.default_rng(0).integers(0, 4096, tokens)
     found = measure_perplexity(loaded, ids, "noise", window)
@@ -64,9 +62,7 @@ class Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("weights", ["resident", "streamed"])
-def test_a_window_with_more_logits_than_planned_is_measured_in_stretches(
-    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str
-) -> None:
+def test_a_window_with_more_logits_than_planned_is_measured_in_stretches(random_llama, tmp_path, monkeypatch, weights):
     """256 positions of 4,096 float32 are 4 MiB."""
     monkeypatch.setattr(perplexity, "LOGIT_BYTES", 1 << 20)
     monkeypatch.setattr(perplexity, "loss_bytes", lambda on_processor: 1 << 19)
@@ -79,19 +75,19 @@ def test_a_window_with_more_logits_than_planned_is_measured_in_stretches(
     assert found.value == pytest.approx(oracle(random_llama, ids, 256), rel=1e-5)
 
 
-def test_a_text_shorter_than_a_window_is_one_window(loaded: LoadedModel, random_llama: Path) -> None:
+def test_a_text_shorter_than_a_window_is_one_window(loaded, random_llama):
     ids = np.arange(30)
     found = measure_perplexity(loaded, ids, "short", 100)
     assert found.value == pytest.approx(oracle(random_llama, ids, 30), rel=1e-5)
     assert found.protocol["window"] == 30
 
 
-def test_one_token_is_refused(loaded: LoadedModel) -> None:
+def test_one_token_is_refused(loaded):
     with pytest.raises(Refused, match="1 tokens"):
         measure_perplexity(loaded, np.arange(1), "short", 100)
 
 
-def test_nan_is_an_error(loaded: LoadedModel) -> None:
+def test_nan_is_an_error(loaded):
     loaded.model.model.norm.weight.data[0] = float("nan")
     with pytest.raises(NumericalError):
         measure_perplexity(loaded, np.arange(30), "short", 100)
@@ -113,9 +109,7 @@ def scale_layers(model: torch.nn.Module, change: float) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("logit_bytes", [1, 1 << 28])
-def test_how_far_from_the_float_model(
-    loaded: LoadedModel, random_llama: Path, monkeypatch: pytest.MonkeyPatch, logit_bytes: int
-) -> None:
+def test_how_far_from_the_float_model(loaded, random_llama, monkeypatch, logit_bytes):
     monkeypatch.setattr(perplexity, "LOGIT_BYTES", logit_bytes)
     ids = np.random.default_rng(1).integers(0, 4096, 200)
     states = states_of(loaded, ids, "noise", 50)
@@ -141,13 +135,13 @@ def test_how_far_from_the_float_model(
     assert found.log_ratio.mean == pytest.approx(math.log(value.value / oracle(random_llama, ids, 50)), rel=1e-4)
 
 
-def test_one_window_has_no_standard_error(loaded: LoadedModel) -> None:
+def test_one_window_has_no_standard_error(loaded):
     ids = np.arange(30)
     _, found = measure_beside(loaded, ids, "short", 100, states_of(loaded, ids, "short", 100))
     assert math.isnan(found.kl.error)
 
 
-def test_a_model_with_another_head_is_compared_with_the_float_models_own(loaded: LoadedModel) -> None:
+def test_a_model_with_another_head_is_compared_with_the_float_models_own(loaded):
     ids = np.random.default_rng(0).integers(0, 4096, 200)
     states = states_of(loaded, ids, "noise", 50)
     original = measure_perplexity(loaded, ids, "noise", 50).value

@@ -30,7 +30,7 @@ def said(program: str) -> str:
     return outcome.error.removeprefix("ValueError: ")
 
 
-def test_reaching_the_last_line_passes() -> None:
+def test_reaching_the_last_line_passes():
     assert run_program("def f(x):\n    return x + 1\n\nassert f(1) == 2", SMALL) == ProgramResult("passed")
 
 
@@ -48,7 +48,7 @@ def test_reaching_the_last_line_passes() -> None:
         ("x = '\x00'", None),
     ],
 )
-def test_anything_else_fails_and_says_why(program: str, error: str | None) -> None:
+def test_anything_else_fails_and_says_why(program, error):
     outcome = run_program(program, SMALL)
     assert outcome.result == "failed"
     assert outcome.error == error if error else outcome.error
@@ -64,17 +64,17 @@ def test_anything_else_fails_and_says_why(program: str, error: str | None) -> No
         "import os, signal, time\nos.setsid()\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)",
     ],
 )
-def test_endless_programs_are_ended(program: str) -> None:
+def test_endless_programs_are_ended(program):
     assert run_program(program, SHORTEST if "sleep" in program else SHORT).result == "timed out"
 
 
-def test_memory_is_bounded() -> None:
+def test_memory_is_bounded():
     assert run_program("x = 'a' * (1 << 30)", SMALL) == ProgramResult("out of memory", "MemoryError")
     assert run_program("x = []\nwhile True: x.append('a' * (1 << 20) + str(len(x)))", SMALL).result == "out of memory"
 
 
 @pytest.mark.thorough
-def test_processes_are_bounded_and_end_with_the_program() -> None:
+def test_processes_are_bounded_and_end_with_the_program():
     mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
     program = f"""
 import os, time
@@ -93,7 +93,7 @@ time.sleep(0.3)
     wait_until(lambda: not any(mark.encode() in line for line in command_lines()))
 
 
-def test_a_fork_bomb_is_ended() -> None:
+def test_a_fork_bomb_is_ended():
     program = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     before = isolated()
     assert run_program(program, SHORTEST).result == "timed out"
@@ -124,7 +124,7 @@ def command_lines() -> list[bytes]:
     return found
 
 
-def test_not_even_this_host_is_reached() -> None:
+def test_not_even_this_host_is_reached():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port), 2):  # it does listen
@@ -138,7 +138,7 @@ def test_not_even_this_host_is_reached() -> None:
             server.accept()
 
 
-def test_unix_sockets_of_the_host_are_not_seen(tmp_path: Path) -> None:
+def test_unix_sockets_of_the_host_are_not_seen(tmp_path):
     for address in (str(tmp_path / "socket"), f"\0sarqc-{os.getpid()}"):  # a file, and a name of the network namespace
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(address)
@@ -149,7 +149,7 @@ def test_unix_sockets_of_the_host_are_not_seen(tmp_path: Path) -> None:
             assert run_program(program, SMALL).result == "failed"
 
 
-def test_files_of_the_host_are_neither_seen_nor_written(tmp_path: Path) -> None:
+def test_files_of_the_host_are_neither_seen_nor_written(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("not for you", encoding="utf-8")
     secret.chmod(0o644)
@@ -163,7 +163,7 @@ def test_files_of_the_host_are_neither_seen_nor_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_working_folder_is_writable_small_and_new() -> None:
+def test_the_working_folder_is_writable_small_and_new():
     program = "import os, tempfile\nwith tempfile.TemporaryFile() as f: f.write(b'x')\nopen('left', 'w').write('x')\n"
     for _ in range(2):
         assert said(f"{program}found = os.getcwd(), sorted(os.listdir())") == "('/program', ['left'])"
@@ -176,7 +176,7 @@ def test_the_working_folder_is_writable_small_and_new() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_what_it_prints_is_not_kept(stream: str) -> None:
+def test_what_it_prints_is_not_kept(stream):
     printing = f"import sys\nsys.{stream}.write('x' * 100_000_000)\n"
     assert run_program(printing, Limits()) == ProgramResult("passed")
     outcome = run_program(f"{printing}1 / 0", Limits())
@@ -184,7 +184,7 @@ def test_what_it_prints_is_not_kept(stream: str) -> None:
     assert outcome.error.endswith("ZeroDivisionError: division by zero") or len(outcome.error) == 200
 
 
-def test_it_inherits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_inherits_nothing(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
     names = said("import os\nfound = sorted(os.environ)")
     assert "HF_TOKEN" not in names
@@ -194,7 +194,7 @@ def test_it_inherits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said("import sys\nfound = len(sys.stdin.read())") == "0"
 
 
-def test_it_has_no_privileges() -> None:
+def test_it_has_no_privileges():
     assert said("import os\nfound = os.getuid() != 0 and os.getuid() == os.geteuid()") == "True"
     program = (
         "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
@@ -229,13 +229,13 @@ def test_it_has_no_privileges() -> None:
     ],
 )
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of the calls are those of x86_64")
-def test_calls_that_no_test_needs_are_denied(name: str, arguments: str) -> None:
+def test_calls_that_no_test_needs_are_denied(name, arguments):
     program = f"import ctypes, errno\nlibc = ctypes.CDLL(None, use_errno=True)\nfound = libc.{name}({arguments})\n"
     absent = "ENOSYS" if arguments.startswith("435") else "EPERM"
     assert said(f"{program}found = found, errno.errorcode[ctypes.get_errno()]") == f"(-1, '{absent}')"
 
 
-def test_threads_and_processes_work_nevertheless() -> None:
+def test_threads_and_processes_work_nevertheless():
     program = """
 import subprocess, sys, threading
 threading.Thread(target=lambda: None).start()
@@ -245,7 +245,7 @@ assert subprocess.run([sys.executable, "-I", "-c", "print(1)"], stdout=subproces
 
 
 @pytest.mark.parametrize("kind", ["private", "shared"])
-def test_memory_is_bounded_for_all_processes_together(kind: str) -> None:
+def test_memory_is_bounded_for_all_processes_together(kind):
     """Each of them takes a part that it is allowed."""
     flags = "mmap.MAP_ANONYMOUS | " + ("mmap.MAP_PRIVATE" if kind == "private" else "mmap.MAP_SHARED")
     program = f"""
@@ -271,7 +271,7 @@ WRONG = "def double(x):\n    return 5\n"
 
 
 @pytest.mark.thorough
-def test_tests_call_the_program() -> None:
+def test_tests_call_the_program():
     assert run_program(Program(RIGHT, TESTS, "double"), SMALL) == ProgramResult("passed")
     assert run_program(Program(WRONG, TESTS, "double"), SMALL) == ProgramResult("failed", "AssertionError: two")
     assert run_program(Program("", TESTS, "double"), SMALL).error == "NameError: name 'double' is not defined"
@@ -313,18 +313,18 @@ CHEATS = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CHEATS)
-def test_a_program_can_not_say_that_it_passed(name: str) -> None:
+def test_a_program_can_not_say_that_it_passed(name):
     outcome = run_program(Program(CHEATS[name], TESTS, "double"), replace(SMALL, wall_seconds=60.0))
     assert outcome.result in ("failed", "out of memory"), outcome  # the latter: the tests were killed
 
 
 @pytest.mark.thorough
-def test_many_at_once_keep_their_order() -> None:
+def test_many_at_once_keep_their_order():
     outcomes = run_programs([f"assert {number} % 3" for number in range(9)], SMALL)
     assert [outcome.result == "passed" for outcome in outcomes] == [number % 3 > 0 for number in range(9)]
 
 
-def test_a_host_without_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_host_without_bubblewrap_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refused, match=r"bubblewrap \(bwrap\) is not installed.*apt-get install bubblewrap"):
         run_program("")
@@ -333,7 +333,7 @@ def test_a_host_without_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch, t
 @pytest.mark.skipif(
     shutil.which("unshare") is None, reason="the unshare program, which takes the right away, is absent"
 )
-def test_a_host_that_does_not_isolate_is_refused() -> None:
+def test_a_host_that_does_not_isolate_is_refused():
     """A user without a name in its namespace can't make another: as in a container that forbids it."""
     code = (
         "from sarqc.evaluation.sandbox import require_isolation\nfrom sarqc.errors import Refused\n"

@@ -24,7 +24,6 @@ from sarqc.evaluation.side_by_side import (
 from sarqc.events import TextsCompared
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 
 IDS = np.array([0, 17, 300, 4, 99])
@@ -75,19 +74,19 @@ def sampled_by_hand(model: LoadedModel, ids: np.ndarray, count: int, seed: int) 
     return text[len(ids) :]
 
 
-def test_greedy_is_what_transformers_generates(loaded: LoadedModel) -> None:
+def test_greedy_is_what_transformers_generates(loaded):
     expected = loaded.model.generate(torch.from_numpy(IDS)[None], max_new_tokens=12, do_sample=False)[0, len(IDS) :]
     assert continuation(loaded, IDS, 12, "greedy", seed=0) == expected.tolist()
 
 
-def test_sampled_is_the_walk_by_hand(loaded: LoadedModel) -> None:
+def test_sampled_is_the_walk_by_hand(loaded):
     found = continuation(loaded, IDS, 8, "sampled", seed=5)
     assert found == sampled_by_hand(loaded, IDS, 8, 5)
     assert found != continuation(loaded, IDS, 8, "sampled", seed=6)
     assert continuation(loaded, IDS, 4, "sampled", seed=5) == found[:4]  # how far it goes changes no token
 
 
-def test_kl_is_that_of_every_place_apart(loaded: LoadedModel, worse: LoadedModel) -> None:
+def test_kl_is_that_of_every_place_apart(loaded, worse):
     document = compare_texts(worse, IDS, 6, 3, continue_float(loaded, IDS, 6, 3))
     for mode in ("greedy", "sampled"):
         original = document[mode]["float"]["ids"]
@@ -100,7 +99,7 @@ def test_kl_is_that_of_every_place_apart(loaded: LoadedModel, worse: LoadedModel
     json.dumps(document, allow_nan=False)
 
 
-def test_a_model_is_no_different_from_itself(loaded: LoadedModel) -> None:
+def test_a_model_is_no_different_from_itself(loaded):
     document = compare_texts(loaded, IDS, 10, 0, continue_float(loaded, IDS, 10, 0))
     for mode in ("greedy", "sampled"):
         assert document[mode]["kl"] == [0.0] * 10
@@ -112,11 +111,11 @@ def test_a_model_is_no_different_from_itself(loaded: LoadedModel) -> None:
     ("one", "other", "at"),
     [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([4, 2], [1, 2], 0), ([1, 2, 7], [1, 2, 8], 2)],
 )
-def test_the_first_divergent_token(one: list[int], other: list[int], at: int | None) -> None:
+def test_the_first_divergent_token(one, other, at):
     assert divergence(one, other) == at
 
 
-def test_pieces_are_the_text(tiny_llama: Path) -> None:
+def test_pieces_are_the_text(tiny_llama):
     tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
     text = " and so, they said “naïve” → 日本\nat the end."
     continued = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -126,14 +125,14 @@ def test_pieces_are_the_text(tiny_llama: Path) -> None:
     assert "\N{REPLACEMENT CHARACTER}" not in "".join(found)
 
 
-def test_the_end_of_a_text_is_its_last_token(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_text_is_its_last_token(loaded, monkeypatch):
     free = continuation(loaded, IDS, 8, "sampled", seed=0)
     end = free[3]
     monkeypatch.setattr(loaded.model.generation_config, "eos_token_id", [7, end])
     assert continuation(loaded, IDS, 8, "sampled", seed=0) == free[: free.index(end) + 1]
 
 
-def test_predictions_that_are_no_numbers(loaded: LoadedModel) -> None:
+def test_predictions_that_are_no_numbers(loaded):
     loaded.weight("model.layers.0.mlp.down_proj")[0, 0] = float("nan")
     for work in (lambda: continuation(loaded, IDS, 2, "greedy", 0), lambda: log_probabilities(loaded, IDS, IDS)):
         with pytest.raises(NumericalError, match="not finite"):
@@ -149,7 +148,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
 
 
 @pytest.mark.thorough
-def test_nothing_is_made_twice(document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_made_twice(document, fresh_settings, monkeypatch):
     document |= {"prompts": "one\ntwo", "new_tokens": 3}
 
     def compared(seed: int = 0) -> list[TextsCompared]:
@@ -164,9 +163,7 @@ def test_nothing_is_made_twice(document: dict, fresh_settings: Settings, monkeyp
         compared(seed=1)
 
 
-def test_a_run_compares_before_and_after(
-    document: dict, loaded: LoadedModel, random_llama: Path, fresh_settings: Settings
-) -> None:
+def test_a_run_compares_before_and_after(document, loaded, random_llama, fresh_settings):
     recipe = Recipe.parse(document | {"prompts": "The king, my lord\nShe", "new_tokens": 5})
     folder = fresh_settings.studies_dir()
     *events, finished = execute(recipe, fresh_settings, study_dir=folder, study_id="one")
@@ -180,7 +177,7 @@ def test_a_run_compares_before_and_after(
     assert max(told[1].greedy["kl"]) > 0
 
 
-def test_prompts_are_refused_before_any_work(document: dict, settings: Settings) -> None:
+def test_prompts_are_refused_before_any_work(document, settings):
     for change, words in (
         ({"prompts": ["a", "king " * 100]}, "number 2.*Use a prompt of 80 tokens or less"),
         ({"prompts": ["a"], "new_tokens": 128}, "Use fewer than 128 new tokens"),

@@ -13,7 +13,6 @@ from sarqc.evaluation.speed import TOLERANCE, Int4Linear, int4_linear, kernel_di
 from sarqc.events import SpeedMeasured
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 
 ROWS, COLUMNS = 48, 256
@@ -53,7 +52,7 @@ def by_hand(layer: QuantizedLayer, inputs: torch.Tensor, group_size: int, bias: 
 
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize(("group_size", "name"), [(32, "rtn"), (128, "gptq"), (None, "rtn"), (64, "awq")])
-def test_the_kernel_computes_our_weights(kind: str, group_size: int | None, name: str) -> None:
+def test_the_kernel_computes_our_weights(kind, group_size, name):
     grid = Grid(4, group_size, kind)
     linear, layer = solved(grid, name)
     fast = int4_linear(linear, layer, grid)
@@ -66,14 +65,14 @@ def test_the_kernel_computes_our_weights(kind: str, group_size: int | None, name
     assert (fast.column_scale is not None) == (name == "awq")
 
 
-def test_weights_of_one_sign_have_zero_point_0() -> None:
+def test_weights_of_one_sign_have_zero_point_0():
     grid = Grid(4, 32, "asymmetric")
     linear, layer = solved(grid, "rtn", positive=True)
     assert not layer.zero_points.any()
     assert kernel_difference(linear, int4_linear(linear, layer, grid)) < 0.01
 
 
-def test_scales_that_were_taken_up_are_not_divided_by_again() -> None:
+def test_scales_that_were_taken_up_are_not_divided_by_again():
     grid = Grid(4, 64, "asymmetric")
     linear, layer = solved(grid, "awq")
     linear.weight.copy_(layer.stored())
@@ -82,14 +81,14 @@ def test_scales_that_were_taken_up_are_not_divided_by_again() -> None:
     assert kernel_difference(linear, fast) < 0.01
 
 
-def test_a_kernel_that_computes_something_else_is_found_out() -> None:
+def test_a_kernel_that_computes_something_else_is_found_out():
     grid = Grid(4, 32, "asymmetric")
     linear, layer = solved(grid, "rtn")
     shifted = dataclasses.replace(layer, zero_points=layer.zero_points + 1)
     assert kernel_difference(linear, Int4Linear(shifted, grid, None, linear.bias)) > TOLERANCE
 
 
-def test_who_has_no_kernel_is_told_why(loaded: LoadedModel, random_model: LoadedModel) -> None:
+def test_who_has_no_kernel_is_told_why(loaded, random_model):
     def why(grid: Grid, model: LoadedModel = loaded) -> str:
         return why_no_kernel(model, {layer.name: grid for layer in model.checkpoint.layers})
 
@@ -110,7 +109,7 @@ def test_who_has_no_kernel_is_told_why(loaded: LoadedModel, random_model: Loaded
     )
 
 
-def test_without_a_kernel_only_the_float_model_is_measured(random_model: LoadedModel) -> None:
+def test_without_a_kernel_only_the_float_model_is_measured(random_model):
     before = copy.deepcopy(random_model.model.state_dict())
     grids = {layer.name: Grid(2, 16, "asymmetric") for layer in random_model.checkpoint.layers}
     found = measure_speed(random_model, {}, grids, 20, decoded=30, repeats=2)
@@ -123,7 +122,7 @@ def test_without_a_kernel_only_the_float_model_is_measured(random_model: LoadedM
 
 
 @pytest.mark.thorough
-def test_a_run_at_four_bits_uses_the_kernel(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_at_four_bits_uses_the_kernel(fresh_settings, monkeypatch):
     made, original = [], Int4Linear.__init__
     monkeypatch.setattr(Int4Linear, "__init__", lambda *given: (made.append(given), original(*given))[1])
     recipe = Recipe.parse(

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,9 +35,7 @@ TASK = "tiny-llama-continuations"
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("begin", [[], [0]], ids=["as the tokenizer has it", "behind bos"])
-def test_equals_the_most_likely_choice(
-    settings: Settings, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch, begin: list[int]
-) -> None:
+def test_equals_the_most_likely_choice(settings, tiny_llama, monkeypatch, begin):
     _manager_of.cache_clear()
     limit = 24
     items = [json.loads(line) for line in embedded_tasks(settings)[TASK].read_text(encoding="utf-8").splitlines()]
@@ -64,7 +61,7 @@ def test_equals_the_most_likely_choice(
     assert not _manager_of._results  # no definition of lm-eval's own was read
 
 
-def test_an_unknown_task_names_ours(settings: Settings) -> None:
+def test_an_unknown_task_names_ours(settings):
     settings = settings.model_copy(update={"data_dir": None})
     for name in (TASK, "piqa", "mmlu", "mmlu_anatomy", "openbookqa"):
         known_task(name, settings)
@@ -188,7 +185,7 @@ def rows_of(task: str, settings: Settings, limit: int | None = None) -> list[dic
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("task", BY_HAND)
-def test_usual_tasks_from_a_mirror_equal_the_hand_count(mirror: Settings, loaded: LoadedModel, task: str) -> None:
+def test_usual_tasks_from_a_mirror_equal_the_hand_count(mirror, loaded, task):
     known_task(task, mirror)
     expected = [outcome(loaded, BY_HAND[task](row)) for row in rows_of(task, mirror)]
     found = measure_accuracy(loaded, task, mirror)
@@ -206,7 +203,7 @@ def test_usual_tasks_from_a_mirror_equal_the_hand_count(mirror: Settings, loaded
 
 
 @pytest.mark.thorough
-def test_mmlu_pools_the_items_of_its_subjects(mirror: Settings, loaded: LoadedModel) -> None:
+def test_mmlu_pools_the_items_of_its_subjects(mirror, loaded):
     limit = 2  # a third of the subjects has one item, a third two, a third three
     expected = {
         task: [outcome(loaded, mmlu(row))[0] for row in rows_of(task, mirror, limit)] for task in _POOLED["mmlu"]
@@ -225,7 +222,7 @@ def test_mmlu_pools_the_items_of_its_subjects(mirror: Settings, loaded: LoadedMo
 
 
 @pytest.mark.thorough
-def test_a_run_says_both_accuracies_of_both_models(mirror: Settings, loaded: LoadedModel, tmp_path: Path) -> None:
+def test_a_run_says_both_accuracies_of_both_models(mirror, loaded, tmp_path):
     recipe = Recipe(
         model="tiny-llama", method="rtn", bits=2, group_size=32, calibration="c4", samples=2, length=64,
         held_out_samples=1, test=None, tasks=("piqa",), task_limit=6,
@@ -246,7 +243,7 @@ def test_a_run_says_both_accuracies_of_both_models(mirror: Settings, loaded: Loa
 
 
 @pytest.mark.thorough
-def test_the_shipped_names_are_those_of_the_installed_lm_eval() -> None:
+def test_the_shipped_names_are_those_of_the_installed_lm_eval():
     from lm_eval.tasks import TaskManager
 
     names = names_of(TaskManager())
@@ -257,7 +254,7 @@ def test_the_shipped_names_are_those_of_the_installed_lm_eval() -> None:
     assert len(names["unsafe"]) < 50
 
 
-def test_the_table_agrees_with_lm_eval(settings: Settings) -> None:
+def test_the_table_agrees_with_lm_eval(settings):
     """Folders, datasets, configurations and the evaluated split, and the members of the group."""
     from lm_eval.tasks._yaml_loader import load_yaml
 
@@ -275,19 +272,19 @@ def test_the_table_agrees_with_lm_eval(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("task", ["piqa", "mmlu"])
-def test_rows_that_a_mirror_lacks_are_named(settings: Settings, tmp_path: Path, loaded: LoadedModel, task: str) -> None:
+def test_rows_that_a_mirror_lacks_are_named(settings, tmp_path, loaded, task):
     empty = settings.model_copy(update={"data_dir": tmp_path})
     for ask in (known_task, items_key, lambda name, at: measure_accuracy(loaded, name, at)):
         with pytest.raises(NotFound, match=r"(validation|test)\.jsonl"):
             ask(task, empty)
 
 
-def test_rows_without_a_hub_or_mirror(settings: Settings, loaded: LoadedModel) -> None:
+def test_rows_without_a_hub_or_mirror(settings, loaded):
     with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):
         measure_accuracy(loaded, "piqa", settings.model_copy(update={"data_dir": None}), limit=1)
 
 
-def test_measurements_are_kept_for_their_items(mirror: Settings, settings: Settings, tmp_path: Path) -> None:
+def test_measurements_are_kept_for_their_items(mirror, settings, tmp_path):
     assert items_key(TASK, mirror) == ()
     assert items_key("piqa", settings.model_copy(update={"data_dir": None})) == ()
     before = items_key("piqa", mirror)
@@ -300,7 +297,7 @@ def test_measurements_are_kept_for_their_items(mirror: Settings, settings: Setti
     assert items_key("piqa", other) != before
 
 
-def test_names_are_checked_without_torch_and_lm_eval() -> None:
+def test_names_are_checked_without_torch_and_lm_eval():
     code = (
         "import sys; from sarqc.evaluation.tasks import known_task; from sarqc.settings import Settings\n"
         "for name in ('piqa', 'mmlu', 'tiny-llama-continuations', 'openbookqa'):\n"
@@ -317,7 +314,7 @@ def test_names_are_checked_without_torch_and_lm_eval() -> None:
 
 @pytest.mark.skipif("SARQC_DATA_DIR" not in os.environ, reason="no mirror of the Hub on this host")
 @pytest.mark.parametrize("task", [task for task in BY_HAND if task != "hellaswag"])  # its real rows need cleaning
-def test_the_mirror_of_this_host(settings: Settings, loaded: LoadedModel, task: str) -> None:
+def test_the_mirror_of_this_host(settings, loaded, task):
     try:
         known_task(task, settings)
     except NotFound as missing:

@@ -10,7 +10,6 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc import extras
 from sarqc.errors import Refused
-from sarqc.settings import Settings
 from tests.jobs.conftest import settings
 
 __all__ = ["settings"]
@@ -22,30 +21,28 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "known", lambda: every)
 
 
-def test_each_extra_has_the_name_of_its_module() -> None:
+def test_each_extra_has_the_name_of_its_module():
     assert extras.known()
     for name, extra in extras.known().items():
         assert extra.name == name
         assert extras.required(name, "a test") is extra
 
 
-def test_what_is_not_installed_is_refused_with_the_command_that_installs_it(nothing_installed: None) -> None:
+def test_what_is_not_installed_is_refused_with_the_command_that_installs_it(nothing_installed):
     assert extras.installed() == []
     with pytest.raises(Refused) as refusal:
         extras.required("host", "SARQC_ACCESS")
     assert (refusal.value.where, refusal.value.remedy) == ("SARQC_ACCESS", "pip install 'sarqc[host]'")
 
 
-def test_the_core_answers_without_extras(nothing_installed: None, settings: Settings) -> None:
+def test_the_core_answers_without_extras(nothing_installed, settings):
     with TestClient(create_app(settings, with_pages=False), base_url="http://localhost") as client:
         assert client.get("/healthz").status_code == 200
         assert client.get("/api/runs").status_code == 200
         assert client.get("/metrics").status_code == 404
 
 
-def test_a_setting_of_an_extra_that_is_not_installed_is_refused(
-    nothing_installed: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_setting_of_an_extra_that_is_not_installed_is_refused(nothing_installed, settings, monkeypatch):
     with pytest.raises(Refused) as refusal:
         create_app(settings.model_copy(update={"access": "users", "hosts": "demo.example"}), with_pages=False)
     assert "sarqc[host]" in refusal.value.remedy
@@ -55,7 +52,7 @@ def test_a_setting_of_an_extra_that_is_not_installed_is_refused(
     assert refusal.value.where == "SARQC_METRICS"
 
 
-def test_commands_of_extras_are_there_and_their_libraries_are_not_loaded() -> None:
+def test_commands_of_extras_are_there_and_their_libraries_are_not_loaded():
     code = """import sys
 from sarqc.__main__ import app
 names = {command.callback.__name__ for command in app.registered_commands}

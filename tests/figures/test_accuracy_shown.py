@@ -1,7 +1,6 @@
 """With accuracy in the place of perplexity everything that is said and coloured by quality is of accuracy."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ def view(study: Study) -> View:
     return lab_view(study, method="sarqc-gbs", bits=2)
 
 
-def test_the_band_is_of_accuracy_with_items_and_draws_as_samples(study: Study, view: View) -> None:
+def test_the_band_is_of_accuracy_with_items_and_draws_as_samples(study, view):
     facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
     correct = facts.read("correct")
     band = view["told"]["accuracy"]["band"]
@@ -39,14 +38,14 @@ def test_the_band_is_of_accuracy_with_items_and_draws_as_samples(study: Study, v
             assert inside == (not any(beaten)), (g, m)
 
 
-def test_the_switched_figures_say_what_they_show(view: View) -> None:
+def test_the_switched_figures_say_what_they_show(view):
     hero = view["figures"]["hero_accuracy"]
     assert hero["title"] == "Accuracy, higher is better"
     assert hero["layout"]["yaxis"]["tickformat"].endswith("%")
     assert not view["figures"]["hero"]["layout"]["yaxis"]["tickformat"].endswith("%")
 
 
-def test_the_map_of_lambda_and_gamma_shows_the_switched_quality_where_it_has_rows_enough(tmp_path: Path) -> None:
+def test_the_map_of_lambda_and_gamma_shows_the_switched_quality_where_it_has_rows_enough(tmp_path):
     for gammas, drawn in (((0.1, 0.5), False), ((0.1, 0.5, 1.0), True)):
         made = write_study(tmp_path / str(len(gammas)), gammas=gammas)
         grid = lab_view(made, method="sarqc-gbs", bits=2)["figures"]["gamma_grid_accuracy"]
@@ -56,7 +55,7 @@ def test_the_map_of_lambda_and_gamma_shows_the_switched_quality_where_it_has_row
     assert all(text.endswith("%") for row in grid["data"][0]["text"] for text in row)
 
 
-def test_every_method_is_compared_by_the_shown_quality(study: Study, view: View) -> None:
+def test_every_method_is_compared_by_the_shown_quality(study, view):
     figure = view["figures"]["methods_accuracy"]
     titles = [one["text"] for one in figure["layout"]["annotations"]]
     assert {"Accuracy, higher is better", "Difference, points, 95 %"} <= set(titles)
@@ -75,7 +74,7 @@ def test_every_method_is_compared_by_the_shown_quality(study: Study, view: View)
     assert values["text"][best["rqc-gbs"]].endswith(f"({ends[0]} to {ends[1]} over draws and items)")
 
 
-def test_a_line_without_accuracy_tells_of_perplexity_alone(study: Study) -> None:
+def test_a_line_without_accuracy_tells_of_perplexity_alone(study):
     bare = study.model_copy(update={"lines": [one for one in study.lines if one.name == "sarqc-gbs"]})
     bare.lines[0].arrays.pop("accuracy", None)
     assert list(lab_view(bare, method="sarqc-gbs", bits=2)["told"]) == ["perplexity"]

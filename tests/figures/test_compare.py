@@ -20,7 +20,7 @@ def study(tmp_path: Path) -> Study:
     return write_study(tmp_path / "toy")
 
 
-def test_numbers_have_differences_to_the_first(study: Study, tmp_path: Path) -> None:
+def test_numbers_have_differences_to_the_first(study, tmp_path):
     view = compare_view([study, write_study(tmp_path / "other", draws=2, gs=False), study])
     for row in [*view["numbers"], *view["layers"]]:
         first = row["values"][0]
@@ -28,7 +28,7 @@ def test_numbers_have_differences_to_the_first(study: Study, tmp_path: Path) -> 
     assert view["numbers"][0]["more"][2] == 0
 
 
-def test_bits_are_compared_in_full_and_the_grid_is_named(study: Study) -> None:
+def test_bits_are_compared_in_full_and_the_grid_is_named(study):
     def on(grid: str, group_size: int) -> Study:
         lines = tuple(line.model_copy(update={"grid": grid, "group_size": group_size}) for line in study.lines)
         return study.model_copy(update={"lines": lines})
@@ -46,7 +46,7 @@ def test_bits_are_compared_in_full_and_the_grid_is_named(study: Study) -> None:
     assert BITS_IN_FULL not in [row["title"] for row in rows]  # its linears may have grids of their own
 
 
-def test_layers_are_those_of_the_chosen_point(study: Study) -> None:
+def test_layers_are_those_of_the_chosen_point(study):
     line = next(one for one in study.lines if one.name == "sarqc-gbs")
     view = compare_view([study.model_copy(update={"lines": (line.model_copy(update={"chosen": (1, 3)}),)})] * 2)
     assert view["layers_on"] == "unseen text"
@@ -55,7 +55,7 @@ def test_layers_are_those_of_the_chosen_point(study: Study) -> None:
     assert np.allclose([row["values"][0] for row in view["layers"]], expected, rtol=1e-6)
 
 
-def test_layers_without_unseen_text_are_compared_on_the_calibration_text(study: Study, tmp_path: Path) -> None:
+def test_layers_without_unseen_text_are_compared_on_the_calibration_text(study, tmp_path):
     writer = StudyWriter(tmp_path / "seen")
     line = copied(study, study.line("sarqc-gbs", 2), writer)
     shape = study.array(line, "held_out").shape
@@ -66,7 +66,7 @@ def test_layers_without_unseen_text_are_compared_on_the_calibration_text(study: 
     assert all(value is not None for row in view["layers"] for value in row["values"])
 
 
-def test_texts_are_those_that_all_have(study: Study) -> None:
+def test_texts_are_those_that_all_have(study):
     def with_texts(prompts: dict[str, float]) -> Study:
         texts = [{"prompt": prompt, "greedy": {"kl": [kl, 3 * kl], "divergence": 1}} for prompt, kl in prompts.items()]
         lines = tuple(line.model_copy(update={"texts": tuple(texts)}) for line in study.lines)
@@ -78,7 +78,7 @@ def test_texts_are_those_that_all_have(study: Study) -> None:
     json.dumps(view, allow_nan=False)
 
 
-def test_as_many_as_there_are_letters(study: Study) -> None:
+def test_as_many_as_there_are_letters(study):
     view = compare_view([study] * len(LETTERS))
     assert [one["name"][0] for one in view["studies"]] == list(LETTERS)
     styles = {
@@ -87,7 +87,7 @@ def test_as_many_as_there_are_letters(study: Study) -> None:
     assert len(styles) == len(LETTERS)
 
 
-def test_auto_is_a_line_without_marks_that_says_so(tmp_path: Path) -> None:
+def test_auto_is_a_line_without_marks_that_says_so(tmp_path):
     study = write_study(tmp_path / "auto", auto=True)
 
     def of(name: str) -> Study:
@@ -110,7 +110,7 @@ def figure_at(figure: Figure, path: str) -> list[Any]:
     return next(bound["values"][0] for bound in figure["bindings"] if bound["path"] == path)
 
 
-def test_other_models_and_test_texts_are_refused_in_words(study: Study) -> None:
+def test_other_models_and_test_texts_are_refused_in_words(study):
     moe = study.model_copy(update={"model": study.model.model_copy(update={"name": "tiny-moe"})})
     with pytest.raises(Refused, match=f"models differ: {study.model.name}; tiny-moe") as refused:
         compare_view([study, study, moe])
@@ -124,7 +124,7 @@ def test_other_models_and_test_texts_are_refused_in_words(study: Study) -> None:
     assert compare_view([study, untested])["layers"]
 
 
-def test_a_tuning_run_is_compared_by_what_it_came_to(study: Study) -> None:
+def test_a_tuning_run_is_compared_by_what_it_came_to(study):
     """At the λ that it says, and at none where it compared too little: never at that of the method."""
     line = study.line("sarqc-gbs", 2)
     lams = list(line.lams)

@@ -42,7 +42,7 @@ def made_up(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_smaller_set_of_layers_makes_half(seed: int) -> None:
+def test_no_smaller_set_of_layers_makes_half(seed):
     rng = np.random.default_rng(seed)
     errors = rng.integers(0, 6, int(rng.integers(2, 8))).astype(float)
     enough = [
@@ -53,13 +53,13 @@ def test_no_smaller_set_of_layers_makes_half(seed: int) -> None:
     assert fewest_for_half(errors) == (enough[0] if errors.sum() else None)
 
 
-def test_equal_layers_and_a_single_one() -> None:
+def test_equal_layers_and_a_single_one():
     assert fewest_for_half(np.full(6, 0.1)) == 3  # whatever the sums of tenths are
     assert fewest_for_half(np.full(7, 0.1)) == 4
     assert fewest_for_half(np.array([1.0])) is fewest_for_half(np.array([])) is None
 
 
-def test_ranks_at_the_ends_and_of_equal_layers(tmp_path: Path) -> None:
+def test_ranks_at_the_ends_and_of_equal_layers(tmp_path):
     share = np.array([0.4, 0.1, 0.2, 0.2])[None, :, None]
     study = made_up(tmp_path / "ranks", recon=share)
     where = [sentences(study, "rqc-gbs", layer=layer)["where"][0][0] for layer in range(4)]
@@ -71,14 +71,14 @@ def test_ranks_at_the_ends_and_of_equal_layers(tmp_path: Path) -> None:
     assert half == "2 of 4 layers make up half the relative error on calibration text"
 
 
-def test_of_a_mixture_every_linear_of_an_expert_counts(tmp_path: Path) -> None:
+def test_of_a_mixture_every_linear_of_an_expert_counts(tmp_path):
     tokens = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]], [[44, 2, 11, 64], [30, 24, 5, 14]]])
     study = write_mixture(tmp_path / "moe", tokens=tokens)
     assert len(study.layers) == 2 * (1 + 2 * 4)
     assert " of 18 layers make up half " in sentences(study, "sarqc-gbs")["where"][0][0]
 
 
-def test_layers_without_an_error_are_left_out(tmp_path: Path) -> None:
+def test_layers_without_an_error_are_left_out(tmp_path):
     study = made_up(tmp_path / "part", held_out=np.array([0.5, math.nan, 0.1, 0.3])[None, :, None])
     where = sentences(study, "rqc-gbs")["where"][0][0]
     assert where == "1 of 3 measured layers makes up half the relative error on unseen text"
@@ -88,7 +88,7 @@ def test_layers_without_an_error_are_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_the_words_for_each_way_it_can_go(tmp_path: Path) -> None:
+def test_the_words_for_each_way_it_can_go(tmp_path):
     def at(drift: float, held_out: float, spread: float = 0.0) -> str:
         wobble = 1 + spread * SIGN[:, None, None] * np.array([0.0, 1.0])
         study = made_up(
@@ -110,7 +110,7 @@ def test_the_words_for_each_way_it_can_go(tmp_path: Path) -> None:
     assert at(math.nan, math.nan) == ""
 
 
-def test_the_reference_says_what_the_whole_range_does(tmp_path: Path) -> None:
+def test_the_reference_says_what_the_whole_range_does(tmp_path):
     # Of a line that does not begin at 0 the first λ is the reference.
     later = made_up(tmp_path / "later", (0.01, 0.1), drift=[0.5, 0.4], recon=[0.1, 0.2])
     assert sentences(later, "rqc-gbs")["trade_off"] == [
@@ -124,12 +124,12 @@ def test_the_reference_says_what_the_whole_range_does(tmp_path: Path) -> None:
     assert sentences(unclear, "rqc-gbs")["trade_off"][0][0] == "raising λ from 0 to 1 has no clear effect on drift"
 
 
-def test_one_draw_of_a_ladder_is_called_that() -> None:
+def test_one_draw_of_a_ladder_is_called_that():
     steps = sentences(shipped("smollm2"), "rqc-gbs", 4)["steps"]
     assert steps[0][0] == "the searched range alone cuts perplexity most, by 13 % (one draw)"
 
 
-def test_without_a_ladder_the_place_among_the_methods(tmp_path: Path) -> None:
+def test_without_a_ladder_the_place_among_the_methods(tmp_path):
     study = shipped("tiny-llama-methods")
     logs = {
         line.name: fmean(math.log(float(value)) for value in study.array(line, "perplexity")[:, 0, 0])
@@ -145,7 +145,7 @@ def test_without_a_ladder_the_place_among_the_methods(tmp_path: Path) -> None:
     assert sentences(curves, "rtn")["steps"][0][0].endswith("methods, each at its best λ")
 
 
-def test_the_words_for_two_texts(tmp_path: Path) -> None:
+def test_the_words_for_two_texts(tmp_path):
     def at(ratio: float, spread: float = 0.0) -> str:
         held = 0.1 * ratio * (1 + spread * SIGN)[:, None, None]
         study = made_up(tmp_path / f"{ratio}-{spread}", recon=0.1, held_out=held)
@@ -160,7 +160,7 @@ def test_the_words_for_two_texts(tmp_path: Path) -> None:
     assert sentences(made_up(tmp_path / "unseen", held_out=0.1), "rqc-gbs")["text"] == [["", "", ""]]
 
 
-def test_a_best_lambda_that_is_not_known_is_not_named(tmp_path: Path) -> None:
+def test_a_best_lambda_that_is_not_known_is_not_named(tmp_path):
     lams, sizes = (0.0, 0.01, 0.1, 0.5), (2, 8)
     curve = np.array([[0.5, 0.4, 0.3, 0.2], [0.4, 0.2, 0.3, 0.5]])  # by size and λ
     noise = 1 + 1e-3 * SIGN[:, None, None, None] * np.arange(4)
@@ -173,7 +173,7 @@ def test_a_best_lambda_that_is_not_known_is_not_named(tmp_path: Path) -> None:
     assert sentences(gone, "rqc-gbs")["text"][0][2] == ""
 
 
-def test_one_draw_has_no_intervals_and_says_so() -> None:
+def test_one_draw_has_no_intervals_and_says_so():
     study = one_draw(shipped("tiny-llama"), shipped("tiny-llama").line("rqc-gbs", 2).draws[1])
     made = sentences(study, "rqc-gbs")
     assert all(text.startswith("one draw, 17,595 test tokens; Theorem 1 is ") for text in made["proof"][0])
@@ -181,7 +181,7 @@ def test_one_draw_has_no_intervals_and_says_so() -> None:
     assert made["steps"][0][0].endswith(" (one draw)")
 
 
-def test_what_was_not_measured_is_not_spoken_of(tmp_path: Path) -> None:
+def test_what_was_not_measured_is_not_spoken_of(tmp_path):
     empty = {door: [["", "", ""]] for door in DOORS}
     names = ("recon", "held_out", "drift", "perplexity")
     assert sentences(made_up(tmp_path / "nan", **dict.fromkeys(names, math.nan)), "rqc-gbs") == empty
@@ -194,7 +194,7 @@ def test_what_was_not_measured_is_not_spoken_of(tmp_path: Path) -> None:
     assert sentences(made_up(tmp_path / "base", drift=gone), "rqc-gbs")["trade_off"] == [["", "", ""]]
 
 
-def test_a_study_of_one_layer(tmp_path: Path) -> None:
+def test_a_study_of_one_layer(tmp_path):
     writer = StudyWriter(tmp_path / "single")
     axes = ("draw", "layer", "gamma", "lambda")
     arrays = {

@@ -24,7 +24,7 @@ def facts_of(study: Study, method: str) -> LineFacts:
     return line_facts(study, method=method, bits=2, layer=None)
 
 
-def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study: Study) -> None:
+def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study):
     identity, saliency, search = (facts_of(study, name) for name in ("rqc-gbs", "sarqc-gbs", "rqc-gs"))
     values = {flag.name: flag.value for flag in flags_of(identity)}
     assert values == {
@@ -46,7 +46,7 @@ def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study: 
     }
 
 
-def test_a_flag_beyond_the_axis_is_left_out(study: Study) -> None:
+def test_a_flag_beyond_the_axis_is_left_out(study):
     facts = facts_of(study, "rqc-gbs")
     line = facts.line.model_copy(update={"lams": (0.05, 0.1, 0.5)})
     short = replace(facts, line=line)
@@ -57,7 +57,7 @@ def test_a_flag_beyond_the_axis_is_left_out(study: Study) -> None:
 
 @pytest.mark.parametrize("lams", [(0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2), (0, 0.1, 1), (0, 0.05, 0.1, 0.3)])
 @pytest.mark.parametrize(("width", "short"), [(400, False), (508, False), (200, True), (264, True)])
-def test_names_of_one_lane_do_not_touch(study: Study, lams: tuple[float, ...], width: float, short: bool) -> None:
+def test_names_of_one_lane_do_not_touch(study, lams, width, short):
     facts = facts_of(study, "rqc-gbs")
     line = facts.line.model_copy(update={"lams": lams})
     found = planted(flags_of(replace(facts, line=line)), lams, width, short=short)
@@ -68,7 +68,7 @@ def test_names_of_one_lane_do_not_touch(study: Study, lams: tuple[float, ...], w
     assert {flag.lane for flag in found} == set(range(1 + max(flag.lane for flag in found)))
 
 
-def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> None:
+def test_the_figure_its_words_and_its_table_have_every_flag(study):
     view = lab_view(study, method="rqc-gbs", bits=2)
     hero = view["figures"]["hero"]
     texts = [one["text"].strip() for one in hero["layout"]["annotations"]]

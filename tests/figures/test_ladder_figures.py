@@ -43,7 +43,7 @@ def said(view: LadderView) -> str:
     return "".join(piece["text"] for piece in view["sentence"]).replace("\u00a0", " ")
 
 
-def test_intervals_are_those_of_the_paired_ratios() -> None:
+def test_intervals_are_those_of_the_paired_ratios():
     """Differences against scipy's paired t on the logarithms, in the unit of the rung before."""
     view = ladder_view(ladder(CLEAR), RECIPE)
     logs = np.log(np.array(CLEAR))
@@ -56,7 +56,7 @@ def test_intervals_are_those_of_the_paired_ratios() -> None:
         assert row["kl_difference"] == pytest.approx((np.exp(after) - np.exp(before)).mean() / 100)
 
 
-def test_the_sentence_goes_by_the_intervals() -> None:
+def test_the_sentence_goes_by_the_intervals():
     words = said(ladder_view(ladder(CLEAR, end="draws"), RECIPE))
     assert words.startswith("On toy at 2 bits GPTQ 1 % is worth the most: 40.0 less perplexity (39.6 to 40.3). ")
     assert "The searched range saves 7.9; λ = 0.2 saves 2.00; refinement costs 0.50; " in words
@@ -65,7 +65,7 @@ def test_the_sentence_goes_by_the_intervals() -> None:
     assert words.endswith("It ended because all draws were made, after 18 models.")
 
 
-def test_one_draw_has_no_intervals_and_says_so() -> None:
+def test_one_draw_has_no_intervals_and_says_so():
     view = ladder_view(ladder([of_draws[:1] for of_draws in CLEAR]), RECIPE)
     assert said(view).startswith(
         "On toy at 2 bits, by one draw and without intervals, GPTQ 1 % is worth the most: 40.0"
@@ -78,7 +78,7 @@ def test_one_draw_has_no_intervals_and_says_so() -> None:
         assert not any(trace["error_x"]["array"])
 
 
-def test_a_draw_that_ended_counts_for_the_steps_that_it_reached() -> None:
+def test_a_draw_that_ended_counts_for_the_steps_that_it_reached():
     values = [[100.0, 104], [60, 62.6], [59.8, None], [52, None], [50, None], [50.5, None]]
     view = ladder_view(ladder(values), RECIPE)
     rows = {row["step"]: row for row in view["table"]["rows"]}
@@ -96,7 +96,7 @@ def test_a_draw_that_ended_counts_for_the_steps_that_it_reached() -> None:
 
 
 @pytest.mark.parametrize("reached", range(7))
-def test_every_moment_has_a_figure_with_all_rows(reached: int) -> None:
+def test_every_moment_has_a_figure_with_all_rows(reached):
     values = [[value[0]] if step < reached else [None] for step, value in enumerate(CLEAR)]
     view = ladder_view(ladder(values), RECIPE)
     names = view["figure"]["layout"]["yaxis"]["ticktext"]
@@ -107,13 +107,13 @@ def test_every_moment_has_a_figure_with_all_rows(reached: int) -> None:
     assert said(view)
 
 
-def test_where_nothing_is_clear_no_step_is_named() -> None:
+def test_where_nothing_is_clear_no_step_is_named():
     noise = [[100.0, 103], [99, 105], [101, 102], [100, 104], [98, 106], [99, 103]]
     words = said(ladder_view(ladder(noise), RECIPE))
     assert words.startswith("On toy at 2 bits no step is clear of 0 over two draws.")
 
 
-def test_the_affine_grid_is_named_with_its_bits() -> None:
+def test_the_affine_grid_is_named_with_its_bits():
     run = ladder(CLEAR)
     fitting = {**FITTED[1], "refine": 2}
     for row in run["rows"]:
@@ -134,12 +134,12 @@ def test_the_affine_grid_is_named_with_its_bits() -> None:
     )
 
 
-def test_what_is_left_out_is_named() -> None:
+def test_what_is_left_out_is_named():
     why = "λ = 0.01 is the damping of GPTQ 1 % itself"
     view = ladder_view(ladder(CLEAR, left_out=[{"step": "lambda", "why": why}]), RECIPE)
     assert f"Left out: the step of λ, since {why}." in view["small_print"]
 
 
-def test_too_little_time_is_said() -> None:
+def test_too_little_time_is_said():
     view = ladder_view(ladder([[] for _ in STEPS], end="budget", best=None), RECIPE)
     assert said(view) == "Not enough time: no step was measured. It ended because the budget was spent, after 0 models."

@@ -182,7 +182,7 @@ def test_the_plane_says_what_a_bound_on_drift_needs(study):
 
 
 @pytest.mark.parametrize("figure", ["hero", "map", "deciles"])
-def test_parts_of_a_table_make_the_whole(study: Study, figure: str) -> None:
+def test_parts_of_a_table_make_the_whole(study, figure):
     def part(offset: int = 0, limit: int | None = None) -> dict:
         return figure_table(
             study, figure, method="sarqc-gbs", bits=2, layer=None if figure == "map" else 1, offset=offset, limit=limit

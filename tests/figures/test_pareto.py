@@ -15,7 +15,7 @@ few = st.sampled_from((1.0, 1.5, 2.0, 2.5, 3.0))
 
 
 @given(st.lists(st.tuples(few, few)))
-def test_the_frontier_is_what_no_other_point_beats(points: list[tuple[float, float]]) -> None:
+def test_the_frontier_is_what_no_other_point_beats(points):
     def beaten(one: tuple[float, float]) -> bool:
         return any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in points)
 
@@ -33,7 +33,7 @@ def several() -> list[ParetoRun]:
     ]
 
 
-def test_each_run_is_a_point_and_the_frontier_is_filled() -> None:
+def test_each_run_is_a_point_and_the_frontier_is_filled():
     view = pareto_view(several())
     line, points = view["figure"]["data"]
     assert (line["x"], line["y"]) == ([2.25, 3.25], [0.3, 0.1])
@@ -46,7 +46,7 @@ def test_each_run_is_a_point_and_the_frontier_is_filled() -> None:
     json.dumps(view, allow_nan=False)
 
 
-def test_bits_are_in_full_and_a_run_names_its_grid() -> None:
+def test_bits_are_in_full_and_a_run_names_its_grid():
     view = pareto_view([replace(RUN, grid="affine, groups of 128"), *several()[1:]])
     points = view["figure"]["data"][1]
     assert "<br>affine, groups of 128<br>2.25 bits per weight" in points["text"][0]
@@ -55,14 +55,14 @@ def test_bits_are_in_full_and_a_run_names_its_grid() -> None:
     assert "zero points or biases" not in pareto_view(several(), "mib")["words"]
 
 
-def test_axes_can_be_changed() -> None:
+def test_axes_can_be_changed():
     line, points = pareto_view(several(), "mib", "perplexity")["figure"]["data"]
     assert set(points["x"]) == {1.0}
     assert (line["x"], line["y"]) == ([1.0], [70.0])
     assert "error_y" not in points  # the standard error is that of the ratio
 
 
-def test_models_and_test_texts_have_frontiers_of_their_own() -> None:
+def test_models_and_test_texts_have_frontiers_of_their_own():
     other = replace(RUN, id="5", test="another, window 64, 100 tokens", log_ratio=0.9, bits=4.0)
     view = pareto_view([*several(), other, replace(RUN, id="6", model="moe", bits=4.0)])
     lines = [trace for trace in view["figure"]["data"] if trace["mode"] == "lines"]
@@ -71,7 +71,7 @@ def test_models_and_test_texts_have_frontiers_of_their_own() -> None:
     assert len({line["line"]["color"] for line in lines}) == 3
 
 
-def test_what_can_not_be_drawn_is_refused() -> None:
+def test_what_can_not_be_drawn_is_refused():
     with pytest.raises(Refused, match="size and a perplexity"):
         pareto_view([replace(RUN, bits=None), replace(RUN, log_ratio=None)])
     with pytest.raises(Refused, match="5 models"):

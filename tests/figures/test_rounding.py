@@ -29,7 +29,7 @@ def curves_of(*blocks: tuple[int, list[dict[str, Any]]]) -> RoundingCurves:
     return found
 
 
-def test_means_are_relative_to_the_start_and_of_all_blocks() -> None:
+def test_means_are_relative_to_the_start_and_of_all_blocks():
     curves = curves_of((20, FIRST), (20, SECOND))
     assert curves.shared == 4
     assert curves.mean("held_out").tolist() == pytest.approx([1, (0.8 + 1.1) / 2, 0.6, (0.7 + 0.8) / 2])
@@ -50,25 +50,25 @@ def test_means_are_relative_to_the_start_and_of_all_blocks() -> None:
         ([10], [8], "Nothing was learned."),
     ],
 )  # fmt: skip
-def test_the_sentence_follows_the_numbers(held_out: list[float], error: list[float], words: str) -> None:
+def test_the_sentence_follows_the_numbers(held_out, error, words):
     steps = [0, 10, 20, 30][: len(error)]
     assert curves_of((0, checks(steps, error, held_out, error))).words() == words
 
 
-def test_what_blocks_keep() -> None:
+def test_what_blocks_keep():
     assert curves_of((20, FIRST), (20, SECOND)).kept_words() == "Every block keeps the state after 20 steps."
     assert curves_of((0, FIRST), (0, SECOND)).kept_words() == "Every block keeps its start."
     mixed = curves_of((0, FIRST), (30, SECOND), (10, FIRST)).kept_words()
     assert mixed == "Blocks keep the states after 0 to 30 steps; 1 of 3 keep their start."
 
 
-def test_a_start_without_error_is_no_division() -> None:
+def test_a_start_without_error_is_no_division():
     found = curves_of((0, checks([0, 10], [0, 1], [0, 2], [0, 0])))
     assert found.mean("error").tolist() == [1, 2]
     assert found.mean("drift").tolist() == [1, 1]
 
 
-def test_the_page_of_a_run_shows_its_blocks_in_order() -> None:
+def test_the_page_of_a_run_shows_its_blocks_in_order():
     again = {"block": 3, "kept": 0, "checks": SECOND[:1]}
     view = rounding_view([again, *SAID])
     assert view is not None
@@ -94,7 +94,7 @@ def test_the_page_of_a_run_shows_its_blocks_in_order() -> None:
     assert rounding_view([]) is None
 
 
-def test_the_lab_draws_it_from_the_reports_of_a_run() -> None:
+def test_the_lab_draws_it_from_the_reports_of_a_run():
     study = shipped("tiny-llama")
     line = study.lines[0]
     asked = {"method": line.name, "bits": line.bits}

@@ -43,7 +43,7 @@ def mean_over(study: Study, bits: int, name: str, lam: float) -> float:
 
 
 @pytest.mark.parametrize("method", ["rqc-gbs", "sarqc-gbs"])
-def test_a_step_says_what_the_draws_say(study: Study, method: str) -> None:
+def test_a_step_says_what_the_draws_say(study, method):
     steps = read_steps(line_facts(study, method=method, bits=2, layer=None))
     at = steps.lams.index(0.1)
     mean, low, high = by_hand(study, 2, 0.1)
@@ -62,14 +62,14 @@ def test_a_step_says_what_the_draws_say(study: Study, method: str) -> None:
     )
 
 
-def test_one_draw_claims_no_difference(study: Study) -> None:
+def test_one_draw_claims_no_difference(study):
     facts = line_facts(one_draw(study, study.line("rqc-gbs", 2).draws[0]), method="rqc-gbs", bits=2, layer=None)
     heading = ruler(facts)["finding"]["values"][0][0]
     assert heading == "You already regularise: GPTQ’s damping is λ = 0.01"
     assert "on one draw" in step_words(read_steps(facts), 4)
 
 
-def test_it_is_absent_without_an_identity_line_or_without_a_damping(study: Study) -> None:
+def test_it_is_absent_without_an_identity_line_or_without_a_damping(study):
     methods = shipped("smollm2-methods")
     assert not any(line.method == "rqc-gbs" and len(line.lams) > 1 for line in methods.lines)
     for line in methods.lines:
@@ -81,14 +81,14 @@ def test_it_is_absent_without_an_identity_line_or_without_a_damping(study: Study
             assert ruler(line_facts(study, method=name, bits=2, layer=None)) is None
 
 
-def test_the_subtitle_names_the_line_where_it_is_another(study: Study) -> None:
+def test_the_subtitle_names_the_line_where_it_is_another(study):
     own, other = (ruler(line_facts(study, method=name, bits=2, layer=None)) for name in ("rqc-gbs", "sarqc-gbs"))
     assert own["subtitle"] == ", five draws, 95 % intervals"
     assert other["subtitle"].endswith(", GPTQ + identity penalty")
     assert own["data"][0]["y"] == other["data"][0]["y"]
 
 
-def test_every_tool_stands_at_its_default(study: Study) -> None:
+def test_every_tool_stands_at_its_default(study):
     lams = study.line("rqc-gbs", 2).lams
     for place, tools in tool_rows(lams):
         assert {lams[int(place)]} == {tool.default for tool in tools}
@@ -96,7 +96,7 @@ def test_every_tool_stands_at_its_default(study: Study) -> None:
     assert [tools[0].default for _, tools in tool_rows((0.02, 0.08))] == [0.05]
 
 
-def test_the_link_leads_to_the_step_of_the_shown_lambda(study: Study) -> None:
+def test_the_link_leads_to_the_step_of_the_shown_lambda(study):
     facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
     targets = ruler_targets(facts)
     assert targets["method"] == "rqc-gbs"
@@ -104,7 +104,7 @@ def test_the_link_leads_to_the_step_of_the_shown_lambda(study: Study) -> None:
         assert target == (lam if lam > 0.01 else 0.02)
 
 
-def test_the_table_has_every_step_and_every_source(study: Study) -> None:
+def test_the_table_has_every_step_and_every_source(study):
     table = figure_table(study, "ruler", method="sarqc-gbs", bits=2, layer=None)
     rows: dict[float, Any] = {row["lambda"]: row for row in table["rows"]}
     assert rows[0.1]["perplexity_change"] == pytest.approx(by_hand(study, 2, 0.1)[0], rel=1e-6)

@@ -27,7 +27,7 @@ def study_of(folder: Path, second: Second) -> Study:
 
 
 @pytest.mark.parametrize(("second", "sign"), [("shift_strength", "α"), ("first_order", "β")])
-def test_the_lab_names_the_second_axis(second: Second, sign: str, tmp_path: Path) -> None:
+def test_the_lab_names_the_second_axis(second, sign, tmp_path):
     study = study_of(tmp_path / "a", second)
     (line,) = study.lines
     facts = line_facts(study, method=line.name, bits=2, layer=None)

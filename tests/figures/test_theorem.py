@@ -18,7 +18,7 @@ from tests.synthetic_study import shipped
 LAMS = (0.0, 0.1, 1.0)
 
 
-def test_what_a_curve_keeps_gives_the_theorem_of_the_layer() -> None:
+def test_what_a_curve_keeps_gives_the_theorem_of_the_layer():
     """The study's way, from relative quantities and four norms, against the way from ΔW and the Grams."""
     weight = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 16)).astype(np.float32))
     inputs, unseen = (
@@ -50,7 +50,7 @@ def study(request: pytest.FixtureRequest) -> Study:
     return shipped(request.param)
 
 
-def test_terms_of_a_layer_by_loops(study: Study) -> None:
+def test_terms_of_a_layer_by_loops(study):
     facts = line_facts(study, method="rqc-gbs", bits=2, layer=3)
     ours = terms(facts)
     assert ours is not None
@@ -74,13 +74,13 @@ def test_terms_of_a_layer_by_loops(study: Study) -> None:
         assert ours.bound[0, m] > abs(ours.gap.mean[0, m])  # a bound that a measurement broke would be no bound
 
 
-def test_the_table_behind_it(study: Study) -> None:
+def test_the_table_behind_it(study):
     table = figure_table(study, "theorem", method="rqc-gbs", bits=2, layer=3)
     known = terms(line_facts(study, method="rqc-gbs", bits=2, layer=3))
     assert known is not None
     assert [row["bound"] for row in table["rows"]] == known.bound[0].tolist()
 
 
-def test_a_study_without_norms_has_no_card() -> None:
+def test_a_study_without_norms_has_no_card():
     facts = line_facts(shipped("tiny-llama-methods"), method="gptq", bits=2, layer=None)
     assert terms(facts) is theorem(facts) is theorem_terms(facts) is None

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def at(figure: Any, gamma: int, lam: int) -> str:
     return str(value).replace("\u00a0", " ")
 
 
-def test_the_best_lambda_falls_only_where_it_does() -> None:
+def test_the_best_lambda_falls_only_where_it_does():
     study = shipped("tiny-llama")
     facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
     text = at(gap(facts), 0, 0)
@@ -51,7 +50,7 @@ def test_the_best_lambda_falls_only_where_it_does() -> None:
 NOISE = 0.3 * np.array([1.0, -1.0, 1.0, -1.0])[:, None, None]
 
 
-def test_the_map_of_lambda_and_gamma_says_whether_gamma_matters(tmp_path: Path) -> None:
+def test_the_map_of_lambda_and_gamma_says_whether_gamma_matters(tmp_path):
     lams, gammas = (0.01, 0.1, 1.0), (0.1, 0.5, 0.9)
     clear = 20 + np.array([[3.0, 2.0, 3.0], [2.0, 0.0, 2.0], [3.0, 2.0, 3.0]])[None] + np.zeros((4, 1, 1))
     level = 20 + np.array([[3.0, 0.0, 3.0]] * 3)[None] + NOISE * np.arange(3)[None, :, None]
@@ -68,7 +67,7 @@ def test_the_map_of_lambda_and_gamma_says_whether_gamma_matters(tmp_path: Path) 
     assert at(gamma_grid(first), 0, 0) == "Perplexity is lowest at λ = 0.1, γ = 0.5 on one draw"
 
 
-def test_what_is_unclear_or_missing_has_no_size(tmp_path: Path) -> None:
+def test_what_is_unclear_or_missing_has_no_size(tmp_path):
     lams = (0.0, 0.1, 1.0)
     drift = np.broadcast_to(np.array([0.4, 0.3, np.nan]), (4, 4, 1, 3))
     wild = 0.1 * (1 + 0.5 * np.array([1.0, -1.0, 1.0, -1.0])[:, None, None, None] * np.array([0, 1, 1]))
@@ -82,7 +81,7 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path: Path) -> None:
     assert text == "Weights drift by 25 %, 10 % error on calibration text"
 
 
-def test_a_best_lambda_without_a_band_is_on_one_draw() -> None:
+def test_a_best_lambda_without_a_band_is_on_one_draw():
     lams, none = (0.0, 0.1, 1.0), np.zeros(3, dtype=bool)
     words = [Best("error")]
     assert best_lam(lams, None, none, words) == ""
@@ -94,7 +93,7 @@ def test_a_best_lambda_without_a_band_is_on_one_draw() -> None:
     assert fitting("x" * (LONGEST + 1)) == ""
 
 
-def test_size_against_quality_counts_the_frontier() -> None:
+def test_size_against_quality_counts_the_frontier():
     def run(name: str, bits: float, perplexity: float) -> ParetoRun:
         return ParetoRun(name, name, "model", "text", bits, None, perplexity, math.log(perplexity / 10), None)
 
@@ -103,7 +102,7 @@ def test_size_against_quality_counts_the_frontier() -> None:
     assert "finding" not in pareto_view(runs[:1])["figure"]
 
 
-def test_a_made_up_study_has_findings_at_every_point(tmp_path: Path) -> None:
+def test_a_made_up_study_has_findings_at_every_point(tmp_path):
     study = write_study(tmp_path)
     for line in study.lines:
         view = lab_view(study, method=line.name, bits=line.bits)

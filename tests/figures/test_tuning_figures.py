@@ -416,7 +416,7 @@ def documents(draw: st.DrawFn) -> Tuning:
 
 @pytest.mark.thorough
 @given(documents())
-def test_any_stage_can_be_drawn_said_and_sent(tuning: Tuning) -> None:
+def test_any_stage_can_be_drawn_said_and_sent(tuning):
     known = any(one["layer_error"] is not None for one in tuning["rows"])
     tuning["screened"][0] *= known
     view = tuning_view(tuning, RECIPE)

@@ -60,7 +60,7 @@ def study(request: pytest.FixtureRequest) -> Study:
 
 
 @pytest.mark.thorough
-def test_the_sentence_and_what_stands_under_it(study: Study) -> None:
+def test_the_sentence_and_what_stands_under_it(study):
     checked = points = 0
     for line, facts in lines_of(study):
         for quality in ("perplexity", "accuracy"):
@@ -75,7 +75,7 @@ def test_the_sentence_and_what_stands_under_it(study: Study) -> None:
     assert checked > (points / 2 if has_baseline(study) else 0)
 
 
-def test_the_ladder(study: Study) -> None:
+def test_the_ladder(study):
     for bits in {line.bits for line in study.lines}:
         climbed = ladder(study, bits)
         if climbed is not None:
@@ -86,7 +86,7 @@ def test_the_ladder(study: Study) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
-def test_words_of_a_run_and_of_an_engine_at_the_edge_of_a_verdict(scale: float) -> None:
+def test_words_of_a_run_and_of_an_engine_at_the_edge_of_a_verdict(scale):
     """Differences of five draws or windows whose interval begins just above or just below 0."""
     for shift in (-1.001, -0.999, 0.999, 1.001):
         noise = [-2.0, -1.0, 0.0, 1.0, 2.0]  # standard error √0.5, t(0.975) = 2.7764

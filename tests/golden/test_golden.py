@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sarqc.settings import Settings
 from tests.golden import run_events as runs
 from tests.golden.codes import LAYERS, TIED_ROWS, codes_of
 from tests.golden.studies import study_digests
@@ -23,13 +22,13 @@ STUDIES = sorted(path.parent.name for path in (FOLDER.parents[1] / "assets" / "s
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_shipped_studies_show_what_they_showed(name: str, settings: Settings) -> None:
+def test_shipped_studies_show_what_they_showed(name, settings):
     now = study_digests(settings.assets_dir / "studies" / name)
     assert now == stored("studies.json", name, now)
 
 
 @pytest.mark.parametrize("model", LAYERS)
-def test_codes_are_what_they_were(model: str, settings: Settings) -> None:
+def test_codes_are_what_they_were(model, settings):
     file, now = FOLDER / f"codes-{model}.npz", codes_of(model, settings)
     if WRITES:
         np.savez_compressed(file, **{name: codes.astype(np.int8) for name, codes in now.items()})
@@ -41,9 +40,7 @@ def test_codes_are_what_they_were(model: str, settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted({*json.loads((FOLDER / "runs.json").read_text())} - {"survey"}))
-def test_runs_say_what_they_said(
-    kind: str, random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_runs_say_what_they_said(kind, random_llama, text_file, fresh_settings, tmp_path):
     opened, output = None, {"study_dir": tmp_path / "studies", "study_id": "one"}
     if kind == "repair":
         opened, output = runs.make_rounded(random_llama, text_file, fresh_settings, tmp_path / "rounded"), {}
@@ -51,9 +48,7 @@ def test_runs_say_what_they_said(
     compare_numbers(kind, runs.numbers_in(events), runs.types_in(events))
 
 
-def test_a_survey_measures_what_it_measured(
-    random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_survey_measures_what_it_measured(random_llama, text_file, fresh_settings, tmp_path):
     numbers = runs.survey_numbers(runs.survey_of(random_llama, text_file), fresh_settings, tmp_path / "small")
     compare_numbers("survey", numbers, {})
 

@@ -83,7 +83,7 @@ def error_of(answer: httpx.Response, status: int) -> dict[str, str]:
         ({"access": "huggingface"}, "SARQC_OAUTH_CLIENT_ID"),
     ],
 )
-def test_a_host_that_others_can_reach_does_not_start_undecided(tmp_path: Path, given: dict, setting: str) -> None:
+def test_a_host_that_others_can_reach_does_not_start_undecided(tmp_path, given, setting):
     with pytest.raises(Refused) as refused:
         create_app(settings_in(tmp_path, **given), with_pages=False)
     assert setting in refused.value.where
@@ -94,25 +94,25 @@ def test_a_host_that_others_can_reach_does_not_start_undecided(tmp_path: Path, g
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "[::2]:7860"])
-def test_a_foreign_host_name_is_not_answered(door: Door, host: str) -> None:
+def test_a_foreign_host_name_is_not_answered(door, host):
     client = door()
     for method, path in (("GET", "/api/runs"), ("POST", "/api/runs"), ("GET", "/"), ("GET", "/gradio_api/info")):
         assert error_of(client.request(method, path, headers={"Host": host}), 421)["kind"] == "misdirected"
 
 
 @pytest.mark.parametrize("host", ["localhost:7860", "127.0.0.1", "[::1]:7860", "LOCALHOST", "testserver."])
-def test_the_names_of_this_machine_are(door: Door, host: str) -> None:
+def test_the_names_of_this_machine_are(door, host):
     assert door().get("/api/health", headers={"Host": host}).status_code == 200
 
 
-def test_nothing_of_gradio_can_be_written_to(door: Door) -> None:
+def test_nothing_of_gradio_can_be_written_to(door):
     client = door()
     for path in ("/gradio_api/upload", "/gradio_api/queue/join", "/gradio_api/run/predict", "/login", "/", "/x"):
         for method in ("POST", "PUT", "DELETE", "PATCH", "TRACE"):
             error_of(client.request(method, path, files={"files": b"x"}), 405)
 
 
-def test_no_other_site_may_read(door: Door) -> None:
+def test_no_other_site_may_read(door):
     answer = door().get("/api/health", headers={"Origin": "https://evil.example"})
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
@@ -121,7 +121,7 @@ def test_no_other_site_may_read(door: Door) -> None:
 
 
 @pytest.mark.parametrize("access", ["private", "open"])
-def test_files_of_the_host_can_not_be_named(door: Door, tmp_path: Path, access: str) -> None:
+def test_files_of_the_host_can_not_be_named(door, tmp_path, access):
     secret = tmp_path / "secret.txt"
     secret.write_text("db_password = correct-horse\n" * 9)
     client = door(access=access, strangers="runner" if access == "open" else "none")
@@ -163,14 +163,14 @@ def test_files_of_the_host_can_not_be_named(door: Door, tmp_path: Path, access: 
     assert client.get("/api/runs").json()["runs"] == []
 
 
-def test_declared_files_go_by_name_and_on_a_private_host_by_path(door: Door, tmp_path: Path) -> None:
+def test_declared_files_go_by_name_and_on_a_private_host_by_path(door, tmp_path):
     client = door()
     by_path = {"model": str(tmp_path / "models" / "fake"), "test": str(tmp_path / "texts" / "none.txt")}
     for changes in ({}, by_path):
         assert client.post("/api/plan", json=recipe().to_json() | changes).status_code == 200
 
 
-def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door: Door, tmp_path: Path) -> None:
+def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door, tmp_path):
     client = door(access="open", strangers="runner", hub_models="good/model@abc123")
     assert client.post("/api/plan", json=recipe().to_json()).status_code == 200
     error_of(client.post("/api/plan", json=recipe().to_json() | {"model": str(tmp_path / "models" / "fake")}), 404)
@@ -187,7 +187,7 @@ def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door: Door,
 # Who is who.
 
 
-def test_guests_see_and_change_their_own(door: Door) -> None:
+def test_guests_see_and_change_their_own(door):
     alice = door(access="open", strangers="runner")
     bob = door()
     run = finished(alice, submit(alice)["id"])
@@ -209,7 +209,7 @@ def test_guests_see_and_change_their_own(door: Door) -> None:
     assert alice.get(one).status_code == 200
 
 
-def test_changes_of_others_are_not_told(door: Door) -> None:
+def test_changes_of_others_are_not_told(door):
     alice, bob = door(access="open", strangers="runner"), door()
     run = finished(alice, submit(alice)["id"])
     access = bob.app.state.access
@@ -217,7 +217,7 @@ def test_changes_of_others_are_not_told(door: Door) -> None:
         assert access.sees(visitor(client))(access.store.get(run["id"])) is sees
 
 
-def test_an_export_is_opened_by_those_who_may_see_it(door: Door, tmp_path: Path) -> None:
+def test_an_export_is_opened_by_those_who_may_see_it(door, tmp_path):
     alice, bob = door(access="open", strangers="runner"), door()
     run = submit(alice)
     access, settings = bob.app.state.access, settings_in(tmp_path, access="open", strangers="runner")
@@ -237,7 +237,7 @@ def visitor(client: TestClient) -> Visitor:
     return Visitor(who["name"], who["role"])
 
 
-def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:
+def test_a_link_shows_one_run_until_it_is_revoked(door):
     alice, bob = door(access="open", strangers="runner"), door()
     run, other = submit(alice, kind="tune", test="none.txt"), submit(alice)
     one = f"/api/runs/{run['id']}"
@@ -261,7 +261,7 @@ def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:
     assert door().get("/share/" + "A" * 32, headers=HTML).status_code == 404
 
 
-def test_links_of_a_run_go_with_it_and_not_before(door: Door) -> None:
+def test_links_of_a_run_go_with_it_and_not_before(door):
     alice, bob = door(access="open", strangers="runner"), door()
     run = submit(alice)
     one = f"/api/runs/{run['id']}"
@@ -272,7 +272,7 @@ def test_links_of_a_run_go_with_it_and_not_before(door: Door) -> None:
     assert bob.get(address, headers=HTML).status_code == 404
 
 
-def test_the_token(door: Door) -> None:
+def test_the_token(door):
     client = door(access="token", access_token=TOKEN)
     assert error_of(client.get("/api/runs"), 401)["kind"] == "not_signed_in"
     turned = client.get("/runs?state=failed", headers=HTML)
@@ -290,19 +290,19 @@ def test_the_token(door: Door) -> None:
 @pytest.mark.parametrize(
     "to", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\n"]
 )
-def test_signing_in_never_leads_away(door: Door, to: str) -> None:
+def test_signing_in_never_leads_away(door, to):
     client = door(access="token", access_token=TOKEN)
     assert client.post("/sign-in", data={"password": TOKEN, "to": to}).headers["location"] == "/"
 
 
-def test_tries_are_counted(door: Door) -> None:
+def test_tries_are_counted(door):
     client = door(access="token", access_token=TOKEN)
     codes = [client.post("/sign-in", data={"password": "wrong"}).status_code for _ in range(12)]
     assert codes[:10] == [403] * 10
     assert codes[-1] == 429
 
 
-def test_users_and_their_roles(door: Door, tmp_path: Path) -> None:
+def test_users_and_their_roles(door, tmp_path):
     users = tmp_path / "users"
     for name, role in (("ann", "runner"), ("vera", "viewer"), ("olga", "operator")):
         write_user(users, name, role, f"password of {name}")
@@ -330,7 +330,7 @@ def test_users_and_their_roles(door: Door, tmp_path: Path) -> None:
     error_of(client.get("/api/runs"), 401)
 
 
-def test_a_users_file_that_is_wrong_or_goes(door: Door, tmp_path: Path) -> None:
+def test_a_users_file_that_is_wrong_or_goes(door, tmp_path):
     users = tmp_path / "users"
     users.write_text("# people\n\nann:king:aa:bb\n")
     with pytest.raises(Refused, match="line 3"):
@@ -343,7 +343,7 @@ def test_a_users_file_that_is_wrong_or_goes(door: Door, tmp_path: Path) -> None:
     assert "users file" in error_of(client.get("/api/runs"), 503)["what"]
 
 
-def test_only_the_proxy_may_say_who_somebody_is(door: Door) -> None:
+def test_only_the_proxy_may_say_who_somebody_is(door):
     client = door(access="proxy", proxy_header="X-Remote-User", proxy_addresses="10.0.0.9", operators="olga")
     error_of(client.get("/api/runs", headers={"X-Remote-User": "olga"}), 401)  # the test client is not a proxy
     behind = TestClient(client.app, client=("10.0.0.9", 1234), raise_server_exceptions=False, follow_redirects=False)
@@ -354,7 +354,7 @@ def test_only_the_proxy_may_say_who_somebody_is(door: Door) -> None:
         error_of(behind.get("/api/visitor", headers={"X-Remote-User": name}), 401)
 
 
-def test_wrong_tokens_of_programs_are_counted(door: Door) -> None:
+def test_wrong_tokens_of_programs_are_counted(door):
     client = door(access="token", access_token=TOKEN)
     codes = [client.get("/api/runs", headers={"Authorization": "Bearer wrong"}).status_code for _ in range(12)]
     assert codes[:10] == [401] * 10
@@ -378,7 +378,7 @@ with TestClient(app) as client:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("access", ["private", "open"])
-def test_the_operators_token_is_not_for_strangers(access: str, tmp_path: Path) -> None:
+def test_the_operators_token_is_not_for_strangers(access, tmp_path):
     with serving(FakeHub({"some/model": Path("assets/models/tiny-llama")})) as hub:
         own = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": "hf_FAKE", "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
         others = {name: value for name, value in os.environ.items() if "IMPLICIT_TOKEN" not in name}
@@ -391,7 +391,7 @@ def test_the_operators_token_is_not_for_strangers(access: str, tmp_path: Path) -
     assert ("Bearer hf_FAKE" in hub.tokens) is (access == "private")
 
 
-def test_forwarded_names_are_believed_from_the_proxy_alone(door: Door) -> None:
+def test_forwarded_names_are_believed_from_the_proxy_alone(door):
     forged = {"X-Forwarded-For": "8.8.8.8", "X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
     seen: list[httpx.Headers] = []
 
@@ -409,7 +409,7 @@ def test_forwarded_names_are_believed_from_the_proxy_alone(door: Door) -> None:
 # Limits.
 
 
-def test_a_person_has_a_share_of_the_queue(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_has_a_share_of_the_queue(door, monkeypatch):
     alice, bob = door(access="open", strangers="runner", max_queued_each=2), door()
     monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)
     for _ in range(2):
@@ -419,7 +419,7 @@ def test_a_person_has_a_share_of_the_queue(door: Door, monkeypatch: pytest.Monke
 
 
 @pytest.mark.thorough
-def test_a_person_has_a_share_of_the_disk(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_has_a_share_of_the_disk(door, monkeypatch):
     alice = door(access="open", strangers="runner", export_gib_each=5000 / 2**30)  # the fake plan says 4,000 bytes
     runs = [finished(alice, submit(alice)["id"]) for _ in range(2)]
     monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)  # the first one waits
@@ -427,14 +427,14 @@ def test_a_person_has_a_share_of_the_disk(door: Door, monkeypatch: pytest.Monkey
     assert "GiB" in error_of(alice.post(f"/api/runs/{runs[1]['id']}/export"), 507)["what"]
 
 
-def test_requests_of_an_address_are_counted(door: Door) -> None:
+def test_requests_of_an_address_are_counted(door):
     client = door(access="open", strangers="viewer", requests_per_minute=5)
     codes = [client.get("/api/health").status_code for _ in range(12)]
     assert codes[0] == 200
     assert codes[-1] == 429
 
 
-def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path: Path) -> None:
+def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path):
     """Without cookies each request is that of another guest; another address has places of its own."""
     public = {"access": "open", "strangers": "runner", "hosts": "testserver", "proxy_addresses": "10.0.0.9"}
     with opened(settings_in(tmp_path, max_queued=4, max_queued_each=1, **public), client=("10.0.0.9", 1)) as client:
@@ -450,7 +450,7 @@ def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-def test_plans_that_wait_keep_nobody_else_waiting(tmp_path: Path) -> None:
+def test_plans_that_wait_keep_nobody_else_waiting(tmp_path):
     """As while the Hub swallows packets, or a model takes minutes: more plans than there are threads."""
     going_on = threading.Event()
 
@@ -488,7 +488,7 @@ def test_plans_that_wait_keep_nobody_else_waiting(tmp_path: Path) -> None:
 # Texts.
 
 
-def test_a_text_is_its_owners(door: Door, tmp_path: Path) -> None:
+def test_a_text_is_its_owners(door, tmp_path):
     alice, bob = door(access="open", strangers="runner", text_uploads_each=2), door()
     made = alice.post("/api/texts?title=Notes", content=b"some words of mine\n")
     assert made.status_code == 201, made.text
@@ -510,7 +510,7 @@ def test_a_text_is_its_owners(door: Door, tmp_path: Path) -> None:
     error_of(alice.post("/api/texts", content=b"one more"), 507)
 
 
-def test_rows_and_chats_are_uploaded_as_well(door: Door, tmp_path: Path) -> None:
+def test_rows_and_chats_are_uploaded_as_well(door, tmp_path):
     alice, folder = door(access="open", strangers="runner"), tmp_path / "state" / "text-uploads"
     rows = "\ufeffid,content\n" + "".join(f'{number},"Line {number}, and ""more"" of it."\n' for number in range(900))
     made = alice.post("/api/texts?file=My%20rows.CSV", content=rows.encode())
@@ -532,7 +532,7 @@ def test_rows_and_chats_are_uploaded_as_well(door: Door, tmp_path: Path) -> None
         error_of(alice.post(f"/api/texts{query}", content=content), 422)
 
 
-def test_a_text_has_a_size(door: Door) -> None:
+def test_a_text_has_a_size(door):
     client = door(text_mib=0.001)
     error_of(client.post("/api/texts", content=b"x" * 2000), 413)
 
@@ -540,7 +540,7 @@ def test_a_text_has_a_size(door: Door) -> None:
 # Studies.
 
 
-def test_studies_of_the_command_line_are_the_operators(door: Door, tmp_path: Path) -> None:
+def test_studies_of_the_command_line_are_the_operators(door, tmp_path):
     stranger = door(access="open", strangers="runner")
     write_study(tmp_path / "state" / "studies", "by-hand")
     write_study(tmp_path / "assets" / "studies", "shipped")
@@ -551,7 +551,7 @@ def test_studies_of_the_command_line_are_the_operators(door: Door, tmp_path: Pat
     assert stranger.get("/api/studies/shipped").status_code == 200
 
 
-def test_paths_of_the_host_stay_out_of_a_log(door: Door, tmp_path: Path) -> None:
+def test_paths_of_the_host_stay_out_of_a_log(door, tmp_path):
     client = door()
     run = finished(client, submit(client)["id"])
     log = tmp_path / "state" / "logs" / f"{run['id']}.log"
@@ -587,7 +587,7 @@ def may_change(access: Access, who: Visitor, study_id: str) -> bool:
 
 
 @pytest.mark.parametrize("given", [{}, {"access": "open", "strangers": "runner", "hosts": "demo.example"}])
-def test_all_studies_at_once_are_seen_by_the_rule_for_one(tmp_path: Path, given: dict[str, str]) -> None:
+def test_all_studies_at_once_are_seen_by_the_rule_for_one(tmp_path, given):
     settings = settings_in(tmp_path, **given)
     store = Store(settings.database())
     access = Access(settings, store)

@@ -15,13 +15,12 @@ from fastapi.testclient import TestClient
 from app import create_app
 from pages import build
 from sarqc.errors import Refused
-from sarqc.settings import Settings
 from sarqc.web.static import content_version
 from tests.event_loops import run_apart
 from tests.http.conftest import assert_error
 
 
-def test_headers_on_every_answer(client: TestClient, settings: Settings) -> None:
+def test_headers_on_every_answer(client, settings):
     (settings.assets_dir / "js").mkdir(parents=True)
     for path in ("/api/health", "/api/nothing", "/assets/js/none.js", "/nowhere"):
         headers = client.get(path).headers
@@ -35,7 +34,7 @@ def test_headers_on_every_answer(client: TestClient, settings: Settings) -> None
 
 
 @pytest.mark.thorough
-def test_scripts_and_styles_are_kept_for_ever_until_a_file_changes(settings: Settings) -> None:
+def test_scripts_and_styles_are_kept_for_ever_until_a_file_changes(settings):
     without = shutil.ignore_patterns("models", "studies")
     shutil.copytree("assets", settings.assets_dir, ignore=without, dirs_exist_ok=True)
     with TestClient(create_app(settings)) as client:
@@ -66,7 +65,7 @@ def test_scripts_and_styles_are_kept_for_ever_until_a_file_changes(settings: Set
 
 
 @pytest.mark.thorough
-def test_models_are_not_served(client: TestClient, settings: Settings) -> None:
+def test_models_are_not_served(client, settings):
     for path in ("models/tiny/model.safetensors", "studies/x/study.json"):
         (settings.assets_dir / path).parent.mkdir(parents=True)
         (settings.assets_dir / path).write_text("weights")
@@ -75,19 +74,19 @@ def test_models_are_not_served(client: TestClient, settings: Settings) -> None:
         assert client.get(f"/assets/{path}").status_code == 404
 
 
-def test_two_apps_do_not_share_a_state_folder(client: TestClient, settings: Settings) -> None:
+def test_two_apps_do_not_share_a_state_folder(client, settings):
     with pytest.raises(Refused, match="another sarqc app"):
         create_app(settings, with_pages=False)
 
 
-def test_an_app_without_its_device_does_not_start(settings: Settings) -> None:
+def test_an_app_without_its_device_does_not_start(settings):
     with pytest.raises(Refused, match="no device"):
         create_app(settings.model_copy(update={"device": "abacus"}), with_pages=False)
     create_app(settings, with_pages=False).state.supervisor.store.close()  # the store was not left open
 
 
 @pytest.mark.thorough
-def test_the_whole_app_does_not_import_torch(settings: Settings) -> None:
+def test_the_whole_app_does_not_import_torch(settings):
     code = (
         "import sys; from app import create_app; from sarqc.settings import Settings; from pathlib import Path\n"
         f"create_app(Settings(state_dir=Path({str(settings.state_dir)!r}), device='cpu'))\n"
@@ -98,7 +97,7 @@ def test_the_whole_app_does_not_import_torch(settings: Settings) -> None:
 
 
 @pytest.mark.thorough
-def test_pages_and_interface_live_together(settings: Settings) -> None:
+def test_pages_and_interface_live_together(settings):
     app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
     with TestClient(app) as client:
         page = client.get("/")
@@ -131,7 +130,7 @@ OF_GRADIO = (
 
 
 @pytest.mark.thorough
-def test_of_gradio_there_is_what_the_pages_load_alone(settings: Settings) -> None:
+def test_of_gradio_there_is_what_the_pages_load_alone(settings):
     """See ``tests/browser/test_policy.py`` for what that is; nothing but pages, scripts and styles."""
     app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
     with TestClient(app) as client:
@@ -144,7 +143,7 @@ def test_of_gradio_there_is_what_the_pages_load_alone(settings: Settings) -> Non
         assert_error(client.post("/gradio_api/queue/join", json={}), 405, "not_allowed")
 
 
-def test_with_nothing_to_do_the_app_waits(settings: Settings) -> None:
+def test_with_nothing_to_do_the_app_waits(settings):
     """Nothing that the app starts asks its loop to be woken again within a second: it would be so for ever."""
     delays: list[float] = []
 
@@ -164,14 +163,14 @@ def test_with_nothing_to_do_the_app_waits(settings: Settings) -> None:
     assert [delay for delay in delays if delay < 1] == []
 
 
-def test_no_element_of_a_page_calls_python(settings: Settings) -> None:
+def test_no_element_of_a_page_calls_python(settings):
     """So Gradio's queue, which is never started, has nothing to do: a click is answered in the browser."""
     pages = build(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
     assert [fn.fn for fn in pages.fns.values() if fn.fn is not None] == []
 
 
 @pytest.mark.thorough
-def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings: Settings) -> None:
+def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings):
     app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
     nonces = set()
     with TestClient(app) as client:
@@ -191,6 +190,6 @@ def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings: Setti
     assert len(nonces) == 7
 
 
-def test_browsers_get_no_error_for_the_icon_that_pages_do_without(client: TestClient) -> None:
+def test_browsers_get_no_error_for_the_icon_that_pages_do_without(client):
     answer = client.get("/favicon.ico")
     assert (answer.status_code, answer.content) == (204, b"")

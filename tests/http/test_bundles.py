@@ -44,7 +44,7 @@ def in_node(script: str, *arguments: str) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
-def test_a_bundle_exports_what_its_modules_export(page, tmp_path: Path) -> None:
+def test_a_bundle_exports_what_its_modules_export(page, tmp_path):
     file = tmp_path / "bundle.mjs"
     file.write_text(bundles(PAGES)[module_of(page)](ASSETS), encoding="utf-8")
     count, differ = json.loads(in_node(EXPORTS, file.as_uri(), f"{ASSETS.as_uri()}/"))
@@ -70,7 +70,7 @@ def assets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_names_are_bound_as_by_modules_and_each_module_runs_once(assets: Path, tmp_path: Path) -> None:
+def test_names_are_bound_as_by_modules_and_each_module_runs_once(assets, tmp_path):
     file = tmp_path / "bundle.mjs"
     file.write_text(bundled(assets, ("main.js", "door.js")), encoding="utf-8")
     script = (
@@ -95,7 +95,7 @@ def test_names_are_bound_as_by_modules_and_each_module_runs_once(assets: Path, t
         ('import { a } from "./none.js";\n', "no such script: js/none.js"),
     ],
 )
-def test_what_a_bundle_can_not_hold_is_refused(assets: Path, text: str, complaint: str) -> None:
+def test_what_a_bundle_can_not_hold_is_refused(assets, text, complaint):
     (assets / "js/door.js").write_text(text)
     with pytest.raises(Refused, match=complaint):
         bundled(assets, ("main.js",))

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,7 +76,7 @@ def standings(compared: Compared, name: str) -> list[dict[str, Any]]:
     return [event[name] for event in events_of(client, run_id) if event["type"] == f"{name}_standing"]
 
 
-def test_the_end_of_tuning_is_the_summary_s_and_the_recipe_to_follow_is_one(tuned: Compared) -> None:
+def test_the_end_of_tuning_is_the_summary_s_and_the_recipe_to_follow_is_one(tuned):
     client, run_id = tuned
     _, view = ended(tuned, "tuning", tuning_view)
     assert len(view["table"]["rows"]) >= 5  # three λ and two baselines
@@ -85,7 +84,7 @@ def test_the_end_of_tuning_is_the_summary_s_and_the_recipe_to_follow_is_one(tune
     assert client.get(f"/api/studies/{run_id}/view").status_code == 200
 
 
-def test_the_end_of_a_ladder_is_the_summary_s_and_the_recipe_to_follow_is_one(climbed: Compared) -> None:
+def test_the_end_of_a_ladder_is_the_summary_s_and_the_recipe_to_follow_is_one(climbed):
     client, _ = climbed
     run, view = ended(climbed, "ladder", ladder_view)
     assert run["progress"] == {"done": 18, "total": 18}
@@ -94,7 +93,7 @@ def test_the_end_of_a_ladder_is_the_summary_s_and_the_recipe_to_follow_is_one(cl
     assert client.post("/api/plan", json=view["ladder"]["recipe"]).status_code == 200
 
 
-def test_each_word_of_tuning_can_be_drawn(tuned: Compared) -> None:
+def test_each_word_of_tuning_can_be_drawn(tuned):
     stages = standings(tuned, "tuning")
     assert [stages[0]["measured"], stages[0]["best"], stages[-1]["draws"]] == [0, None, 2]
     for tuning in stages:
@@ -103,7 +102,7 @@ def test_each_word_of_tuning_can_be_drawn(tuned: Compared) -> None:
         assert view["sentence"]
 
 
-def test_each_word_of_a_ladder_can_be_drawn(climbed: Compared) -> None:
+def test_each_word_of_a_ladder_can_be_drawn(climbed):
     stages = standings(climbed, "ladder")
     assert [one["measured"] for one in stages] == [*range(19), 18]
     for ladder in stages:
@@ -113,7 +112,7 @@ def test_each_word_of_a_ladder_can_be_drawn(climbed: Compared) -> None:
         assert view["sentence"]
 
 
-def test_a_run_of_another_kind_has_neither_answer(climbed: Compared) -> None:
+def test_a_run_of_another_kind_has_neither_answer(climbed):
     client, run_id = climbed
     [run] = client.get("/api/runs", params={"filter": "ladder"}).json()["runs"]
     assert (run["id"], run["recipe"]["kind"]) == (run_id, "ladder")
@@ -124,7 +123,7 @@ def test_a_run_of_another_kind_has_neither_answer(climbed: Compared) -> None:
 
 
 @pytest.mark.soak
-def test_killed_twice_it_ends_the_same(tuned: Compared, tmp_path: Path) -> None:
+def test_killed_twice_it_ends_the_same(tuned, tmp_path):
     """The worker is lost, then the whole app; another app goes on from what is kept, to the same end."""
     client, run_id = tuned
     expected = run_of(client, run_id)["summary"]["tuning"]
@@ -152,7 +151,7 @@ def without_clock(tuning: dict) -> dict:
     return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
 
 
-def test_its_statistics_can_be_taken_along_and_no_model(tuned: Compared, tmp_path: Path) -> None:
+def test_its_statistics_can_be_taken_along_and_no_model(tuned, tmp_path):
     """One file over HTTP, opened without the model: its errors are those that the run began with."""
     client, run_id = tuned
     run = run_of(client, run_id)

@@ -6,10 +6,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
 
 from sarqc.files.stored_archive import archive_parts, archive_size
-from sarqc.settings import Settings
 from tests.http.conftest import write_study
 
 RANGES = ("x=1", "bytes=5-1", "bytes=a-b", "bytes=", "bytes=99999999999999999999-", "bytes=0-9")
@@ -25,7 +23,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("wanted", RANGES)
-def test_no_range_leaves_a_file(client: TestClient, settings: Settings, temporary: Path, wanted: str) -> None:
+def test_no_range_leaves_a_file(client, settings, temporary, wanted):
     study = write_study(settings.studies_dir(), "mine")
     with client.stream("GET", "/api/studies/mine/download", headers={"Range": wanted}) as answer:
         assert [*temporary.iterdir()] == []
@@ -39,7 +37,7 @@ def test_no_range_leaves_a_file(client: TestClient, settings: Settings, temporar
             assert archive.read(f"mine/{name}") == (study.folder / name).read_bytes()
 
 
-def test_the_length_is_known_before(tmp_path: Path) -> None:
+def test_the_length_is_known_before(tmp_path):
     files = {}
     for name, content in {"a": b"", "folder/b": b"b" * 700_001, "Größe": b"c"}.items():
         path = tmp_path / f"{len(files)}"

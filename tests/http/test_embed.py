@@ -54,7 +54,7 @@ def oembed(client: TestClient, address: str, **further: Any) -> Any:
     return answer.json()
 
 
-def test_oembed_is_what_its_specification_says(client: TestClient) -> None:
+def test_oembed_is_what_its_specification_says(client):
     address = "http://demo.example/?study=toy&bits=2&lambda=0.1&embed=plane&open=proof&preview=x"
     told = oembed(client, address)
     assert (told["version"], told["type"]) == ("1.0", "rich")
@@ -70,13 +70,13 @@ def test_oembed_is_what_its_specification_says(client: TestClient) -> None:
     assert (small["width"], small["height"]) == (300, FRAME[1])
 
 
-def test_an_address_without_a_card_shows_the_main_figure(client: TestClient) -> None:
+def test_an_address_without_a_card_shows_the_main_figure(client):
     for address in ("http://demo.example", "http://demo.example/?embed=1", "http://DEMO.example/?embed=%22%3E"):
         [frame] = Document(oembed(client, address)["html"]).elements["iframe"]
         assert parse_qs(urlsplit(frame["src"]).query) == {"embed": ["hero"]}
 
 
-def test_other_addresses_are_not_found_and_other_formats_not_implemented(client: TestClient) -> None:
+def test_other_addresses_are_not_found_and_other_formats_not_implemented(client):
     for address in (
         "https://elsewhere.example/?study=toy", "http://demo.example.evil/", "javascript:alert(1)", "http://[",
         "http://demo.example/runs", "http://demo.example/share/secret", "http://demo.example/sign-in",
@@ -88,7 +88,7 @@ def test_other_addresses_are_not_found_and_other_formats_not_implemented(client:
     assert client.get("/oembed", params={"url": "http://demo.example/", "maxwidth": 0}).status_code == 422
 
 
-def test_what_a_link_says_is_never_markup(client: TestClient) -> None:
+def test_what_a_link_says_is_never_markup(client):
     query = urlencode({"study": "toy", "hide": '"><script>alert(1)</script>', "embed": "map"})
     told = oembed(client, f"http://demo.example/?{query}")
     assert Document(told["html"]).elements["script"] == []
@@ -103,7 +103,7 @@ def ancestors(client: TestClient, address: str, **headers: str) -> str:
 
 
 @pytest.mark.thorough
-def test_other_sites_may_show_cards_alone(tmp_path: Path) -> None:
+def test_other_sites_may_show_cards_alone(tmp_path):
     with opened(tmp_path, with_pages=True, **OPEN_HOST) as client:
         for card in ("plane", "hero", "numbers"):
             answer = client.get(f"/?study=toy&embed={card}", headers=HTML)
@@ -131,7 +131,7 @@ def test_other_sites_may_show_cards_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_who_has_to_sign_in_sees_no_card(tmp_path: Path) -> None:
+def test_who_has_to_sign_in_sees_no_card(tmp_path):
     given = {"access": "token", "access_token": TOKEN, "hosts": "demo.example"}
     with opened(tmp_path, with_pages=True, **given, embed_ancestors="*") as client:
         answer = client.get(CARD, headers=HTML)
@@ -144,7 +144,7 @@ def test_who_has_to_sign_in_sees_no_card(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_nothing_changes_where_the_operator_has_not_allowed_it(tmp_path: Path) -> None:
+def test_nothing_changes_where_the_operator_has_not_allowed_it(tmp_path):
     with opened(tmp_path, with_pages=True, **OPEN_HOST | {"embed_ancestors": ""}) as client:
         assert ancestors(client, CARD) == "'self'"
         text = client.get(CARD, headers=HTML).text
@@ -152,5 +152,5 @@ def test_nothing_changes_where_the_operator_has_not_allowed_it(tmp_path: Path) -
         assert client.get("/oembed", params={"url": "http://demo.example/"}).status_code == 404
 
 
-def test_the_cards_are_what_has_a_place_of_its_own() -> None:
+def test_the_cards_are_what_has_a_place_of_its_own():
     assert CARDS.keys() == PANELS.keys() - {"equation", "sentence", "band", "sliders", "doors"}

@@ -2,10 +2,8 @@
 
 import pytest
 from fastapi import FastAPI
-from fastapi.testclient import TestClient
 
 from sarqc.jobs import database
-from sarqc.settings import Settings
 from tests.http.conftest import assert_error, finished, opened, submit, write_study
 from tests.jobs.fake_runs import recipe
 from tests.jobs.test_database import write_lock
@@ -17,7 +15,7 @@ UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
 @pytest.mark.parametrize(
     "name", ["samples", "held_out_samples", "steps", "epochs", "seed", "minutes", "lambda", "band"]
 )
-def test_numbers_without_measure_are_refused_in_words(client: TestClient, name: str) -> None:
+def test_numbers_without_measure_are_refused_in_words(client, name):
     for digits in (308, 4299):
         least = '{"model": "tiny-llama", "calibration": "tiny-llama-calibration", "method": "signround"'
         body = f'{least}, "{name}": 1{"0" * digits}}}'
@@ -54,9 +52,7 @@ def test_numbers_without_measure_are_refused_in_words(client: TestClient, name: 
         ("GET", "/assets/js/..%2F..%2Fapp.py", 404, "refused", "not found"),
     ],
 )
-def test_requests_that_lead_nowhere(
-    client: TestClient, method: str, path: str, status: int, kind: str, what: str
-) -> None:
+def test_requests_that_lead_nowhere(client, method, path, status, kind, what):
     error = assert_error(client.request(method, path), status, kind)
     assert what in error["what"]
     assert list(error) == ["kind", "what", "where", "remedy"]
@@ -76,13 +72,13 @@ def test_requests_that_lead_nowhere(
         (b'{"model": "m", "calibration": "c", "\\ud800": {}}', " is "),
     ],
 )
-def test_recipes_that_are_none(client: TestClient, path: str, body: bytes, what: str) -> None:
+def test_recipes_that_are_none(client, path, body, what):
     error = assert_error(client.post(path, content=body, headers=JSON), 422, "refused")
     assert what in error["what"]
     assert error["remedy"]
 
 
-def test_a_recipe_must_come_as_json(client: TestClient) -> None:
+def test_a_recipe_must_come_as_json(client):
     """A plain form, which any site may make a browser send, is not read as JSON."""
     answer = client.post("/api/runs", content=recipe().model_dump_json(), headers={"Content-Type": "text/plain"})
     assert "application/json" in assert_error(answer, 422, "refused")["remedy"]
@@ -97,7 +93,7 @@ def test_a_recipe_must_come_as_json(client: TestClient) -> None:
         {"Origin": "null"},
     ],
 )
-def test_other_sites_change_nothing(client: TestClient, headers: dict[str, str]) -> None:
+def test_other_sites_change_nothing(client, headers):
     assert_error(client.post("/api/runs", json=recipe().to_json(), headers=headers), 403, "forbidden")
     assert_error(client.delete(f"/api/runs/{UNKNOWN}", headers=headers), 403, "forbidden")
     assert client.get("/api/health", headers=headers).is_success
@@ -105,13 +101,13 @@ def test_other_sites_change_nothing(client: TestClient, headers: dict[str, str])
     assert client.post("/api/plan", json=recipe().to_json(), headers=own).is_success
 
 
-def test_what_the_plan_refuses_is_not_queued(client: TestClient) -> None:
+def test_what_the_plan_refuses_is_not_queued(client):
     error = assert_error(client.post("/api/runs", json=recipe(99).to_json()), 422, "refused")
     assert error["what"] == "99 layers are too many"
     assert client.get("/api/runs").json()["runs"] == []
 
 
-def test_a_bug_gives_nothing_away(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bug_gives_nothing_away(client, caplog):
     answer = client.post("/api/plan", json=recipe(98).to_json())
     assert_error(answer, 500, "error")
     assert "secret" not in answer.text
@@ -120,13 +116,13 @@ def test_a_bug_gives_nothing_away(client: TestClient, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_too_much(client: TestClient, chunked: bool) -> None:
+def test_too_much(client, chunked):
     body = b'{"model": "' + b"x" * 100_000 + b'"}'
     answer = client.post("/api/runs", content=iter([body]) if chunked else body, headers=JSON)
     assert "65536 bytes" in assert_error(answer, 413, "refused")["what"]
 
 
-def test_full_queue(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_queue(client, settings, monkeypatch):
     supervisor = client.app.state.supervisor
     monkeypatch.setattr(supervisor, "settings", settings.model_copy(update={"max_queued": 1}))
     monkeypatch.setattr(supervisor, "_start_due", lambda: None)
@@ -134,12 +130,12 @@ def test_full_queue(client: TestClient, settings: Settings, monkeypatch: pytest.
     assert_error(client.post("/api/runs", json=recipe().to_json()), 429, "refused")
 
 
-def test_strange_lanes(client: TestClient) -> None:
+def test_strange_lanes(client):
     assert_error(client.post("/api/runs?lane=express", json=recipe().to_json()), 422, "refused")
 
 
 @pytest.mark.thorough
-def test_wrong_state(client: TestClient) -> None:
+def test_wrong_state(client):
     run_id = finished(client, submit(client)["id"])["id"]
     for path in ("cancel", "continue"):
         error = assert_error(client.post(f"/api/runs/{run_id}/{path}"), 409, "conflict")
@@ -147,7 +143,7 @@ def test_wrong_state(client: TestClient) -> None:
         assert error["remedy"]
 
 
-def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
+def test_what_gradio_refuses_has_the_shape_too(settings):
     """Its parts are mounted: an app of its own within ours."""
     inner = FastAPI()
     inner.get("/breaks")(lambda: 1 / 0)
@@ -161,14 +157,14 @@ def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("wanted", "status"), [("bytes=5-2", 400), ("bytes=999999999-", 416), ("x", 400)])
-def test_ranges_that_are_none(client: TestClient, settings: Settings, wanted: str, status: int) -> None:
+def test_ranges_that_are_none(client, settings, wanted, status):
     write_study(settings.studies_dir(), "mine")
     answer = client.get("/api/studies/mine/study.safetensors", headers={"Range": wanted})
     assert_error(answer, status, "refused")
     assert ("content-range" in answer.headers) == (status == 416)
 
 
-def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_a_matter_of_moments(settings, monkeypatch):
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     with opened(settings) as client, write_lock(settings.database()):
         answer = client.post("/api/runs", json=recipe(1).to_json())
@@ -178,7 +174,7 @@ def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatc
 
 
 @pytest.mark.parametrize("path", ["/", "/runs", "/api/runs", "/nothing"])
-def test_an_address_has_an_end(client: TestClient, path: str) -> None:
+def test_an_address_has_an_end(client, path):
     assert client.get(f"{path}?x={'a' * 8000}").status_code != 414
     error = assert_error(client.get(f"{path}?x={'a' * 20_000}", headers={"Accept": "text/html"}), 414, "too_long")
     assert "8192 characters" in error["what"]
@@ -187,6 +183,6 @@ def test_an_address_has_an_end(client: TestClient, path: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/api/events", f"/api/runs/{UNKNOWN}/events"])
 @pytest.mark.parametrize("number", ["-1", str(2**63), "1" * 40, "x"])
-def test_no_number_of_a_listener_is_too_much_for_the_database(client: TestClient, path: str, number: str) -> None:
+def test_no_number_of_a_listener_is_too_much_for_the_database(client, path, number):
     answer = client.get(path, headers={"Last-Event-ID": number})
     assert "last-event-id" in assert_error(answer, 422, "refused")["what"].lower()

@@ -30,7 +30,7 @@ def unpacked(content: bytes, folder: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: Path) -> None:
+def test_an_export_from_the_button_to_the_archive(client, tmp_path):
     run_id = submit(client, grid="symmetric")["id"]
     assert_error(client.get(f"/api/runs/{run_id}/checkpoint?format=packed"), 404, "not_found")
     before = finished(client, run_id)
@@ -64,9 +64,7 @@ def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "more"])
-def test_an_export_that_changed_on_disk_is_named_and_made_again(
-    client: TestClient, settings: Settings, tmp_path: Path, damage: str
-) -> None:
+def test_an_export_that_changed_on_disk_is_named_and_made_again(client, settings, tmp_path, damage):
     run_id = finished(client, submit(client, grid="symmetric")["id"])["id"]
     address = f"/api/runs/{run_id}/checkpoint?format=packed"
     finished(client, client.post(f"/api/runs/{run_id}/export?format=packed").json()["id"])
@@ -91,7 +89,7 @@ def test_an_export_that_changed_on_disk_is_named_and_made_again(
     assert (folder / "model.safetensors").read_bytes() == b"packed" * 1000
 
 
-def test_a_batch_is_all_or_nothing(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_all_or_nothing(client, settings, monkeypatch):
     supervisor = client.app.state.supervisor
     monkeypatch.setattr(supervisor, "_start_due", lambda: None)
     monkeypatch.setattr(supervisor, "settings", settings.model_copy(update={"max_queued": 5}))

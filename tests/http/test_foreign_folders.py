@@ -43,7 +43,7 @@ def answers(host: Settings, *routes: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["x", None, 10**30, math.nan, -1, True])
-def test_a_forged_list_of_codes_is_damaged(host: Settings, size: object) -> None:
+def test_a_forged_list_of_codes_is_damaged(host, size):
     folder, kept, name = codes_of(host)
     kept["points"][0]["file"]["bytes"] = size
     (folder / FILE).write_text(json.dumps(kept), encoding="utf-8")
@@ -51,14 +51,14 @@ def test_a_forged_list_of_codes_is_damaged(host: Settings, size: object) -> None
 
 
 @pytest.mark.parametrize("lam", [math.nan, "0.1", [0.1]])
-def test_a_forged_point_is_damaged(host: Settings, lam: object) -> None:
+def test_a_forged_point_is_damaged(host, lam):
     folder, kept, _ = codes_of(host)
     kept["points"][0]["lam"] = lam
     (folder / FILE).write_text(json.dumps(kept), encoding="utf-8")
     answers(host, "/view", "/site")
 
 
-def test_codes_are_the_listed_ones_and_files_of_the_study(host: Settings, tmp_path: Path) -> None:
+def test_codes_are_the_listed_ones_and_files_of_the_study(host, tmp_path):
     folder, kept, name = codes_of(host)
     content = (folder / name).read_bytes()
     (folder / name).unlink()
@@ -79,7 +79,7 @@ def test_codes_are_the_listed_ones_and_files_of_the_study(host: Settings, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["study.json", ARRAYS])
-def test_no_file_of_a_study_is_elsewhere(client: TestClient, settings: Settings, tmp_path: Path, name: str) -> None:
+def test_no_file_of_a_study_is_elsewhere(client, settings, tmp_path, name):
     study = write_study(settings.studies_dir(), "mine")
     (study.folder / name).rename(tmp_path / name)
     (study.folder / name).symlink_to(tmp_path / name)
@@ -89,9 +89,7 @@ def test_no_file_of_a_study_is_elsewhere(client: TestClient, settings: Settings,
     assert (tmp_path / name).is_file()
 
 
-def test_a_folder_that_is_a_link_is_removed_without_its_target(
-    client: TestClient, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_folder_that_is_a_link_is_removed_without_its_target(client, settings, tmp_path):
     study = write_study(tmp_path / "elsewhere", "mine")
     settings.studies_dir().mkdir(parents=True)
     (settings.studies_dir() / "mine").symlink_to(study.folder)
@@ -101,7 +99,7 @@ def test_a_folder_that_is_a_link_is_removed_without_its_target(
     assert_error(client.get("/api/studies/mine"), 404, "not_found")
 
 
-def test_a_pipe_is_not_waited_for(client: TestClient, settings: Settings) -> None:
+def test_a_pipe_is_not_waited_for(client, settings):
     study = write_study(settings.studies_dir(), "mine")
     (study.folder / ARRAYS).unlink()
     os.mkfifo(study.folder / ARRAYS)
@@ -109,7 +107,7 @@ def test_a_pipe_is_not_waited_for(client: TestClient, settings: Settings) -> Non
         assert_error(client.get(f"/api/studies/mine{route}"), 422, "refused")
 
 
-def test_a_document_has_an_end(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_has_an_end(client, settings, monkeypatch):
     study = write_study(settings.studies_dir(), "mine")
     path = study.folder / "study.json"
     text = path.read_text(encoding="utf-8")
@@ -124,7 +122,7 @@ def test_a_document_has_an_end(client: TestClient, settings: Settings, monkeypat
     assert damaged["id"] == "mine"
 
 
-def test_arrays_have_an_end_and_the_shape_of_their_line(client: TestClient, settings: Settings) -> None:
+def test_arrays_have_an_end_and_the_shape_of_their_line(client, settings):
     study = write_study(settings.studies_dir(), "mine")
     path = study.folder / "study.json"
     written = json.loads(path.read_text(encoding="utf-8"))

@@ -6,14 +6,13 @@ import random
 import resource
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs.reserve import RESERVE_BYTES
-from tests.http.conftest import App, assert_error, events_of, finished, run_of, submit, write_study
+from tests.http.conftest import assert_error, events_of, finished, run_of, submit, write_study
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 
@@ -51,7 +50,7 @@ def fill(path: Path) -> None:
                 continue
 
 
-def test_what_makes_room_works_on_a_full_disk_and_the_rest_says_so(serve: Callable[..., App], tmp_path: Path) -> None:
+def test_what_makes_room_works_on_a_full_disk_and_the_rest_says_so(serve, tmp_path):
     app = serve("long_layer", small_disk(tmp_path / "state"))
     disk = Path(f"/proc/{app.process.pid}/root{tmp_path}/state")  # as the app sees it
     running, *waiting = [submit(app.http, 1)["id"] for _ in range(4)]
@@ -81,7 +80,7 @@ def test_what_makes_room_works_on_a_full_disk_and_the_rest_says_so(serve: Callab
     submit(app.http)
 
 
-def test_a_run_waits_for_room_and_goes_on_by_itself(serve: Callable[..., App], tmp_path: Path) -> None:
+def test_a_run_waits_for_room_and_goes_on_by_itself(serve, tmp_path):
     app = serve("keeps", small_disk(tmp_path / "state"))
     disk = Path(f"/proc/{app.process.pid}/root{tmp_path}/state")
     run_id, queued = (submit(app.http, layers)["id"] for layers in (13, 2))
@@ -112,7 +111,7 @@ def test_a_run_waits_for_room_and_goes_on_by_itself(serve: Callable[..., App], t
     finished(app.http, queued)
 
 
-def test_what_a_run_says_waits_and_its_last_word_does_not(serve: Callable[..., App], tmp_path: Path) -> None:
+def test_what_a_run_says_waits_and_its_last_word_does_not(serve, tmp_path):
     app = serve("chatty", small_disk(tmp_path / "state"))
     disk = Path(f"/proc/{app.process.pid}/root{tmp_path}/state")
     run_id = submit(app.http, 900)["id"]
@@ -132,9 +131,7 @@ def test_what_a_run_says_waits_and_its_last_word_does_not(serve: Callable[..., A
     assert log.count(WAITS) == 1
 
 
-def test_a_disk_that_fails_has_words_everywhere_and_runs_go_on_after_it(
-    serve: Callable[..., App], tmp_path: Path
-) -> None:
+def test_a_disk_that_fails_has_words_everywhere_and_runs_go_on_after_it(serve, tmp_path):
     """No file may get a byte more: to SQLite and to all others this is a disk that fails."""
     app = serve("long_layer")
     run_id, queued = submit(app.http, 1)["id"], submit(app.http, 1)["id"]

@@ -45,7 +45,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 @pytest.mark.thorough
-def test_a_link_says_what_it_shows(client: TestClient) -> None:
+def test_a_link_says_what_it_shows(client):
     for lam, quality in (("0.05", "perplexity"), ("1", "perplexity"), ("1", "accuracy")):
         address = f"{ADDRESS}&lambda={lam}&show={quality}"
         told = head(client, address)
@@ -58,7 +58,7 @@ def test_a_link_says_what_it_shows(client: TestClient) -> None:
         assert told.said["og:image"] == "http://demo.example/picture.png"
 
 
-def test_the_picture_is_as_large_as_the_head_says(client: TestClient) -> None:
+def test_the_picture_is_as_large_as_the_head_says(client):
     told = head(client, ADDRESS).said
     answer = client.get(told["og:image"])
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
@@ -68,7 +68,7 @@ def test_the_picture_is_as_large_as_the_head_says(client: TestClient) -> None:
     assert again.status_code == 304
 
 
-def test_what_a_study_says_of_itself_stays_text() -> None:
+def test_what_a_study_says_of_itself_stays_text():
     name = '<script>"&'
     found = Document(head_of(Introduction(name, name, name), "", "/"))
     assert found.title == f"{name} – {SITE}"
@@ -76,7 +76,7 @@ def test_what_a_study_says_of_itself_stays_text() -> None:
 
 
 @pytest.mark.thorough
-def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client: TestClient) -> None:
+def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client):
     whole, layer, draw = (
         head(client, f"/?study=tiny-llama&bits=3{more}&lambda=0.1") for more in ("", "&layer=6", "&draw=1")
     )
@@ -85,7 +85,7 @@ def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client: TestClient) ->
     assert draw.said["og:title"] != whole.said["og:title"]  # other numbers
 
 
-def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client: TestClient) -> None:
+def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client):
     wrong = "bits=99&method=none&layer=9999&draw=77&lambda=x&gamma=-&scale=huge&show=taste&bits=2"
     first = "tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.3"
     named = "smollm2-135m-instruct at 3 bits: GPTQ + saliency penalty, λ = 0.2"
@@ -106,13 +106,13 @@ def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client: TestCli
         ("/learn?step=99", "Quantization, step by step"),
     ],
 )
-def test_pages_that_show_nothing_further_say_what_they_are_for(client: TestClient, address: str, title: str) -> None:
+def test_pages_that_show_nothing_further_say_what_they_are_for(client, address, title):
     told = head(client, address)
     assert told.title == f"{title} – {SITE}"
     assert told.said["og:image"] == "http://demo.example/picture.png"
 
 
-def test_the_page_has_one_title_its_bar_and_its_styles_before_any_script(client: TestClient) -> None:
+def test_the_page_has_one_title_its_bar_and_its_styles_before_any_script(client):
     text = client.get(ADDRESS, headers=HTML).text
     assert text.count("<title>") == 1
     assert f'"title":"tiny-llama at 2 bits: GPTQ + saliency penalty \\u2013 {SITE}"' in text
@@ -122,7 +122,7 @@ def test_the_page_has_one_title_its_bar_and_its_styles_before_any_script(client:
     assert client.head(ADDRESS, headers=HTML).content == b""
 
 
-def test_the_lab_says_what_it_shows_before_any_script(client: TestClient) -> None:
+def test_the_lab_says_what_it_shows_before_any_script(client):
     view = client.get("/api/studies/tiny-llama/view?bits=2&method=sarqc-gbs", headers=HTML).json()
     at = view["lams"].index(0.3)
     seen = {}
@@ -142,7 +142,7 @@ def test_the_lab_says_what_it_shows_before_any_script(client: TestClient) -> Non
     assert "skeleton" not in client.get("/learn", headers=HTML).text
 
 
-def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path: Path) -> None:
+def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path):
     settings = settings_in(tmp_path, access="token", access_token=TOKEN, hosts="demo.example,*",
                            assets_dir=ASSETS)  # fmt: skip
     with TestClient(create_app(settings, with_pages=False)) as client:
@@ -154,7 +154,7 @@ def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_they_show(tmp_path: Path) -> None:
+def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_they_show(tmp_path):
     settings = settings_in(tmp_path, access="token", access_token=TOKEN, hosts="demo.example",
                            assets_dir=ASSETS)  # fmt: skip
     app = create_app(settings, with_pages=False)
@@ -182,7 +182,7 @@ def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_the
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/runs/NOPE", "/learn/more", "/<script>"])
-def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(client: TestClient, path: str) -> None:
+def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(client, path):
     answer = client.get(path, headers=HTML)
     assert answer.status_code == 404
     assert answer.text.count("<h1>") == answer.text.count("<main") == answer.text.count('<header class="bar"') == 1

@@ -15,7 +15,7 @@ from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
 from sarqc.web.listing_api import drawn_run
 from tests.http.conftest import TOKEN, assert_error, finished, run_of, submit
-from tests.http.test_access import Door, door
+from tests.http.test_access import door
 from tests.jobs.fake_runs import recipe
 from tests.jobs.test_listing import tuning
 
@@ -30,7 +30,7 @@ def batch(client: TestClient, **lists: list[Any]) -> list[dict]:
     return [finished(client, run["id"]) for run in answer.json()["runs"]]
 
 
-def test_a_run_gets_a_name_and_is_found_by_it(client: TestClient) -> None:
+def test_a_run_gets_a_name_and_is_found_by_it(client):
     run = finished(client, submit(client)["id"])
     submit(client, 1)
     revision = client.get("/api/runs").json()["revision"]
@@ -43,7 +43,7 @@ def test_a_run_gets_a_name_and_is_found_by_it(client: TestClient) -> None:
     assert ([one["id"] for one in found["runs"]], found["total"]) == ([run["id"]], 1)
 
 
-def test_what_is_written_is_checked(client: TestClient) -> None:
+def test_what_is_written_is_checked(client):
     run_id = submit(client)["id"]
     error = assert_error(client.patch(f"/api/runs/{run_id}", json={"name": "x" * 121}), 422, "refused")
     assert "121" in error["what"]
@@ -57,7 +57,7 @@ def test_what_is_written_is_checked(client: TestClient) -> None:
     assert run_of(client, run_id)["name"] == ""
 
 
-def test_only_the_owner_and_the_operator_write_on_a_run(door: Door) -> None:
+def test_only_the_owner_and_the_operator_write_on_a_run(door):
     ann = door(access="token", access_token=TOKEN, hosts="testserver")
     ann.post("/sign-in", data={"password": TOKEN, "to": "/"})
     run = submit(ann)
@@ -79,7 +79,7 @@ def test_only_the_owner_and_the_operator_write_on_a_run(door: Door) -> None:
     assert run_of(ann, run["id"])["name"] == ""
 
 
-def test_parts_of_a_sorted_list(client: TestClient) -> None:
+def test_parts_of_a_sorted_list(client):
     runs = batch(client, bits=[2, 4, 3])
     first = client.get("/api/runs?sort=bits&limit=2").json()
     assert [run["recipe"]["bits"] for run in first["runs"]] == [2, 3]
@@ -92,7 +92,7 @@ def test_parts_of_a_sorted_list(client: TestClient) -> None:
         assert_error(client.get(f"/api/runs?{wrong}"), 422, "refused")
 
 
-def test_seeds_are_one_group(client: TestClient) -> None:
+def test_seeds_are_one_group(client):
     runs = batch(client, seed=[1, 2, 3])
     submit(client, 4000)  # not finished meanwhile: the number of layers of these runs is their seed
     answer = client.get("/api/runs/groups?filter=finished").json()
@@ -108,7 +108,7 @@ def test_seeds_are_one_group(client: TestClient) -> None:
     assert_error(client.get("/api/runs/groups?by=owner"), 422, "refused")
 
 
-def test_a_list_as_a_file_for_spreadsheets(client: TestClient) -> None:
+def test_a_list_as_a_file_for_spreadsheets(client):
     run = finished(client, submit(client)["id"])
     formula = {"name": '=HYPERLINK("http://evil","x")', "note": 'a "quoted"\nnote, with a comma', "tags": ["-x", "@y"]}
     client.patch(f"/api/runs/{run['id']}", json=formula)
@@ -126,7 +126,7 @@ def test_a_list_as_a_file_for_spreadsheets(client: TestClient) -> None:
     assert client.get("/api/runs/csv?filter=nothing").text.count("\n") == 1
 
 
-def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client: TestClient) -> None:
+def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client):
     store = client.app.state.supervisor.store
     tunes = recipe(2, method="sarqc-gbs", kind="tune", test="none.txt")
     for lam, after in ((0.5, "run"), (0.25, "keep")):
@@ -145,7 +145,7 @@ def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client:
     assert [row["recipe_lambda"] for row in rows] == ["", ""]
 
 
-def test_a_file_has_the_runs_of_all_parts_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_has_the_runs_of_all_parts_once(client, monkeypatch):
     runs = batch(client, bits=[2, 3, 4])
     monkeypatch.setattr("sarqc.web.listing_api.PORTION", 2)
     rows = list(csv.DictReader(io.StringIO(client.get("/api/runs/csv?sort=bits").text)))
@@ -153,7 +153,7 @@ def test_a_file_has_the_runs_of_all_parts_once(client: TestClient, monkeypatch: 
     assert {row["id"] for row in rows} == {run["id"] for run in runs}
 
 
-def test_many_runs_are_deleted_and_those_at_work_are_left(client: TestClient) -> None:
+def test_many_runs_are_deleted_and_those_at_work_are_left(client):
     done = batch(client, bits=[2, 3])
     store = client.app.state.supervisor.store
     running = store.create(recipe(), "local").id
@@ -169,7 +169,7 @@ def test_many_runs_are_deleted_and_those_at_work_are_left(client: TestClient) ->
         assert_error(client.post("/api/runs/delete", json=body), 422, "refused")
 
 
-def test_many_runs_are_tagged(client: TestClient) -> None:
+def test_many_runs_are_tagged(client):
     runs = batch(client, bits=[2, 3])
     ids = [run["id"] for run in runs]
     assert client.post("/api/runs/tags", json={"ids": ids, "add": ["a", "b"]}).json() == {"done": ids, "left": []}
@@ -178,7 +178,7 @@ def test_many_runs_are_tagged(client: TestClient) -> None:
     assert_error(client.post("/api/runs/tags", json={"ids": ids, "add": [""]}), 422, "refused")
 
 
-def test_size_against_quality_of_a_list(client: TestClient) -> None:
+def test_size_against_quality_of_a_list(client):
     runs = batch(client, bits=[2, 3])
     error = assert_error(client.get("/api/runs/pareto"), 422, "refused")
     assert "none of the 2 runs" in error["what"]  # of these runs no size is known

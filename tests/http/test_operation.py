@@ -1,8 +1,6 @@
 """What an operator reads of a host: probes, metrics, the access log, the audit log."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,8 +13,7 @@ from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
 from sarqc.files.places import MARK, place_at
 from sarqc.jobs.run import State
-from sarqc.settings import Settings
-from tests.http.conftest import TOKEN, App, assert_error, finished, opened, run_of, submit
+from tests.http.conftest import TOKEN, assert_error, finished, opened, run_of, submit
 from tests.jobs.conftest import settings_in, until, until_state
 
 
@@ -29,7 +26,7 @@ def samples(answer: httpx.Response) -> dict[tuple[str, tuple[tuple[str, str], ..
     }
 
 
-def test_alive_is_not_ready(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alive_is_not_ready(settings, monkeypatch):
     """What is wrong is named, without a path of this host; the process answers all the same."""
     monkeypatch.setattr("sarqc.web.probes.SECONDS", 0.0)
     with opened(settings) as client:
@@ -54,9 +51,7 @@ def test_alive_is_not_ready(settings: Settings, monkeypatch: pytest.MonkeyPatch)
         assert client.get("/readyz").status_code == 200
 
 
-def test_object_storage_that_is_lost_is_named(
-    tmp_path: Path, object_storage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_object_storage_that_is_lost_is_named(tmp_path, object_storage, monkeypatch):
     monkeypatch.setattr("sarqc.web.probes.SECONDS", 0.0)
     settings = settings_in(tmp_path, storage=object_storage)
     with opened(settings) as client:
@@ -70,14 +65,14 @@ def test_object_storage_that_is_lost_is_named(
     assert caught.value.where == "SARQC_STORAGE"
 
 
-def test_probes_need_no_login_and_no_host_name(tmp_path: Path) -> None:
+def test_probes_need_no_login_and_no_host_name(tmp_path):
     with opened(settings_in(tmp_path, access="token", access_token=TOKEN, hosts="demo.example")) as client:
         for path in ("/healthz", "/readyz"):
             assert client.get(path, headers={"Host": "10.0.0.7"}).status_code == 200
         assert client.post("/readyz").status_code in (401, 405, 421)
 
 
-def test_readiness_is_looked_at_now_and_then(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_is_looked_at_now_and_then(settings, monkeypatch):
     with opened(settings) as client:
         asked = []
         monkeypatch.setattr(client.app.state.supervisor.store, "check_writable", lambda: asked.append(1))
@@ -87,7 +82,7 @@ def test_readiness_is_looked_at_now_and_then(settings: Settings, monkeypatch: py
 
 
 @pytest.mark.thorough
-def test_metrics_count_runs_requests_and_layers(settings: Settings) -> None:
+def test_metrics_count_runs_requests_and_layers(settings):
     with opened(settings.model_copy(update={"metrics": "token", "metrics_token": SecretStr(TOKEN)})) as client:
         run_id = submit(client, 3)["id"]
         until_state(client.app.state.supervisor.store, run_id, State.FINISHED)  # without a request
@@ -111,7 +106,7 @@ def test_metrics_count_runs_requests_and_layers(settings: Settings) -> None:
         assert run_id not in text
 
 
-def test_metrics_are_off_for_whoever_may_not_read_them(settings: Settings, tmp_path: Path) -> None:
+def test_metrics_are_off_for_whoever_may_not_read_them(settings, tmp_path):
     with opened(settings) as client:
         assert_error(client.get("/metrics"), 404, "not_found")
     secret = SecretStr(TOKEN)
@@ -131,7 +126,7 @@ def test_metrics_are_off_for_whoever_may_not_read_them(settings: Settings, tmp_p
 
 
 @pytest.mark.thorough
-def test_a_stream_counts_while_it_is_open(serve: Callable[..., App], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_counts_while_it_is_open(serve, monkeypatch):
     monkeypatch.setenv("SARQC_METRICS", "local")
     app = serve("long_layer")
     run_id = submit(app.http)["id"]
@@ -150,9 +145,7 @@ def test_a_stream_counts_while_it_is_open(serve: Callable[..., App], monkeypatch
 
 
 @pytest.mark.thorough
-def test_the_access_log_says_who_and_what_and_no_secret(
-    serve: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_access_log_says_who_and_what_and_no_secret(serve, tmp_path, monkeypatch):
     monkeypatch.setenv("SARQC_LOG_FORMAT", "json")
     for name, value in {"ACCESS": "token", "ACCESS_TOKEN": TOKEN, "HOSTS": "127.0.0.1"}.items():
         monkeypatch.setenv(f"SARQC_{name}", value)
@@ -180,9 +173,7 @@ def test_the_access_log_says_who_and_what_and_no_secret(
 
 
 @pytest.mark.thorough
-def test_the_audit_log_outlives_what_it_is_about_and_is_only_added_to(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_audit_log_outlives_what_it_is_about_and_is_only_added_to(settings, monkeypatch):
     with opened(settings) as client:
         run_id = finished(client, submit(client)["id"])["id"]
         assert client.delete(f"/api/runs/{run_id}").status_code == 204

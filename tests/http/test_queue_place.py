@@ -6,7 +6,6 @@ import pytest
 
 from sarqc.events import LayerDone, Stage, Started, Yielded
 from sarqc.jobs.run import Run, State
-from sarqc.jobs.store import Store
 from sarqc.web.queue_place import queue_place
 from tests.jobs.fake_runs import recipe
 
@@ -15,13 +14,13 @@ def everybody(_: object) -> bool:
     return True
 
 
-def test_alone_it_is_next(store: Store) -> None:
+def test_alone_it_is_next(store):
     run = store.create(recipe(), "ann")
     nothing = {"number": 1, "at_work": 0, "worked": None, "behind": None, "seconds": None}
     assert queue_place(run, store, everybody) == nothing
 
 
-def test_the_next_waits_for_the_run_at_work(store: Store) -> None:
+def test_the_next_waits_for_the_run_at_work(store):
     running = store.create(recipe(), "ann")
     store.move(running.id, State.RUNNING, device="cpu")
     waiting = store.create(recipe(), "ann")
@@ -39,7 +38,7 @@ def test_the_next_waits_for_the_run_at_work(store: Store) -> None:
 
 
 @pytest.mark.thorough
-def test_owners_take_turns_and_more_than_a_page_of_runs_is_counted(store: Store) -> None:
+def test_owners_take_turns_and_more_than_a_page_of_runs_is_counted(store):
     many = [store.create(recipe(), "ann") for _ in range(250)]
     time.sleep(0.01)
     other = store.create(recipe(), "bob")
@@ -51,7 +50,7 @@ def test_owners_take_turns_and_more_than_a_page_of_runs_is_counted(store: Store)
     assert queue_place(other, store, everybody)["number"] == 2  # after one of Ann's
 
 
-def test_whoever_waits_further_back_is_told_when_by_the_plans_of_all_before(store: Store) -> None:
+def test_whoever_waits_further_back_is_told_when_by_the_plans_of_all_before(store):
     """One device: what is left of its run, and those between. Two: each run goes to the one that is free first."""
     running = store.create(recipe(), "ann", seconds=100.0)
     store.move(running.id, State.RUNNING, device="cuda:0")
@@ -71,7 +70,7 @@ def test_whoever_waits_further_back_is_told_when_by_the_plans_of_all_before(stor
     assert queue_place(behind, store, everybody)["behind"] == unplanned.id
 
 
-def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store, monkeypatch):
     """Planned at one second a layer, seen to take five; a preview waits for one of them alone."""
     clock = [2_000_000_000.0]
     monkeypatch.setattr(time, "time", lambda: clock[0])
@@ -111,7 +110,7 @@ def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store: Store, mon
     assert seconds(waiting) == pytest.approx(7 - 3)
 
 
-def test_layers_that_are_kept_are_not_waited_for(store: Store) -> None:
+def test_layers_that_are_kept_are_not_waited_for(store):
     running, aside = store.create(recipe(), "ann", seconds=100.0), store.create(recipe(), "ann", seconds=40.0)
     store.move(aside.id, State.RUNNING)
     store.append(aside.id, [Started("fake", "cpu", [{"name": "0"}, {"name": "1"}], 0.5)])

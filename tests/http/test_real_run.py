@@ -33,7 +33,7 @@ RECIPE = {
 
 
 @pytest.mark.soak
-def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, tmp_path: Path) -> None:
+def test_a_real_run_is_cancelled_killed_continued_and_seen(settings, tmp_path):
     settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     app = create_app(settings, with_pages=False)
     with TestClient(app) as client:

@@ -1,7 +1,5 @@
 """Learned rounding with early stopping over REST, with the real engine: its events, its figure and its study."""
 
-from pathlib import Path
-
 import pytest
 from fastapi.testclient import TestClient
 
@@ -20,7 +18,7 @@ RECIPE = {
 }  # fmt: skip
 
 
-def test_the_steps_of_a_run_are_told_drawn_and_kept(tmp_path: Path) -> None:
+def test_the_steps_of_a_run_are_told_drawn_and_kept(tmp_path):
     settings = settings_in(tmp_path, assets_dir=SITE / "assets")
     with TestClient(create_app(settings, with_pages=False)) as client:
         run, again = (finished(client, client.post("/api/runs", json=RECIPE).json()["id"]) for _ in range(2))

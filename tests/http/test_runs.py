@@ -1,23 +1,20 @@
 """Runs over REST, in process: what is on offer, plans, submitting, listing, deleting."""
 
 import logging
-from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
 
 from sarqc.extras.engines.programs import programs
 from sarqc.jobs.workers import log_path
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.recipe.texts import texts
-from sarqc.settings import Settings
 from tests.http.conftest import HTML, events_of, finished, submit, write_study
 from tests.jobs.fake_runs import recipe
 from tests.test_recipe_texts import recipe_of_request
 
 
-def test_health(client: TestClient) -> None:
+def test_health(client):
     health = client.get("/api/health").json()
     assert health["devices"][0]["id"] == "cpu"
     assert health["devices"][0]["run"] is None
@@ -28,7 +25,7 @@ def test_health(client: TestClient) -> None:
     assert health["version"]
 
 
-def test_what_a_recipe_may_name(client: TestClient) -> None:
+def test_what_a_recipe_may_name(client):
     methods = {entry["name"]: entry for entry in client.get("/api/methods").json()["methods"]}
     assert list(methods) == list(METHODS)
     assert methods["sarqc-gbs"]["defaults"]["lam"] == METHODS["sarqc-gbs"].make.lam
@@ -44,7 +41,7 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
 
 
 @pytest.mark.thorough
-def test_a_preview_is_listed_once_it_is_kept(client: TestClient, settings: Settings) -> None:
+def test_a_preview_is_listed_once_it_is_kept(client, settings):
     preview = recipe(layer="model.layers.0.mlp.down_proj").to_json()
     run_id = client.post("/api/runs?lane=preview", json=preview).json()["id"]
     assert finished(client, run_id)["lane"] == "preview"
@@ -59,13 +56,13 @@ def test_a_preview_is_listed_once_it_is_kept(client: TestClient, settings: Setti
     assert listed() == [[run_id], [run_id]]
 
 
-def test_plan_is_only_a_plan(client: TestClient) -> None:
+def test_plan_is_only_a_plan(client):
     assert client.post("/api/plan", json=recipe().to_json()).json()["minutes"] == 0.5
     assert client.get("/api/runs").json()["runs"] == []
 
 
 @pytest.mark.thorough
-def test_a_plan_warms_a_worker_up(client: TestClient) -> None:
+def test_a_plan_warms_a_worker_up(client):
     workers = client.app.state.supervisor.workers
     assert not workers._warm
     client.post("/api/plan", json=recipe().to_json())
@@ -75,7 +72,7 @@ def test_a_plan_warms_a_worker_up(client: TestClient) -> None:
 
 
 @pytest.mark.thorough
-def test_a_run(client: TestClient, settings: Settings) -> None:
+def test_a_run(client, settings):
     run = submit(client, 2)
     assert (run["state"], run["recipe"], run["attempt"]) == ("queued", recipe(2).to_json(), 1)
     run = finished(client, run["id"])
@@ -103,7 +100,7 @@ def test_a_run(client: TestClient, settings: Settings) -> None:
     assert not log_path(settings, run["id"]).exists()
 
 
-def test_runs_come_in_pages_newest_first(client: TestClient) -> None:
+def test_runs_come_in_pages_newest_first(client):
     ids = [submit(client)["id"] for _ in range(5)]
     first = client.get("/api/runs?limit=3").json()
     assert [run["id"] for run in first["runs"]] == ids[:1:-1]
@@ -114,7 +111,7 @@ def test_runs_come_in_pages_newest_first(client: TestClient) -> None:
     assert client.get("/api/runs?limit=5").json()["next"] is None
 
 
-def test_a_name_is_never_what_a_request_claims(client: TestClient) -> None:
+def test_a_name_is_never_what_a_request_claims(client):
     assert submit(client, headers={"X-Sarqc-Owner": "Ann Other"})["owner"] == "local"
     client.cookies["sarqc_visitor"] = "made-up"
     assert submit(client)["owner"] == "local"
@@ -125,7 +122,7 @@ def test_a_name_is_never_what_a_request_claims(client: TestClient) -> None:
     assert submit(client)["owner"] == guest  # the cookie keeps it
 
 
-def test_cancel_and_continue(client: TestClient, monkeypatch) -> None:
+def test_cancel_and_continue(client, monkeypatch):
     supervisor = client.app.state.supervisor
     start_due = supervisor._start_due
     monkeypatch.setattr(supervisor, "_start_due", lambda: None)
@@ -136,14 +133,14 @@ def test_cancel_and_continue(client: TestClient, monkeypatch) -> None:
     assert finished(client, run_id)["error"] is None
 
 
-def test_the_interface_describes_itself(client: TestClient, caplog) -> None:
+def test_the_interface_describes_itself(client, caplog):
     with caplog.at_level(logging.WARNING):
         paths = client.get("/api/openapi.json").json()["paths"]
     assert {"/api/health", "/api/runs/{run_id}/events", "/api/studies/{study_id}/study.safetensors"} <= paths.keys()
     assert client.get("/docs").status_code == 404  # its page would load from a CDN
 
 
-def test_the_request_is_taken(client: TestClient) -> None:
+def test_the_request_is_taken(client):
     document = recipe(2).to_json() | {"lambda": [0, 0.1]}
     answer = client.post("/api/recipe-texts", json=document, headers={"origin": "http://testserver"})
     assert answer.status_code == 200
@@ -155,7 +152,7 @@ def test_the_request_is_taken(client: TestClient) -> None:
     assert said == {text["name"]: text["text"] for text in texts(document, "http://testserver")}
 
 
-def test_programs_for_other_engines(client: TestClient) -> None:
+def test_programs_for_other_engines(client):
     document = recipe(2).to_json() | {"method": "rqc-gbs", "grid": "full_range", "static_groups": True, "lambda": 0.1}
 
     def answer(document: dict[str, object], query: str = "") -> dict[str, dict[str, object]]:
@@ -173,13 +170,13 @@ def test_programs_for_other_engines(client: TestClient) -> None:
     assert answer(auto, "?study=no-such-run") == answer(auto)  # a run that has left nothing yet
 
 
-def test_what_is_no_recipe_has_no_texts(client: TestClient) -> None:
+def test_what_is_no_recipe_has_no_texts(client):
     assert "calibration" in client.post("/api/recipe-texts", json={"model": "toy"}).json()["error"]["what"]
     many = recipe(2).to_json() | {name: list(range(2, 102)) for name in ("seed", "samples", "length")}
     assert client.post("/api/recipe-texts", json=many).status_code == 429
 
 
-def test_a_checkpoint_is_opened_by_the_name_that_the_operator_gave_it(client: TestClient, tmp_path: Path) -> None:
+def test_a_checkpoint_is_opened_by_the_name_that_the_operator_gave_it(client, tmp_path):
     document = recipe(method="gptq", quantized_checkpoint="somewhere").to_json()
     for name in (str(tmp_path), "/etc", "nothing-of-that-name"):
         answer = client.post("/api/runs", json={**document, "quantized_checkpoint": name})
@@ -187,7 +184,7 @@ def test_a_checkpoint_is_opened_by_the_name_that_the_operator_gave_it(client: Te
         assert answer.json()["error"]["where"] == "recipe, quantized_checkpoint"
 
 
-def test_former_names_are_taken_with_a_word_on_the_new_ones(client: TestClient) -> None:
+def test_former_names_are_taken_with_a_word_on_the_new_ones(client):
     today = recipe().to_json()
     del today["block_fraction"]
     former = {**today, "share": 0.5}

@@ -8,13 +8,12 @@ from starlette.datastructures import Headers
 
 from app import create_app
 from sarqc.errors import Refused, TooMany
-from sarqc.settings import Settings
 from sarqc.web.throttle import OF_AN_ADDRESS, LoginThrottle
 from sarqc.web.visitor import COOKIE, COOKIE_SECONDS, Cookies
 
 
 @pytest.mark.parametrize("length", [0, 31, 33])
-def test_a_secret_that_was_cut_off_is_refused(settings: Settings, length: int) -> None:
+def test_a_secret_that_was_cut_off_is_refused(settings, length):
     path = settings.resolved_state_dir() / "secret"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x" * length)
@@ -25,7 +24,7 @@ def test_a_secret_that_was_cut_off_is_refused(settings: Settings, length: int) -
     assert path.read_bytes() == b"x" * length
 
 
-def test_a_new_secret_appears_whole(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_secret_appears_whole(settings, monkeypatch):
     folder = settings.resolved_state_dir()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "secret.partial").write_bytes(b"of a start that was cut off")
@@ -48,9 +47,7 @@ def test_a_new_secret_appears_whole(settings: Settings, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("later", "is_known"), [(-86_400.0, True), (60.0, True), (COOKIE_SECONDS + 60.0, False)])
-def test_a_cookie_outlives_a_clock_that_goes_back(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, later: float, is_known: bool
-) -> None:
+def test_a_cookie_outlives_a_clock_that_goes_back(settings, monkeypatch, later, is_known):
     cookies, now = Cookies(settings), time.time()
     value = cookies.header("http", "ann").partition(";")[0]
     assert value.startswith(f"{COOKIE}=")
@@ -59,7 +56,7 @@ def test_a_cookie_outlives_a_clock_that_goes_back(
     assert (said is not None and said.owner == "ann") is is_known
 
 
-def test_wrong_passwords_are_counted_by_seconds_that_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_passwords_are_counted_by_seconds_that_pass(monkeypatch):
     passed = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: passed)
     tries = LoginThrottle()

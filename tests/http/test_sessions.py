@@ -42,7 +42,7 @@ def sign_in(client: TestClient, name: str = "") -> str:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("access", ["users", "token"])
-def test_a_copied_cookie_ends_with_signing_out(of_users: Settings, access: str) -> None:
+def test_a_copied_cookie_ends_with_signing_out(of_users, access):
     given = of_users.model_copy(update={"access": access})
     settings = Settings(**given.model_dump() | {"access_token": TOKEN})
     with opened(settings) as client:
@@ -62,7 +62,7 @@ def test_a_copied_cookie_ends_with_signing_out(of_users: Settings, access: str) 
         assert another(again, str(client.cookies[COOKIE])).get("/api/visitor").json()["signed_in"]
 
 
-def test_the_operator_signs_somebody_out(of_users: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_operator_signs_somebody_out(of_users, monkeypatch):
     """Beside the app, which goes on."""
     monkeypatch.setenv("SARQC_STATE_DIR", str(of_users.resolved_state_dir()))
     nobody = CliRunner().invoke(commands, ["user", "ann", "--sign-out"])
@@ -77,14 +77,14 @@ def test_the_operator_signs_somebody_out(of_users: Settings, monkeypatch: pytest
         assert bob.get("/api/visitor").json()["name"] == "bob"
 
 
-def test_a_cookie_of_before_there_were_sessions_is_no_name(of_users: Settings) -> None:
+def test_a_cookie_of_before_there_were_sessions_is_no_name(of_users):
     with opened(of_users) as client:
         for proof in ("", "huggingface", "x"):
             value = Cookies(of_users).header("http", "ann", proof=proof).partition("=")[2].partition(";")[0]
             assert_error(another(client, value).get("/api/visitor"), 401, "not_signed_in")
 
 
-def test_two_names_from_the_proxy_are_none(tmp_path: Path) -> None:
+def test_two_names_from_the_proxy_are_none(tmp_path):
     """The first one is what somebody sent who wants to be another."""
     given = {"access": "proxy", "proxy_header": "X-Sarqc-User", "proxy_addresses": "10.0.0.9", "strangers": "viewer"}
     with opened(settings_in(tmp_path, **given), client=("10.0.0.9", 1)) as client:
@@ -115,7 +115,7 @@ def shared(tmp_path: Path) -> Iterator[Shared]:
 
 
 @pytest.mark.thorough
-def test_a_guest_reads_the_numbers_and_not_whose_they_are(shared: Shared) -> None:
+def test_a_guest_reads_the_numbers_and_not_whose_they_are(shared):
     ann, run, address = shared
     guest = another(ann)
     guest.get(address, headers=HTML)
@@ -135,7 +135,7 @@ def test_a_guest_reads_the_numbers_and_not_whose_they_are(shared: Shared) -> Non
         assert ann.get(f"/api/runs?filter={word}").json()["total"] == 1
 
 
-def test_a_guest_knows_the_models_and_texts_of_the_shared_run_alone(shared: Shared) -> None:
+def test_a_guest_knows_the_models_and_texts_of_the_shared_run_alone(shared):
     ann, _, address = shared
     guest = another(ann)
     assert_error(guest.get("/api/corpora"), 401, "not_signed_in")
@@ -147,7 +147,7 @@ def test_a_guest_knows_the_models_and_texts_of_the_shared_run_alone(shared: Shar
     assert names == {"ann": {"none.txt", "other.txt"}, "guest": {"none.txt"}}
 
 
-def test_a_link_lasts_for_its_days(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_lasts_for_its_days(shared, monkeypatch):
     ann, run, address = shared
     one, guest = f"/api/runs/{run['id']}", another(ann)
     for days in ("0", "366", "x"):
@@ -163,7 +163,7 @@ def test_a_link_lasts_for_its_days(shared: Shared, monkeypatch: pytest.MonkeyPat
     assert another(ann).get(longer["address"], headers=HTML).status_code == 200
 
 
-def test_a_run_has_twenty_links(shared: Shared) -> None:
+def test_a_run_has_twenty_links(shared):
     ann, run, _ = shared
     path = f"/api/runs/{run['id']}/link"
     for _ in range(links.AT_MOST - 1):

@@ -33,7 +33,7 @@ HOST = "http://demo.example"
 OPEN_HOST = {"access": "open", "hosts": "demo.example"}
 
 
-def test_the_size_is_said_before_and_to_those_who_may_run_alone(tmp_path: Path) -> None:
+def test_the_size_is_said_before_and_to_those_who_may_run_alone(tmp_path):
     settings = host_of_two(tmp_path).model_copy(update={**OPEN_HOST, "strangers": "runner"})
     write_study(settings.studies_dir(), "theirs")
     with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
@@ -53,14 +53,14 @@ def test_the_size_is_said_before_and_to_those_who_may_run_alone(tmp_path: Path) 
 
 
 @pytest.mark.thorough
-def test_a_viewer_makes_no_work(tmp_path: Path) -> None:
+def test_a_viewer_makes_no_work(tmp_path):
     settings = settings_in(tmp_path, **OPEN_HOST, strangers="viewer")
     with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
         for path in ("site", "site.zip"):
             assert client.get(f"/api/studies/any/{path}").status_code == 403
 
 
-def test_a_large_site_is_for_the_command_line() -> None:
+def test_a_large_site_is_for_the_command_line():
     check_size(SitePlan(VIEWS_AT_MOST, BYTES_AT_MOST - 1, 1))
     for plan in (SitePlan(VIEWS_AT_MOST + 1, 0, 0), SitePlan(1, BYTES_AT_MOST, 1)):
         with pytest.raises(TooLarge, match="at most") as error:
@@ -79,7 +79,7 @@ class Client:
         return {"type": "http.disconnect"}
 
 
-def test_a_site_that_nobody_waits_for_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
     settings = host_of_two(tmp_path)
     began: list[str] = []
 
@@ -122,7 +122,7 @@ def test_a_site_that_nobody_waits_for_is_given_up(tmp_path: Path, monkeypatch: p
     assert [path.name for path in folder.iterdir()] == ["steps-site.zip"]
 
 
-def test_room_is_asked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_asked_for_first(tmp_path, monkeypatch):
     settings = host_of_two(tmp_path).model_copy(update={**OPEN_HOST, "strangers": "runner"})
     with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
         plan = client.get("/api/studies/steps/site").json()
@@ -136,7 +136,7 @@ def test_room_is_asked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.thorough
-def test_twenty_clicks_make_one_site(tmp_path: Path) -> None:
+def test_twenty_clicks_make_one_site(tmp_path):
     settings = host_of_two(tmp_path / "host").model_copy(update={**OPEN_HOST, "strangers": "runner"})
     with (
         TestClient(create_app(settings, with_pages=False), base_url=HOST) as client,

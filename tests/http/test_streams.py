@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +15,6 @@ import pytest
 
 from sarqc.events import Finished, Stage
 from sarqc.jobs.run import Run, State
-from sarqc.jobs.store import Store
 from sarqc.web import streams as sse
 from sarqc.web.access import Access
 from sarqc.web.visitor import Visitor
@@ -53,7 +51,7 @@ def messages(answer: httpx.Response) -> Iterator[tuple[int, dict]]:
 
 
 @pytest.mark.thorough
-def test_a_run_is_followed_live_to_its_end(serve: Serve) -> None:
+def test_a_run_is_followed_live_to_its_end(serve):
     app = serve("slow")
     run_id = submit(app.http, 4)["id"]
     with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
@@ -72,7 +70,7 @@ def test_a_run_is_followed_live_to_its_end(serve: Serve) -> None:
 
 
 @pytest.mark.thorough
-def test_two_listeners_hear_the_same(serve: Serve) -> None:
+def test_two_listeners_hear_the_same(serve):
     app = serve("slow")
     run_id = submit(app.http, 4)["id"]
 
@@ -87,7 +85,7 @@ def test_two_listeners_hear_the_same(serve: Serve) -> None:
 
 
 @pytest.mark.thorough
-def test_changes_of_all_runs(serve: Serve) -> None:
+def test_changes_of_all_runs(serve):
     app = serve("quick")
     revision = app.http.get("/api/runs").json()["revision"]
     run_id = submit(app.http, 1)["id"]
@@ -109,7 +107,7 @@ def test_changes_of_all_runs(serve: Serve) -> None:
 
 
 @pytest.mark.thorough
-def test_a_storm_does_not_hold_up_the_server(serve: Serve) -> None:
+def test_a_storm_does_not_hold_up_the_server(serve):
     app = serve("storm")
     run_id = submit(app.http, 10_000)["id"]
     slowest, done = 0.0, False
@@ -122,7 +120,7 @@ def test_a_storm_does_not_hold_up_the_server(serve: Serve) -> None:
         assert [number for number, _ in messages(answer)] == list(range(1, 10_003))
 
 
-def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
+def test_kill_of_the_app_and_its_return(serve):
     """The whole story over REST: kill -9, no orphan, and the listener who comes back sees it go on."""
     first = serve("slow")
     run_id = submit(first.http, 8)["id"]
@@ -149,7 +147,7 @@ def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
 
 
 @pytest.mark.thorough
-def test_sigterm_ends_streams_workers_and_app(serve: Serve, tmp_path: Path) -> None:
+def test_sigterm_ends_streams_workers_and_app(serve, tmp_path):
     app = serve("long_layer")
     run_id = submit(app.http, 1)["id"]
     with (
@@ -186,7 +184,7 @@ def collect(stream, count: int) -> list[bytes]:
     return run_apart(take())
 
 
-def test_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat(store, monkeypatch):
     monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.02)
     run_id = store.create(recipe(), "ann").id
     for stream in (
@@ -196,7 +194,7 @@ def test_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         assert collect(stream, 3) == [b"retry: 2000\n\n", b": ping\n\n", b": ping\n\n"]
 
 
-def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store: Store) -> None:
+def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store):
     run_id = store.create(recipe(), "ann").id
     store.cancel(run_id)
 
@@ -213,7 +211,7 @@ def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store: Store) -> No
     assert run_apart(follow()) == [b"retry: 2000\n\n"] * 2
 
 
-def test_bell_rings_from_any_thread_and_forgets_who_left(store: Store) -> None:
+def test_bell_rings_from_any_thread_and_forgets_who_left(store):
     bell = sse.Bell()
     run_id = store.create(recipe(), "ann").id
     store.move(run_id, State.RUNNING)
@@ -234,7 +232,7 @@ def test_bell_rings_from_any_thread_and_forgets_who_left(store: Store) -> None:
     bell.ring(run_id)
 
 
-def test_a_listener_that_does_not_read_costs_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_does_not_read_costs_little(store, monkeypatch):
     """What is read at once is bounded in bytes, and nothing is left out."""
     run_id = store.create(recipe(), "ann").id
     store.move(run_id, State.RUNNING)
@@ -254,7 +252,7 @@ def test_a_listener_that_does_not_read_costs_little(store: Store, monkeypatch: p
     assert max(read) < 2 * sse.BATCH_BYTES
 
 
-def test_changes_come_in_portions_without_a_gap(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_come_in_portions_without_a_gap(store, monkeypatch):
     monkeypatch.setattr(sse, "BATCH", 3)
     ids = [store.create(recipe(), "ann").id for _ in range(8)]
     for run_id in ids[:4]:
@@ -265,9 +263,7 @@ def test_changes_come_in_portions_without_a_gap(store: Store, monkeypatch: pytes
     assert numbers == sorted(change.revision for change in store.changed_since(0))
 
 
-def test_who_could_not_see_a_run_is_not_told_that_it_is_gone(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_could_not_see_a_run_is_not_told_that_it_is_gone(store, tmp_path, monkeypatch):
     access = Access(settings_in(tmp_path / "other", access="open", strangers="runner", hosts="x"), store)
     gone = [store.create(recipe(), owner).id for owner in ("ann", "bob")]
     for run_id in gone:

@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 
 from sarqc.errors import Refused
 from sarqc.settings import Settings
@@ -30,7 +29,7 @@ def study(settings: Settings) -> Study:
     return write_study(settings.studies_dir(), "mine")
 
 
-def test_listing_tells_what_is_there_and_what_is_damaged(client: TestClient, settings: Settings, study: Study) -> None:
+def test_listing_tells_what_is_there_and_what_is_damaged(client, settings, study):
     write_study(settings.assets_dir / "studies", "shipped", created="2026-05-05T00:00:00Z")
     for name, content in (("broken", "{"), ("strange", '{"schema_version": 1}'), ("newer", '{"schema_version": 99}')):
         (settings.studies_dir() / name).mkdir()
@@ -63,7 +62,7 @@ DAMAGED = {
 
 
 @pytest.mark.thorough
-def test_one_damaged_study_never_hides_the_others(client: TestClient, settings: Settings, study: Study) -> None:
+def test_one_damaged_study_never_hides_the_others(client, settings, study):
     for name, content in DAMAGED.items():
         (settings.studies_dir() / name).mkdir()
         content = content if isinstance(content, bytes) else content.encode()
@@ -92,7 +91,7 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_flipped_bit_is_named_and_not_served(client: TestClient, settings: Settings, study: Study) -> None:
+def test_a_flipped_bit_is_named_and_not_served(client, settings, study):
     write_study(settings.studies_dir(), "other")
     path = settings.studies_dir() / "mine" / "study.safetensors"
     addresses = ["", "/view", "/download", "/study.safetensors", f"/study.safetensors?v={study.checksum}",
@@ -112,9 +111,7 @@ def test_a_flipped_bit_is_named_and_not_served(client: TestClient, settings: Set
         assert_error(client.get(f"/api/studies/mine{address}"), 404, "not_found")
 
 
-def test_a_study_cut_short_while_it_is_read_is_refused(
-    client: TestClient, settings: Settings, study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_cut_short_while_it_is_read_is_refused(client, settings, study, monkeypatch):
     """Between the check of its hash and the figures: what is mapped then would end the process (SIGBUS)."""
     check = library_module._check_arrays
 
@@ -133,7 +130,7 @@ def test_a_study_cut_short_while_it_is_read_is_refused(
     assert kept.tobytes() in whole  # what was read before stays what it was
 
 
-def test_a_layer_is_read_by_itself(study: Study) -> None:
+def test_a_layer_is_read_by_itself(study):
     line = study.lines[0]
     for name, ref in line.arrays.items():
         if "layer" in ref.axes:
@@ -144,7 +141,7 @@ def test_a_layer_is_read_by_itself(study: Study) -> None:
 
 
 @pytest.mark.thorough
-def test_a_flipped_bit_in_an_array_of_a_former_version(client: TestClient, settings: Settings) -> None:
+def test_a_flipped_bit_in_an_array_of_a_former_version(client, settings):
     settings.studies_dir().mkdir(parents=True, exist_ok=True)
     former = former_study("v3", settings.studies_dir())
     path = next((former / "arrays").iterdir())
@@ -155,7 +152,7 @@ def test_a_flipped_bit_in_an_array_of_a_former_version(client: TestClient, setti
 
 
 @pytest.mark.thorough
-def test_a_deleted_study_is_forgotten(settings: Settings) -> None:
+def test_a_deleted_study_is_forgotten(settings):
     library = Library(settings, lambda names: ())
     for name in ("a", "b"):
         write_study(settings.studies_dir(), name)
@@ -169,7 +166,7 @@ def test_a_deleted_study_is_forgotten(settings: Settings) -> None:
     assert library.listing() == {"studies": [], "damaged": [], "first": None}
 
 
-def test_the_lab_opens_with_the_shipped_study_that_can_say_most() -> None:
+def test_the_lab_opens_with_the_shipped_study_that_can_say_most():
     def entry(name: str, draws: int, points: int, *, shipped: bool = True, curves: bool = True) -> StudySummary:
         line: LineSummary = {
             "name": "a", "method": "a", "bits": 2, "grid": "affine", "group_size": None, "draws": [*range(draws)],
@@ -191,7 +188,7 @@ def test_the_lab_opens_with_the_shipped_study_that_can_say_most() -> None:
     assert first_study([entry("z", 5, 7), short]) == "short"
 
 
-def test_the_listing_reads_a_study_once_over_all_starts(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_listing_reads_a_study_once_over_all_starts(settings, monkeypatch):
     for name in ("a", "b", "run"):
         write_study(settings.studies_dir(), name)
     (settings.studies_dir() / "broken").mkdir()
@@ -217,7 +214,7 @@ def test_the_listing_reads_a_study_once_over_all_starts(settings: Settings, monk
     assert opened[2:].count("b") == 4
 
 
-def test_shipped_studies_are_found_without_the_others(settings: Settings) -> None:
+def test_shipped_studies_are_found_without_the_others(settings):
     write_study(settings.assets_dir / "studies", "shipped")
     write_study(settings.studies_dir(), "other")
     library = Library(settings, lambda names: ())
@@ -227,7 +224,7 @@ def test_shipped_studies_are_found_without_the_others(settings: Settings) -> Non
 
 
 @pytest.mark.thorough
-def test_a_study_and_its_tag(client: TestClient, settings: Settings, study: Study) -> None:
+def test_a_study_and_its_tag(client, settings, study):
     answer = client.get("/api/studies/mine")
     assert Study.model_validate(answer.json()) == study
     assert answer.headers["cache-control"] == "no-cache"
@@ -240,7 +237,7 @@ def test_a_study_and_its_tag(client: TestClient, settings: Settings, study: Stud
 
 
 @pytest.mark.thorough
-def test_arrays_are_raw_and_for_ever(client: TestClient, settings: Settings, study: Study) -> None:
+def test_arrays_are_raw_and_for_ever(client, settings, study):
     info = client.get("/api/studies/mine/view?layer=1").json()["arrays"]["surface"]
     assert (info["file"], info["version"]) == ("study.safetensors", study.checksum)
     path = f"/api/studies/mine/{info['file']}?v={info['version']}"
@@ -263,7 +260,7 @@ def test_arrays_are_raw_and_for_ever(client: TestClient, settings: Settings, stu
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
-def test_arrays_of_former_versions(client: TestClient, settings: Settings, version: str) -> None:
+def test_arrays_of_former_versions(client, settings, version):
     settings.studies_dir().mkdir(parents=True, exist_ok=True)
     former = former_study(version, settings.studies_dir())
     study = Study.open(former)
@@ -300,7 +297,7 @@ def test_arrays_of_former_versions(client: TestClient, settings: Settings, versi
         "0" * 32 + ".bin%0A",
     ],
 )
-def test_nothing_but_arrays(client: TestClient, study: Study, name: str) -> None:
+def test_nothing_but_arrays(client, study, name):
     answer = client.get(f"/api/studies/mine/arrays/{name}")
     assert answer.status_code == 404
     assert "schema_version" not in answer.text
@@ -308,7 +305,7 @@ def test_nothing_but_arrays(client: TestClient, study: Study, name: str) -> None
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["..", "../studies/mine", "/etc", "mine/../mine", ".hidden", "a" * 200, "mi ne", ""])
-def test_nothing_but_studies(client: TestClient, settings: Settings, study: Study, name: str) -> None:
+def test_nothing_but_studies(client, settings, study, name):
     (settings.resolved_state_dir() / "study.json").write_text('{"schema_version": 1}')
     (settings.studies_dir() / ".hidden").mkdir()
     (settings.studies_dir() / ".hidden" / "study.json").write_text('{"schema_version": 1}')
@@ -319,7 +316,7 @@ def test_nothing_but_studies(client: TestClient, settings: Settings, study: Stud
 
 
 @pytest.mark.thorough
-def test_download(client: TestClient, settings: Settings, study: Study, tmp_path: Path) -> None:
+def test_download(client, settings, study, tmp_path):
     (settings.studies_dir() / "mine" / "private.txt").write_text("not part of the study")
     answer = client.get("/api/studies/mine/download")
     assert answer.headers["content-type"] == "application/zip"
@@ -333,7 +330,7 @@ def test_download(client: TestClient, settings: Settings, study: Study, tmp_path
 
 
 @pytest.mark.thorough
-def test_views_come_from_the_figures(client: TestClient, settings: Settings, study: Study) -> None:
+def test_views_come_from_the_figures(client, settings, study):
     view = client.get("/api/studies/mine/view?method=sarqc-gbs&bits=2&layer=1")
     assert view.status_code == 200, view.text
     assert view.json()["layer"] == 1
@@ -350,7 +347,7 @@ def test_views_come_from_the_figures(client: TestClient, settings: Settings, stu
     assert_error(client.get("/api/compare?ids=mine,mine"), 422, "refused")
 
 
-def test_what_is_compressed_is_the_same(client: TestClient, study: Study) -> None:
+def test_what_is_compressed_is_the_same(client, study):
     with client.stream("GET", "/api/studies/mine") as answer:
         packed = b"".join(answer.iter_raw())
     assert json.loads(gzip.decompress(packed)) == client.get("/api/studies/mine").json()

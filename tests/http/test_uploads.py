@@ -53,7 +53,7 @@ def kept(settings: Settings) -> list[Path]:
 
 
 @pytest.mark.thorough
-def test_what_is_downloaded_can_be_uploaded_elsewhere(client: TestClient, settings: Settings, tmp_path: Path) -> None:
+def test_what_is_downloaded_can_be_uploaded_elsewhere(client, settings, tmp_path):
     study = write_study(settings.studies_dir(), "mine")
     content = client.get("/api/studies/mine/download").content
     shutil.rmtree(settings.studies_dir() / "mine")
@@ -198,9 +198,7 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_refused_and_nothing_stays(
-    client: TestClient, settings: Settings, files: Files, name: str
-) -> None:
+def test_what_is_wrong_is_refused_and_nothing_stays(client, settings, files, name):
     change, what = WRONG[name]
     error = assert_error(send(client, zipped(change(files))), 422, "refused")
     assert what in error["what"]
@@ -211,7 +209,7 @@ def test_what_is_wrong_is_refused_and_nothing_stays(
 
 
 @pytest.mark.thorough
-def test_entries_that_are_no_files(client: TestClient, settings: Settings, files: Files) -> None:
+def test_entries_that_are_no_files(client, settings, files):
     buffer = io.BytesIO(zipped(files))
     with zipfile.ZipFile(buffer, "a") as archive:
         link = zipfile.ZipInfo("theirs/link")
@@ -229,7 +227,7 @@ def test_entries_that_are_no_files(client: TestClient, settings: Settings, files
 
 
 @pytest.mark.thorough
-def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings: Settings, files: Files) -> None:
+def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings, files):
     settings = settings.model_copy(update={"upload_mib": 0.25})
     with TestClient(create_app(settings, with_pages=False)) as client:
         assert send(client, zipped(files)).status_code == 201
@@ -243,7 +241,7 @@ def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings: Settings, f
 
 
 @pytest.mark.thorough
-def test_a_document_has_an_end_of_its_own(client: TestClient, files: Files, settings: Settings) -> None:
+def test_a_document_has_an_end_of_its_own(client, files, settings):
     """A few kB of archive that would be a document of many MB, kept in memory by anyone who lists it."""
     content = zipped(changed(files, lambda d: d["protocol"].update(x=[[]] * 2_000_000)))
     assert len(content) < 1 << 20
@@ -271,7 +269,7 @@ def many_points(files: Files) -> Files:
 
 
 @pytest.mark.thorough
-def test_a_check_has_so_much_time_and_memory(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
+def test_a_check_has_so_much_time_and_memory(client, files, settings, monkeypatch):
     with monkeypatch.context() as hurried:
         hurried.setattr(uploads, "CPU_SECONDS", 1)  # a fast host draws all these points in less than four
         error = assert_error(send(client, zipped(many_points(files))), 422, "refused")
@@ -282,7 +280,7 @@ def test_a_check_has_so_much_time_and_memory(client: TestClient, files: Files, s
 
 
 @pytest.mark.thorough
-def test_the_app_reads_nothing_that_was_not_approved(client: TestClient, files: Files, monkeypatch) -> None:
+def test_the_app_reads_nothing_that_was_not_approved(client, files, monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("the app has read what was sent")
 
@@ -299,7 +297,7 @@ def one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_so_many_at_once(one_at_once: None, client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
+def test_so_many_at_once(one_at_once, client, files, settings, monkeypatch):
     began, goes_on = threading.Event(), threading.Event()
 
     def slow(*arguments: object) -> tuple[str, bool]:
@@ -318,7 +316,7 @@ def test_so_many_at_once(one_at_once: None, client: TestClient, files: Files, se
     assert send(client, zipped(files)).status_code == 200
 
 
-def test_what_a_stopped_upload_left_goes_at_the_next_start(settings: Settings) -> None:
+def test_what_a_stopped_upload_left_goes_at_the_next_start(settings):
     root = settings.uploads_dir()
     (root / ".upload-abc").mkdir(parents=True)
     (root / ".upload-abc" / "study.json").write_text("{")
@@ -329,7 +327,7 @@ def test_what_a_stopped_upload_left_goes_at_the_next_start(settings: Settings) -
 
 
 @pytest.mark.thorough
-def test_so_many_and_no_more(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
+def test_so_many_and_no_more(client, files, settings, monkeypatch):
     monkeypatch.setattr(uploads, "AT_MOST", 1)
     assert send(client, zipped(files)).status_code == 201
     other = zipped(changed(files, lambda d: d.update(title="Another")))
@@ -338,13 +336,13 @@ def test_so_many_and_no_more(client: TestClient, files: Files, settings: Setting
     assert len(kept(settings)) == 1
 
 
-def test_other_sites_upload_nothing(client: TestClient, files: Files) -> None:
+def test_other_sites_upload_nothing(client, files):
     answer = client.post("/api/studies", content=zipped(files), headers={"Origin": "http://elsewhere.example"})
     assert_error(answer, 403, "forbidden")
 
 
 @pytest.mark.thorough
-def test_studies_say_where_they_come_from_and_whose_they_are(client: TestClient, settings: Settings) -> None:
+def test_studies_say_where_they_come_from_and_whose_they_are(client, settings):
     run_id = finished(client, submit(client)["id"])["id"]
     shutil.rmtree(settings.studies_dir() / run_id)
     write_study(settings.studies_dir(), run_id)
@@ -359,7 +357,7 @@ def test_studies_say_where_they_come_from_and_whose_they_are(client: TestClient,
     assert len(client.get("/api/studies").json()["studies"]) == 2
 
 
-def test_what_zlib_says_of_memory_is_no_damaged_archive(files: Files, tmp_path: Path, monkeypatch) -> None:
+def test_what_zlib_says_of_memory_is_no_damaged_archive(files, tmp_path, monkeypatch):
     """Before Python 3.11.4 the archive of a process without memory ends so."""
 
     def without_memory(*_: object) -> None:

@@ -8,10 +8,8 @@ from sarqc.jobs.host_time import HostTime
 from sarqc.jobs.links import DAY
 from sarqc.jobs.retention import Retention
 from sarqc.jobs.run import State
-from sarqc.jobs.store import Store
-from sarqc.settings import Settings
 from sarqc.web.queue_place import queue_place
-from tests.jobs.conftest import Supervise, types, until, until_state
+from tests.jobs.conftest import types, until, until_state
 from tests.jobs.fake_runs import recipe
 
 HOUR = 3600.0
@@ -36,9 +34,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("jumps", [(HOUR, -HOUR), (-HOUR, HOUR), (0.5, -0.5)])
-def test_runs_and_their_order_outlive_jumps(
-    supervise: Supervise, store: Store, settings: Settings, host: Clock, jumps: tuple[float, float]
-) -> None:
+def test_runs_and_their_order_outlive_jumps(supervise, store, settings, host, jumps):
     supervisor = supervise("slow")
     runs = [supervisor.submit(recipe(layers), owner).id for layers, owner in ((8, "ann"), (2, "bob"), (3, "ann"))]
     until(lambda: store.get(runs[0]).done >= 2)
@@ -59,7 +55,7 @@ def test_runs_and_their_order_outlive_jumps(
     assert runs == sorted(runs)  # ids stay in the order in which they were given
 
 
-def test_retention_keeps_what_a_clock_makes_young(store: Store, settings: Settings, host: Clock) -> None:
+def test_retention_keeps_what_a_clock_makes_young(store, settings, host):
     run_id = store.create(recipe(1), "ann").id
     store.move(run_id, State.RUNNING, device="cpu")
     store.move(run_id, State.FINISHED)
@@ -79,7 +75,7 @@ class Elapsed:
         return self.count
 
 
-def test_a_time_that_jumped_ahead_deletes_nothing_for_a_day(store: Store) -> None:
+def test_a_time_that_jumped_ahead_deletes_nothing_for_a_day(store):
     elapsed, now = Elapsed(), 2_000_000_000.0
     host_time = HostTime(store, elapsed)
     assert host_time.is_trusted(now)
@@ -98,7 +94,7 @@ def test_a_time_that_jumped_ahead_deletes_nothing_for_a_day(store: Store) -> Non
     assert host_time.is_trusted(now)  # it goes back: all is younger
 
 
-def test_a_start_long_after_the_last_time_deletes_nothing_for_an_hour(store: Store) -> None:
+def test_a_start_long_after_the_last_time_deletes_nothing_for_an_hour(store):
     now = 2_000_000_000.0
     assert HostTime(store, Elapsed()).is_trusted(now)
     elapsed = Elapsed()
@@ -112,16 +108,14 @@ def test_a_start_long_after_the_last_time_deletes_nothing_for_an_hour(store: Sto
     assert HostTime(store, elapsed).is_trusted(now + 40 * DAY + 2 * HOUR)
 
 
-def test_a_database_of_before_knows_the_time_of_its_newest_run(store: Store, host: Clock) -> None:
+def test_a_database_of_before_knows_the_time_of_its_newest_run(store, host):
     store.create(recipe(1), "ann")
     assert HostTime(store, Elapsed()).is_trusted(time.time() + HOUR)
     store.trust(0.0)
     assert not HostTime(store, Elapsed()).is_trusted(time.time() + 2 * DAY)
 
 
-def test_a_supervisor_asks_before_it_deletes_by_age(
-    supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_supervisor_asks_before_it_deletes_by_age(supervise, store, settings, monkeypatch):
     asked: list[bool] = []
     monkeypatch.setattr(Retention, "take_turn", lambda self, now, *, by_age: asked.append(by_age) or [])
     monkeypatch.setattr(HostTime, "is_trusted", lambda self, now: False)
@@ -130,7 +124,7 @@ def test_a_supervisor_asks_before_it_deletes_by_age(
     assert not any(asked)
 
 
-def test_nothing_goes_by_age_at_a_time_that_is_not_trusted(store: Store, settings: Settings) -> None:
+def test_nothing_goes_by_age_at_a_time_that_is_not_trusted(store, settings):
     run_id = store.create(recipe(1), "ann").id
     store.move(run_id, State.RUNNING, device="cpu")
     store.move(run_id, State.FINISHED)

@@ -28,9 +28,7 @@ def write_lock(path: Path) -> Iterator[None]:
         connection.close()
 
 
-def test_a_locked_database_refuses_writers_and_lets_readers_in(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_database_refuses_writers_and_lets_readers_in(settings, monkeypatch):
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     store = Store(settings.database())
     run_id = store.create(recipe(), "ann").id
@@ -43,7 +41,7 @@ def test_a_locked_database_refuses_writers_and_lets_readers_in(
     store.close()
 
 
-def test_readers_do_not_wait_for_a_writer_that_waits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_do_not_wait_for_a_writer_that_waits(settings, monkeypatch):
     monkeypatch.setattr(database, "BUSY_SECONDS", 60.0)
     store = Store(settings.database())
     run_id = store.create(recipe(), "ann").id
@@ -56,7 +54,7 @@ def test_readers_do_not_wait_for_a_writer_that_waits(settings: Settings, monkeyp
     store.close()
 
 
-def test_a_transaction_sees_its_own_changes_and_nobody_else_does(store: Store) -> None:
+def test_a_transaction_sees_its_own_changes_and_nobody_else_does(store):
     run_id = store.create(recipe(), "ann").id
     with store.transaction(), ThreadPoolExecutor(1) as another:
         store.cancel(run_id)
@@ -78,15 +76,15 @@ def damaged_run(settings: Settings) -> str:
     return run_id
 
 
-def test_a_damaged_page_is_seen_at_the_start(settings: Settings, damaged_run: str) -> None:
+def test_a_damaged_page_is_seen_at_the_start(settings, damaged_run):
     with pytest.raises(Refused, match="the database of runs is damaged") as caught:
         Store(settings.database())
     assert "recover" in caught.value.remedy
 
 
 def test_what_is_too_large_to_check_is_said_and_damage_met_later_is_a_sentence(
-    settings: Settings, damaged_run: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    settings, damaged_run, monkeypatch, caplog
+):
     monkeypatch.setattr(database, "CHECKED_BYTES", 0)
     with caplog.at_level("INFO"):
         store = Store(settings.database())
@@ -97,7 +95,7 @@ def test_what_is_too_large_to_check_is_said_and_damage_met_later_is_a_sentence(
     store.close()
 
 
-def test_writable_is_what_was_written(store: Store, settings: Settings) -> None:
+def test_writable_is_what_was_written(store, settings):
     """Another connection sees that something was committed, each time."""
     with closing(sqlite3.connect(settings.database())) as other:
 
@@ -111,7 +109,7 @@ def test_writable_is_what_was_written(store: Store, settings: Settings) -> None:
             assert store.revision() == revision
 
 
-def test_what_is_answered_is_on_the_disk_and_events_need_not_be(store: Store) -> None:
+def test_what_is_answered_is_on_the_disk_and_events_need_not_be(store):
     settled: list[int] = []
     store._database._writer.set_trace_callback(
         lambda said: settled.append(said.endswith("FULL")) if said.startswith("PRAGMA synchronous") else None
@@ -124,7 +122,7 @@ def test_what_is_answered_is_on_the_disk_and_events_need_not_be(store: Store) ->
 
 
 @pytest.mark.parametrize("code", ["SQLITE_IOERR_WRITE", "SQLITE_READONLY", "SQLITE_IOERR_FSYNC", "SQLITE_CANTOPEN"])
-def test_a_disk_that_fails_is_a_sentence(store: Store, code: str) -> None:
+def test_a_disk_that_fails_is_a_sentence(store, code):
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = getattr(sqlite3, code)
     with pytest.raises(Unwritable, match="disk I/O error"), store.transaction():

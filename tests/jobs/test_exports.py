@@ -13,11 +13,10 @@ from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.events import Finished
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, State
-from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
-from tests.jobs.conftest import Supervise, until, until_state
+from tests.jobs.conftest import until, until_state
 from tests.jobs.fake_runs import recipe
 
 
@@ -38,7 +37,7 @@ def partial(settings: Settings, export: Run) -> Path:
 
 
 @pytest.mark.thorough
-def test_what_can_not_be_exported(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_what_can_not_be_exported(supervise, store, settings):
     supervisor = supervise("exporting")
     parent = finished_run(supervisor)
     with pytest.raises(Refused, match="zero points"):
@@ -59,9 +58,7 @@ def test_what_can_not_be_exported(supervise: Supervise, store: Store, settings: 
 
 
 @pytest.mark.thorough
-def test_cancelled_it_leaves_nothing_and_can_be_asked_for_again(
-    supervise: Supervise, store: Store, settings: Settings
-) -> None:
+def test_cancelled_it_leaves_nothing_and_can_be_asked_for_again(supervise, store, settings):
     supervisor = supervise("exporting")
     parent = finished_run(supervisor)
     tell(settings, "wait")
@@ -81,9 +78,7 @@ def test_cancelled_it_leaves_nothing_and_can_be_asked_for_again(
     until_state(store, made.id, State.FINISHED)
 
 
-def test_a_loop_that_is_woken_for_an_export_sees_it_queued(
-    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loop_that_is_woken_for_an_export_sees_it_queued(store, settings, monkeypatch):
     supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:exporting")  # its loop is not started
     parent = finished_run(supervisor)
     made, _ = supervisor.export(parent.id, "plain", 5, "ann")
@@ -104,9 +99,7 @@ def test_a_loop_that_is_woken_for_an_export_sees_it_queued(
     ("does", "state", "what"),
     [("fail", State.FAILED, "channel 3"), ("end after writing", State.INTERRUPTED, "exit code 7")],
 )
-def test_lost_or_failed_it_says_why_and_the_run_stays(
-    supervise: Supervise, store: Store, settings: Settings, does: str, state: State, what: str
-) -> None:
+def test_lost_or_failed_it_says_why_and_the_run_stays(supervise, store, settings, does, state, what):
     supervisor = supervise("exporting")
     parent = finished_run(supervisor)
     tell(settings, does)
@@ -123,7 +116,7 @@ def test_lost_or_failed_it_says_why_and_the_run_stays(
 
 
 @pytest.mark.thorough
-def test_it_goes_on_after_a_restart(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_it_goes_on_after_a_restart(supervise, store, settings):
     first = supervise("exporting")
     parent = finished_run(first)
     tell(settings, "wait")
@@ -139,7 +132,7 @@ def test_it_goes_on_after_a_restart(supervise: Supervise, store: Store, settings
 
 
 @pytest.mark.thorough
-def test_deleted_with_its_run(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_deleted_with_its_run(supervise, store, settings):
     supervisor = supervise("exporting")
     parent, other = finished_run(supervisor), finished_run(supervisor, bits=2)
     made = [supervisor.export(run.id, "plain", 5, "ann")[0] for run in (parent, other)]
@@ -158,7 +151,7 @@ def test_deleted_with_its_run(supervise: Supervise, store: Store, settings: Sett
 
 
 @pytest.mark.thorough
-def test_the_disk_has_an_end(supervise: Supervise, store: Store, settings: Settings, monkeypatch) -> None:
+def test_the_disk_has_an_end(supervise, store, settings, monkeypatch):
     supervisor = supervise("exporting")
     one, two = finished_run(supervisor), finished_run(supervisor, bits=2)
     small = settings.model_copy(update={"export_gib": 8000 / 2**30})
@@ -183,7 +176,7 @@ def test_the_disk_has_an_end(supervise: Supervise, store: Store, settings: Setti
         exports.check_room(store, settings, 3 * 2**28)
 
 
-def test_the_archive_is_what_tar_reads(tmp_path: Path) -> None:
+def test_the_archive_is_what_tar_reads(tmp_path):
     folder = tmp_path / "model ä"
     sizes = {"empty": 0, "a": 511, "b": 512, "c": 513, "sub/big": 3 * exports.CHUNK_BYTES + 1, "x" * 120: 7}
     contents = {name: os.urandom(size) for name, size in sizes.items()}

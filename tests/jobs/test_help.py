@@ -4,10 +4,9 @@ import pytest
 
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.run import State
-from sarqc.jobs.store import Store
 from sarqc.jobs.workers import Device
 from sarqc.settings import Settings
-from tests.jobs.conftest import Supervise, is_alive, types, until, until_state
+from tests.jobs.conftest import is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
 
 pytestmark = pytest.mark.thorough
@@ -35,7 +34,7 @@ def tuning(layers: int = 3) -> object:
     return recipe(layers, kind="tune", test="none.txt")
 
 
-def test_free_devices_help_and_end_with_the_run(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_free_devices_help_and_end_with_the_run(supervise, store, settings):
     supervisor = supervise("shared")
     run_id = supervisor.submit(tuning(), "ann").id
     until(lambda: len(alive(settings)) == 2)
@@ -47,7 +46,7 @@ def test_free_devices_help_and_end_with_the_run(supervise: Supervise, store: Sto
     assert types(store, run_id) == ["started", "stage", "finished"]  # helpers are not heard
 
 
-def test_a_run_that_waits_gets_the_device_of_a_helper(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_a_run_that_waits_gets_the_device_of_a_helper(supervise, store, settings):
     supervisor = supervise("shared")
     first = supervisor.submit(tuning(), "ann").id
     until(lambda: len(alive(settings)) == 2)
@@ -60,7 +59,7 @@ def test_a_run_that_waits_gets_the_device_of_a_helper(supervise: Supervise, stor
         until_state(store, run_id, State.FINISHED)
 
 
-def test_help_that_fails_is_not_asked_for_again(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_help_that_fails_is_not_asked_for_again(supervise, store, settings):
     (settings.storage_dir() / "fail").touch()
     supervisor = supervise("shared")
     run_id = supervisor.submit(tuning(), "ann").id
@@ -72,7 +71,7 @@ def test_help_that_fails_is_not_asked_for_again(supervise: Supervise, store: Sto
     assert len(helpers(settings)) == 2
 
 
-def test_helpers_of_a_cancelled_run_end_too(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_helpers_of_a_cancelled_run_end_too(supervise, store, settings):
     supervisor = supervise("shared")
     run_id = supervisor.submit(tuning(), "ann").id
     until(lambda: len(alive(settings)) == 2)

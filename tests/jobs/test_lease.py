@@ -8,9 +8,8 @@ import pytest
 
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs.run import State
-from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
-from tests.jobs.conftest import Supervise, is_alive, types, until, until_state
+from tests.jobs.conftest import is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
@@ -53,9 +52,7 @@ def is_stopped(pid: int) -> bool:
 
 
 @pytest.mark.thorough
-def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(
-    supervise: Supervise, store: Store, clock: Clock
-) -> None:
+def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(supervise, store, clock):
     supervisor = supervise("slow")
     run_id = supervisor.submit(recipe(200), "ann").id
     until(lambda: store.get(run_id).done >= 2)
@@ -81,7 +78,7 @@ def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(
 
 
 @pytest.mark.thorough
-def test_a_long_computation_gives_signs_of_life(supervise: Supervise, store: Store, clock: Clock) -> None:
+def test_a_long_computation_gives_signs_of_life(supervise, store, clock):
     supervisor = supervise("long_layer")
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: types(store, run_id) == ["started"])
@@ -93,9 +90,7 @@ def test_a_long_computation_gives_signs_of_life(supervise: Supervise, store: Sto
     assert store.get(run_id).attempt == 1
 
 
-def test_a_worker_that_hangs_again_and_again_waits_for_a_person(
-    supervise: Supervise, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_hangs_again_and_again_waits_for_a_person(supervise, store, clock, monkeypatch):
     monkeypatch.setattr(supervisor_module, "ATTEMPTS", 1)
     supervisor = supervise("long_layer")
     run_id = supervisor.submit(recipe(1), "ann").id
@@ -108,9 +103,7 @@ def test_a_worker_that_hangs_again_and_again_waits_for_a_person(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("function", ["long_layer", "deaf"])
-def test_a_run_over_its_hours_fails_and_can_be_continued(
-    supervise: Supervise, store: Store, clock: Clock, function: str
-) -> None:
+def test_a_run_over_its_hours_fails_and_can_be_continued(supervise, store, clock, function):
     supervisor = supervise(function, run_hours=2.0, lease_seconds=1e9)
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: types(store, run_id) == ["started"])

@@ -8,12 +8,11 @@ from sarqc.jobs.links import DAY, DAYS, Link, Links
 from sarqc.jobs.schema import MIGRATIONS, migrate
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
-from sarqc.settings import Settings
 
 BEFORE_ENDS = next(number for number, step in enumerate(MIGRATIONS) if "ADD COLUMN ends" in step)
 
 
-def test_former_links_get_an_end(settings: Settings) -> None:
+def test_former_links_get_an_end(settings):
     settings.database().parent.mkdir(parents=True)
     old = sqlite3.connect(settings.database(), isolation_level=None)
     migrate(old, MIGRATIONS[:BEFORE_ENDS])

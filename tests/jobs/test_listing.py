@@ -28,7 +28,6 @@ from sarqc.jobs.schema import MIGRATIONS, migrate
 from sarqc.jobs.store import Store
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from tests.jobs.fake_runs import recipe
 
 BEFORE_LISTS = 3  # migrations
@@ -44,7 +43,7 @@ def finished(store: Store, made: Recipe, owner: str = "ann", **summary: Any) -> 
 # What people write.
 
 
-def test_a_name_a_note_and_tags_are_kept_and_followed(store: Store) -> None:
+def test_a_name_a_note_and_tags_are_kept_and_followed(store):
     run = store.create(recipe(), "ann")
     written = store.annotate(run.id, Annotations.parse({"name": "  the best  one ", "tags": ["#Paper", "paper", "b"]}))
     assert (written.name, written.note, written.tags) == ("the best one", "", ("Paper", "b"))
@@ -60,7 +59,7 @@ def ids(runs: list[Run]) -> set[str]:
     return {run.id for run in runs}
 
 
-def test_a_preview_of_one_layer_is_in_no_list_before_it_has_a_name(store: Store, settings: Settings) -> None:
+def test_a_preview_of_one_layer_is_in_no_list_before_it_has_a_name(store, settings):
     listed = store.create(recipe(), "ann", "preview").id  # a whole model that is only wanted soon
     passing = store.create(recipe(layer="model.layers.0.mlp.down_proj"), "ann", "preview").id
     batch = store.create(recipe(layer="model.layers.0.mlp.down_proj"), "ann").id
@@ -76,13 +75,13 @@ def test_a_preview_of_one_layer_is_in_no_list_before_it_has_a_name(store: Store,
     again.close()
 
 
-def test_tags_are_added_and_taken_away(store: Store) -> None:
+def test_tags_are_added_and_taken_away(store):
     run_id = store.create(recipe(), "ann").id
     store.tag(run_id, ["a", "b"], [])
     assert store.tag(run_id, ["c", "A"], ["B"]).tags == ("a", "c")
 
 
-def test_an_export_has_no_name(store: Store) -> None:
+def test_an_export_has_no_name(store):
     export = store.create_export(finished(store, recipe()), "plain", 1, "ann")
     with pytest.raises(Refused, match="export"):
         store.annotate(export.id, Annotations(name="x"))
@@ -96,7 +95,7 @@ def test_an_export_has_no_name(store: Store) -> None:
         {"tags": ["x" * (TAG_LENGTH + 1)]}, {"tags": [f"t{i}" for i in range(MOST_TAGS + 1)]},
     ],
 )  # fmt: skip
-def test_what_can_not_be_written_is_refused(document: dict[str, Any]) -> None:
+def test_what_can_not_be_written_is_refused(document):
     with pytest.raises(Refused) as refused:
         Annotations.parse(document)
     assert refused.value.what
@@ -107,7 +106,7 @@ def test_what_can_not_be_written_is_refused(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, BEFORE_LISTS])
-def test_runs_from_before_are_listed_like_all_others(settings: Settings, steps: int) -> None:
+def test_runs_from_before_are_listed_like_all_others(settings, steps):
     path = settings.database()
     path.parent.mkdir(parents=True)
     old = sqlite3.connect(path, isolation_level=None)
@@ -140,7 +139,7 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings, steps: 
 
 
 @pytest.mark.thorough
-def test_one_group_of_any_number_is_summed_up_around_its_mean(store: Store) -> None:
+def test_one_group_of_any_number_is_summed_up_around_its_mean(store):
     values = [1e9 + number % 7 for number in range(300)]  # squares of these have no room for their spread
     for seed, value in enumerate(values):
         finished(store, recipe(seed), perplexity=value, accuracy=0.0378)
@@ -150,7 +149,7 @@ def test_one_group_of_any_number_is_summed_up_around_its_mean(store: Store) -> N
     assert group.measures["accuracy"] == same  # to the last digit
 
 
-def test_an_answer_is_not_kept_that_may_be_taken_back(store: Store) -> None:
+def test_an_answer_is_not_kept_that_may_be_taken_back(store):
     finished(store, recipe())
     assert store.count(Question()) == 1
 
@@ -167,7 +166,7 @@ def test_an_answer_is_not_kept_that_may_be_taken_back(store: Store) -> None:
     assert store.count(Question()) == 2
 
 
-def test_rows_of_a_former_form_are_made_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_former_form_are_made_again(settings, monkeypatch):
     store = Store(settings.database())
     run = finished(store, recipe())
     with store.transaction() as connection:
@@ -339,9 +338,7 @@ def check_group(group: RunGroup, members: list[Run]) -> None:
     by=st.sampled_from(("seeds", "batch")),
 )
 @examples(max_examples=60, deadline=None)
-def test_filter_order_parts_and_groups_are_those_of_plain_python(
-    tmp_path_factory: pytest.TempPathFactory, drawn: list, typed: str, sort: str, limit: int, by: str
-) -> None:
+def test_filter_order_parts_and_groups_are_those_of_plain_python(tmp_path_factory, drawn, typed, sort, limit, by):
     store = Store(tmp_path_factory.mktemp("store") / "runs.sqlite3")
     runs = [made(store, one) for one in drawn]
     question = Question(typed, sort)
@@ -384,7 +381,7 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(
         ("go_on", None, "not enough compared"),
     ],
 )
-def test_a_tuning_run_is_listed_with_what_it_came_to(store: Store, after: str, lam: float | None, words: str) -> None:
+def test_a_tuning_run_is_listed_with_what_it_came_to(store, after, lam, words):
     """And never with the λ that its method would have taken."""
     tunes = recipe(method="sarqc-gbs", kind="tune", test="none.txt")
     waiting = store.create(tunes, "ann")
@@ -400,7 +397,7 @@ def test_a_tuning_run_is_listed_with_what_it_came_to(store: Store, after: str, l
     assert store.listed(Question("λ=0.5"), 9) == ([run] if after == "run" else [])
 
 
-def test_a_lambda_that_was_compared_with_none_is_not_listed(store: Store) -> None:
+def test_a_lambda_that_was_compared_with_none_is_not_listed(store):
     nothing = tuning(0.5, 0.0625, "go_on")
     nothing["rows"][1]["standing"] = "not_reached"  # measured, in one draw
     run = finished(store, recipe(method="sarqc-gbs", kind="tune", test="none.txt"), tuning=nothing | {"best": None})
@@ -410,7 +407,7 @@ def test_a_lambda_that_was_compared_with_none_is_not_listed(store: Store) -> Non
     assert (told["words"], told["band"], told["best"]) == ("not compared", "", None)
 
 
-def test_groups_say_in_what_their_runs_differ(store: Store) -> None:
+def test_groups_say_in_what_their_runs_differ(store):
     batch = [recipe(1, method="sarqc-gbs", **{"lambda": lam}) for lam in (0.1, 0.2)]
     store.create_all(batch, "ann", batch="batch-1")
     ((group, newest),), *_ = store.groups(Question(), "batch", 9)
@@ -424,7 +421,7 @@ def test_groups_say_in_what_their_runs_differ(store: Store) -> None:
 
 
 @pytest.mark.parametrize("sort", ["", "-", "owner", "id; DROP TABLE runs", "--created"])
-def test_other_orders_and_groups_are_refused(store: Store, sort: str) -> None:
+def test_other_orders_and_groups_are_refused(store, sort):
     with pytest.raises(Refused, match="sorted"):
         Question(sort=sort)
     with pytest.raises(Refused, match="grouped"):
@@ -474,7 +471,7 @@ class Counted:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("sort", [*SORTS, *(f"-{name}" for name in SORTS)])
-def test_a_part_of_three_thousand_in_any_order_walks_an_index(full: Store, sort: str) -> None:
+def test_a_part_of_three_thousand_in_any_order_walks_an_index(full, sort):
     question = Question(sort=sort)
     where, values = question.where()
     with full.snapshot() as connection:
@@ -486,7 +483,7 @@ def test_a_part_of_three_thousand_in_any_order_walks_an_index(full: Store, sort:
     assert cost.operations < RUNS  # far below one for each run
 
 
-def test_a_filter_of_three_thousand_reads_narrow_rows_alone(full: Store) -> None:
+def test_a_filter_of_three_thousand_reads_narrow_rows_alone(full):
     question = Question("gptq 3 bits finished", "-perplexity")
     where, values = question.where()
     with full.snapshot() as connection:
@@ -502,7 +499,7 @@ def test_a_filter_of_three_thousand_reads_narrow_rows_alone(full: Store) -> None
     assert cost.operations < 100 * RUNS
 
 
-def test_what_the_schedule_and_quotas_ask_of_three_thousand_takes_a_few_steps(full: Store) -> None:
+def test_what_the_schedule_and_quotas_ask_of_three_thousand_takes_a_few_steps(full):
     with Counted(full) as cost:
         assert full.last_held(["ann", "bob"]).keys() == {"ann"}
         assert full.last_lane() == "batch"
@@ -513,7 +510,7 @@ def test_what_the_schedule_and_quotas_ask_of_three_thousand_takes_a_few_steps(fu
 
 
 @pytest.mark.parametrize("by", ["seeds", "batch"])
-def test_groups_of_three_thousand_are_read_from_an_index(full: Store, by: str) -> None:
+def test_groups_of_three_thousand_are_read_from_an_index(full, by):
     statements: list[str] = []
     full._database._reader.set_trace_callback(statements.append)
     full.groups(Question(sort="-bits"), by, 7)

@@ -1,6 +1,5 @@
 """A batch run steps aside between layers for a preview that waits, loses nothing, and goes on to the same bits."""
 
-from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -10,10 +9,9 @@ from sarqc.events import Advanced, CandidateDone, Event, LayerDone, Stage, Start
 from sarqc.jobs.child import Wish
 from sarqc.jobs.preemption import Boundaries
 from sarqc.jobs.run import State
-from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
-from tests.jobs.conftest import Supervise, settings_in, until, until_state
+from tests.jobs.conftest import settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
@@ -43,7 +41,7 @@ def boundaries(unit: str, *events: Event, start: float = 0.0, seconds: float = 0
     return answers
 
 
-def test_linears_that_are_solved_together_are_kept_together() -> None:
+def test_linears_that_are_solved_together_are_kept_together():
     layers = [layer(index) for index in range(4)]
     assert boundaries("layer", started(0, 0, 1, 1), *layers) == [False, True, True, True, True]
     for unit in ("group", "block"):
@@ -51,13 +49,13 @@ def test_linears_that_are_solved_together_are_kept_together() -> None:
     assert boundaries("layer", started(0, 0, 1, 1, experts=True), *layers) == [False, False, True, False, True]
 
 
-def test_measurements_and_what_was_found_on_disk_are_no_boundary() -> None:
+def test_measurements_and_what_was_found_on_disk_are_no_boundary():
     events = [Stage("measuring the float model"), Advanced(1, 2, "windows"), layer(0, from_cache=True)]
     assert boundaries("layer", started(0, 1), *events) == [False] * 4
     assert boundaries("layer", started(0, 1), CandidateDone(0.1, 0, 2, 9.0)) == [False, True]
 
 
-def test_a_start_is_paid_for_first() -> None:
+def test_a_start_is_paid_for_first():
     """Ten seconds of imports, one of loading, two until the first layer that was not on disk: thirteen of work."""
     events = [started(*range(20)), layer(0, from_cache=True), *(layer(index) for index in range(1, 20))]
     answers = boundaries("layer", *events, start=10.0, seconds=1.0)
@@ -67,7 +65,7 @@ def test_a_start_is_paid_for_first() -> None:
     assert boundaries("layer", *fetched, start=9.0, seconds=1.0).index(True) == 4 + 13  # a download is paid for once
 
 
-def test_the_last_wish_counts() -> None:
+def test_the_last_wish_counts():
     lines: SimpleQueue[bytes] = SimpleQueue()
     wish = Wish(lines)
     assert not wish.is_there()
@@ -80,7 +78,7 @@ def test_the_last_wish_counts() -> None:
 
 
 @pytest.mark.thorough
-def test_a_preview_gets_the_device_and_the_run_goes_on(supervise: Supervise, store: Store) -> None:
+def test_a_preview_gets_the_device_and_the_run_goes_on(supervise, store):
     supervisor = supervise("slow")
     run_id = supervisor.submit(recipe(1000), "ann").id
     other = supervisor.submit(recipe(1), "bob").id
@@ -105,7 +103,7 @@ def test_a_preview_gets_the_device_and_the_run_goes_on(supervise: Supervise, sto
     until_state(store, other, State.FINISHED)
 
 
-def test_a_wish_is_taken_back_with_its_preview(supervise: Supervise, store: Store) -> None:
+def test_a_wish_is_taken_back_with_its_preview(supervise, store):
     supervisor = supervise("long_layer")
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: supervisor._jobs)
@@ -120,7 +118,7 @@ def test_a_wish_is_taken_back_with_its_preview(supervise: Supervise, store: Stor
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["gptq", "awq"])
-def test_going_on_loses_no_layer_and_changes_no_bit(name: str, tmp_path: Path) -> None:
+def test_going_on_loses_no_layer_and_changes_no_bit(name, tmp_path):
     """The real engine, which steps aside twice, as soon as it may."""
     document = {
         "model": "tiny-llama", "bits": 3, "grid": "symmetric", "method": name, "calibration": "tiny-llama-calibration",

@@ -44,9 +44,7 @@ def keeping(settings: Settings) -> Settings:
     return settings.model_copy(update={"keep_days": 30.0})
 
 
-def test_runs_at_rest_go_with_all_that_is_theirs(
-    store: Store, keeping: Settings, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_runs_at_rest_go_with_all_that_is_theirs(store, keeping, caplog):
     old, young = ended(store, NOW - 31 * DAY), ended(store, NOW - 29 * DAY)
     export = ended(store, NOW - 31 * DAY, parent=old, format="plain")
     with_young_export = ended(store, NOW - 90 * DAY)
@@ -64,7 +62,7 @@ def test_runs_at_rest_go_with_all_that_is_theirs(
     assert f"delete run {old} of “ann” by “the host” (kept for 30 days)" in caplog.text
 
 
-def test_previews_that_nobody_kept_go_after_a_day(store: Store, settings: Settings) -> None:
+def test_previews_that_nobody_kept_go_after_a_day(store, settings):
     only = recipe(layer="model.layers.0.mlp.down_proj")
     previews = [store.create(only, "ann", "preview").id for _ in range(4)]
     for run_id in previews:
@@ -80,7 +78,7 @@ def test_previews_that_nobody_kept_go_after_a_day(store: Store, settings: Settin
     assert [run_id for run_id in (*previews, waiting) if not store.owners([run_id])] == [old]
 
 
-def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Settings, settings: Settings) -> None:
+def test_uploads_go_too_and_nothing_goes_by_default(store, keeping, settings):
     run_id = ended(store, NOW - 4000 * DAY)
     uploads = Uploads(store, "study")
     old, young = (keeping.uploads_dir() / name for name in ("old", "young"))
@@ -98,7 +96,7 @@ def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Setti
     assert [upload.id for upload in uploads.of("ann")] == ["young"]  # the other no longer counts as hers
 
 
-def test_uploaded_texts_go_unless_a_run_still_needs_them(store: Store, keeping: Settings) -> None:
+def test_uploaded_texts_go_unless_a_run_still_needs_them(store, keeping):
     uploads, folder = Uploads(store, "text"), keeping.text_uploads_dir()
     folder.mkdir(parents=True)
     names = {age: f"text-{age:024d}" for age in (40, 31, 29)}
@@ -113,7 +111,7 @@ def test_uploaded_texts_go_unless_a_run_still_needs_them(store: Store, keeping: 
     assert {upload.id for upload in uploads.of("ann")} == {names[40], names[29]}
 
 
-def test_many_runs_go_a_part_at_a_time(store: Store, keeping: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_runs_go_a_part_at_a_time(store, keeping, monkeypatch):
     monkeypatch.setattr("sarqc.jobs.retention.AT_ONCE", 2)
     ids = [ended(store, NOW - (60 - number) * DAY) for number in range(3)]
     supervisor = Supervisor(store, keeping)
@@ -135,7 +133,7 @@ def with_files(store: Store, settings: Settings, run_id: str, size: int) -> str:
     return run_id
 
 
-def test_what_is_shared_stays_until_its_links_are_ended(store: Store, keeping: Settings) -> None:
+def test_what_is_shared_stays_until_its_links_are_ended(store, keeping):
     shared, links = ended(store, NOW - 90 * DAY), Links(store)
     upload = keeping.uploads_dir() / "a-study"
     upload.mkdir(parents=True)
@@ -154,7 +152,7 @@ def test_what_is_shared_stays_until_its_links_are_ended(store: Store, keeping: S
     assert not upload.exists()
 
 
-def test_exports_have_days_of_their_own(store: Store, keeping: Settings) -> None:
+def test_exports_have_days_of_their_own(store, keeping):
     settings = keeping.model_copy(update={"keep_export_days": 7.0})
     run = ended(store, NOW - 20 * DAY)
     old, young = (ended(store, NOW - days * DAY, parent=run, format=f"of {days} days") for days in (8, 6))
@@ -168,7 +166,7 @@ def test_exports_have_days_of_their_own(store: Store, keeping: Settings) -> None
     assert told == f"delete export {old} of “ann” by “the host” (an export, kept for 7 days)"
 
 
-def test_room_is_made_in_order_and_never_of_what_somebody_wants(store: Store, settings: Settings) -> None:
+def test_room_is_made_in_order_and_never_of_what_somebody_wants(store, settings):
     """Ten times 100,000 bytes, of which less and less may stay."""
     part = 100_000
     layers = ArtefactStore(settings.artefacts_dir())
@@ -207,7 +205,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store: Store, se
     assert [one.kind for one in Retention(store, small).plan(NOW)] == ["layers", "export", "run", "run", "run"]
 
 
-def test_the_size_is_looked_at_now_and_then(store: Store, settings: Settings) -> None:
+def test_the_size_is_looked_at_now_and_then(store, settings):
     retention = Retention(store, settings.model_copy(update={"keep_gib": 1e-9}))
     first = ended(store, NOW - DAY)
     assert [one.id for one in retention.take_turn(NOW)] == [first]
@@ -216,9 +214,7 @@ def test_the_size_is_looked_at_now_and_then(store: Store, settings: Settings) ->
     assert [one.id for one in retention.take_turn(NOW + SIZE_SECONDS)] == [second]
 
 
-def test_prune_says_first_and_does_it_where_no_app_runs(
-    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prune_says_first_and_does_it_where_no_app_runs(store, settings, monkeypatch):
     run_id = with_files(store, settings, ended(store, NOW - 5000 * DAY), 100_000)
     keeping = settings.model_copy(update={"keep_days": 30.0})
     planned = would_go(keeping)  # while this process has the database open

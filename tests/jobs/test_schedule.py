@@ -41,13 +41,11 @@ LANES = [Waiting("b", "ann", 0.0), PREVIEW, Waiting("q", "bob", 6.0, "preview")]
                      3, 9.0, {"ann": 9.0}, None, ["p", "a", "b"], id="who stepped aside is the first to go on"),
     ],
 )  # fmt: skip
-def test_whose_turn_it_is(
-    waiting: list[Waiting], devices: int, now: float, held: dict[str, float], last_lane: str | None, expected: list[str]
-) -> None:
+def test_whose_turn_it_is(waiting, devices, now, held, last_lane, expected):
     assert names(decide(waiting, [f"cuda:{i}" for i in range(devices)], now, held, last_lane)) == expected
 
 
-def test_as_many_step_aside_as_previews_wait() -> None:
+def test_as_many_step_aside_as_previews_wait():
     running = [Waiting(name, name, 9.0, goes_on=True) for name in ("a", "b", "c")]
     previews = [Waiting("p", "ann", 5.0, "preview"), Waiting("q", "bob", 6.0, "preview")]
     batch = [Waiting("z", "zoe", 0.0)]
@@ -67,7 +65,7 @@ def test_as_many_step_aside_as_previews_wait() -> None:
     st.dictionaries(st.sampled_from("abc"), st.floats(0, 100)),
 )
 @hypothesis_settings(max_examples=200, deadline=None)
-def test_decisions_are_sound(queue: list, devices: int, held: dict[str, float]) -> None:
+def test_decisions_are_sound(queue, devices, held):
     waiting = [Waiting(f"{i:02}", owner, queued, lane) for i, (owner, queued, lane) in enumerate(queue)]
     free = [f"cuda:{i}" for i in range(devices)]
     starts = decide(waiting, free, 100.0, held)
@@ -78,7 +76,7 @@ def test_decisions_are_sound(queue: list, devices: int, held: dict[str, float]) 
 
 
 @pytest.mark.parametrize(("devices", "seed"), [(1, 1), (3, 2), (8, 3)])
-def test_a_thousand_random_arrivals(devices: int, seed: int) -> None:
+def test_a_thousand_random_arrivals(devices, seed):
     """An owner floods, others come now and then; every run is served, alone on its device, in the owner's order."""
     rng = random.Random(seed)
     arrivals = sorted(

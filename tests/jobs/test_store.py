@@ -3,7 +3,6 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -50,7 +49,7 @@ def layer(index: int) -> LayerDone:
     return LayerDone(str(index), index, 3, {}, 0.1)
 
 
-def test_created_run_is_queued_and_keeps_its_recipe(store: Store) -> None:
+def test_created_run_is_queued_and_keeps_its_recipe(store):
     made = recipe(5, method="sarqc-gbs", **{"lambda": 0.3})
     run = store.create(made, "ann")
     assert (run.state, run.owner, run.lane, run.attempt) == (State.QUEUED, "ann", "batch", 1)
@@ -58,14 +57,14 @@ def test_created_run_is_queued_and_keeps_its_recipe(store: Store) -> None:
     assert run.to_json()["created"].endswith("Z")
 
 
-def test_ids_sort_by_time_and_differ_where_it_counts(store: Store) -> None:
+def test_ids_sort_by_time_and_differ_where_it_counts(store):
     ids = [store.create(recipe(), "ann").id for _ in range(50)]
     assert ids == sorted(ids)
     assert len({run_id[10:] for run_id in ids}) == 50
     assert all(len(run_id) == 26 for run_id in ids)
 
 
-def test_ids_still_sort_when_the_clock_goes_back(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_still_sort_when_the_clock_goes_back(settings, monkeypatch):
     store = Store(settings.database())
     first = store.create(recipe(), "ann").id
     store.close()
@@ -78,7 +77,7 @@ def test_ids_still_sort_when_the_clock_goes_back(settings, monkeypatch: pytest.M
 @pytest.mark.thorough
 @pytest.mark.parametrize("to", list(State))
 @pytest.mark.parametrize("state", list(State))
-def test_only_the_listed_transitions(store: Store, state: State, to: State) -> None:
+def test_only_the_listed_transitions(store, state, to):
     run_id = in_state(store, state)
     if f"{state} {to}" in LEGAL:
         assert store.move(run_id, to).state is to
@@ -90,7 +89,7 @@ def test_only_the_listed_transitions(store: Store, state: State, to: State) -> N
     assert (to in ALLOWED[state]) == (f"{state} {to}" in LEGAL)
 
 
-def test_events_make_progress_summary_and_error(store: Store) -> None:
+def test_events_make_progress_summary_and_error(store):
     run_id = in_state(store, State.RUNNING)
     store.append(run_id, [started(3), Stage("solving"), layer(0)])
     store.append(run_id, [layer(1)])
@@ -108,7 +107,7 @@ def test_events_make_progress_summary_and_error(store: Store) -> None:
     }  # fmt: skip
 
 
-def test_queued_again_it_is_a_new_attempt_with_the_same_log(store: Store) -> None:
+def test_queued_again_it_is_a_new_attempt_with_the_same_log(store):
     run_id = in_state(store, State.RUNNING)
     store.append(run_id, [started(3), layer(0), layer(1)])
     before = store.get(run_id)
@@ -124,7 +123,7 @@ def test_queued_again_it_is_a_new_attempt_with_the_same_log(store: Store) -> Non
     assert store.move(failed, State.QUEUED).queued > store.get(run_id).queued  # a person asked: the end of the queue
 
 
-def test_a_run_that_steps_aside_waits_in_the_same_attempt(store: Store) -> None:
+def test_a_run_that_steps_aside_waits_in_the_same_attempt(store):
     run_id = in_state(store, State.RUNNING)
     store.append(run_id, [started(3), layer(0)])
     run = store.step_aside(run_id, Yielded("for a preview"))
@@ -135,7 +134,7 @@ def test_a_run_that_steps_aside_waits_in_the_same_attempt(store: Store) -> None:
         store.step_aside(in_state(store, State.QUEUED), Yielded("for a preview"))
 
 
-def test_cancel_is_one_step_for_every_state(store: Store) -> None:
+def test_cancel_is_one_step_for_every_state(store):
     assert store.cancel(in_state(store, State.QUEUED)).state is State.CANCELLED
     running = in_state(store, State.RUNNING)
     assert store.cancel(running).state is State.CANCELLING
@@ -145,7 +144,7 @@ def test_cancel_is_one_step_for_every_state(store: Store) -> None:
             store.cancel(in_state(store, state))
 
 
-def test_event_and_state_change_are_one_transaction(store: Store) -> None:
+def test_event_and_state_change_are_one_transaction(store):
     run_id = in_state(store, State.FINISHED)
     with pytest.raises(Conflict):
         store.move(run_id, State.CANCELLED, Cancelled())
@@ -160,14 +159,14 @@ def test_event_and_state_change_are_one_transaction(store: Store) -> None:
     assert store.events(run_id) == []
 
 
-def test_events_cant_be_changed(store: Store) -> None:
+def test_events_cant_be_changed(store):
     run_id = in_state(store, State.RUNNING)
     store.append(run_id, [started(1)])
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         store._database._writer.execute("UPDATE events SET payload = '{}'")
 
 
-def test_only_runs_at_rest_can_be_deleted(store: Store) -> None:
+def test_only_runs_at_rest_can_be_deleted(store):
     for state in State:
         run_id = in_state(store, state)
         if state in AT_REST:
@@ -180,7 +179,7 @@ def test_only_runs_at_rest_can_be_deleted(store: Store) -> None:
                 store.delete(run_id)
 
 
-def test_events_of_a_run_at_rest_go_in_portions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_of_a_run_at_rest_go_in_portions(store, monkeypatch):
     """What is written beside the database stays small: that is why it can be done on a full disk."""
     monkeypatch.setattr(store_module, "PORTION_BYTES", 10_000)
     run_id = in_state(store, State.RUNNING)
@@ -199,7 +198,7 @@ def test_events_of_a_run_at_rest_go_in_portions(store: Store, monkeypatch: pytes
     assert max(sizes) < 200_000
 
 
-def test_queue_has_an_end(store: Store) -> None:
+def test_queue_has_an_end(store):
     for _ in range(2):
         store.create(recipe(), "ann", at_most=2)
     with pytest.raises(QueueFull) as caught:
@@ -210,7 +209,7 @@ def test_queue_has_an_end(store: Store) -> None:
         store.create(recipe(), "ann", "express")
 
 
-def test_what_changed_since(store: Store) -> None:
+def test_what_changed_since(store):
     one, two = store.create(recipe(), "ann").id, store.create(recipe(), "bob").id
     revision = store.revision()
     store.cancel(one)
@@ -223,7 +222,7 @@ def test_what_changed_since(store: Store) -> None:
     assert store.changed_since(store.revision()) == []
 
 
-def test_tail_says_when_nothing_more_will_come(store: Store) -> None:
+def test_tail_says_when_nothing_more_will_come(store):
     run_id = in_state(store, State.RUNNING)
     store.append(run_id, [started(1), layer(0)])
     assert store.tail(run_id, 0, 10)[1] is False
@@ -233,7 +232,7 @@ def test_tail_says_when_nothing_more_will_come(store: Store) -> None:
     assert store.tail(run_id, 3, 2) == ([], True)
 
 
-def test_turns_are_told_from_the_rows(store: Store) -> None:
+def test_turns_are_told_from_the_rows(store):
     assert (store.last_held(["ann", "waits"]), store.last_lane()) == ({}, None)
     store.create(recipe(), "waits")
     run_id = store.create(recipe(), "ann", "preview").id
@@ -263,9 +262,7 @@ drawn_rows = st.lists(
 @pytest.mark.thorough
 @given(rows=drawn_rows, before=seconds, limit=st.integers(1, 4))
 @examples(max_examples=60, deadline=None)
-def test_questions_to_an_index_are_answered_as_plain_python_does(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[dict], before: float, limit: int
-) -> None:
+def test_questions_to_an_index_are_answered_as_plain_python_does(tmp_path_factory, rows, before, limit):
     store = Store(tmp_path_factory.mktemp("store") / "runs.sqlite3")
     ids: list[str] = []
     for number, row in enumerate(rows):
@@ -303,7 +300,7 @@ def test_questions_to_an_index_are_answered_as_plain_python_does(
     store.close()
 
 
-def test_one_process_at_a_time(settings) -> None:
+def test_one_process_at_a_time(settings):
     store = Store(settings.database())
     with pytest.raises(Refused, match="another sarqc app"):
         Store(settings.database())
@@ -312,7 +309,7 @@ def test_one_process_at_a_time(settings) -> None:
     Store(settings.database()).close()
 
 
-def test_unusable_places_are_refused(tmp_path: Path) -> None:
+def test_unusable_places_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(Refused, match="can't be opened"):
         Store(tmp_path / "file" / "runs.sqlite3")
@@ -321,7 +318,7 @@ def test_unusable_places_are_refused(tmp_path: Path) -> None:
         Store(tmp_path / "runs.sqlite3")
 
 
-def test_migration_step_and_its_record_are_one_transaction() -> None:
+def test_migration_step_and_its_record_are_one_transaction():
     connection = sqlite3.connect(":memory:", isolation_level=None)
     good, bad = "CREATE TABLE one (x)", "CREATE TABLE two (x); INSERT INTO nowhere VALUES (1)"
     with pytest.raises(sqlite3.OperationalError):
@@ -334,7 +331,7 @@ def test_migration_step_and_its_record_are_one_transaction() -> None:
         migrate(connection, [good])
 
 
-def test_reopened_it_knows_everything(settings) -> None:
+def test_reopened_it_knows_everything(settings):
     store = Store(settings.database())
     run_id = in_state(store, State.RUNNING)
     store.append(run_id, [started(2), layer(0)])
@@ -345,7 +342,7 @@ def test_reopened_it_knows_everything(settings) -> None:
     again.close()
 
 
-def test_many_threads(store: Store) -> None:
+def test_many_threads(store):
     run_id = in_state(store, State.RUNNING)
 
     def work(_: int) -> None:

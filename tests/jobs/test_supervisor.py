@@ -14,15 +14,13 @@ from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run, State
-from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device, LocalWorkers
-from sarqc.settings import Settings
-from tests.jobs.conftest import PATIENCE, Supervise, is_alive, types, until, until_state
+from tests.jobs.conftest import PATIENCE, is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
-def test_a_run_from_its_queue_to_its_summary(supervise: Supervise, store: Store) -> None:
+def test_a_run_from_its_queue_to_its_summary(supervise, store):
     run_id = supervise("quick").submit(recipe(3), "ann").id
     run = until_state(store, run_id, State.FINISHED)
     assert types(store, run_id) == ["started", *["layer_done"] * 3, "saved", "finished"]
@@ -32,9 +30,7 @@ def test_a_run_from_its_queue_to_its_summary(supervise: Supervise, store: Store)
 
 
 @pytest.mark.thorough
-def test_each_device_has_one_run_at_a_time(
-    supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_device_has_one_run_at_a_time(supervise, store, settings, monkeypatch):
     two = (Device("cuda:0", "A"), Device("cuda:1", "B"))
     monkeypatch.setattr(workers_module, "find_devices", lambda settings: two)
     supervisor = supervise("device")
@@ -52,7 +48,7 @@ def test_each_device_has_one_run_at_a_time(
     assert {run.device for run in store.listed(Question(), 9)} == {"cuda:0", "cuda:1"}
 
 
-def test_cancel_inside_a_layer(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_cancel_inside_a_layer(supervise, store, settings):
     supervisor = supervise("long_layer", cancel_seconds=PATIENCE)  # a busy host may take its time over the clean-up
     run_id = supervisor.submit(recipe(1), "ann").id
     until((settings.resolved_state_dir() / "inside").exists)
@@ -66,7 +62,7 @@ def test_cancel_inside_a_layer(supervise: Supervise, store: Store, settings: Set
 
 
 @pytest.mark.thorough
-def test_cancel_of_one_that_does_not_listen(supervise: Supervise, store: Store, settings: Settings) -> None:
+def test_cancel_of_one_that_does_not_listen(supervise, store, settings):
     supervisor = supervise("deaf")
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: types(store, run_id) == ["started"])
@@ -78,7 +74,7 @@ def test_cancel_of_one_that_does_not_listen(supervise: Supervise, store: Store, 
     assert not is_alive(pid)
 
 
-def test_cancel_of_one_that_waits(supervise: Supervise, store: Store) -> None:
+def test_cancel_of_one_that_waits(supervise, store):
     supervisor = supervise("long_layer")
     running, waiting = (supervisor.submit(recipe(1), "ann").id for _ in range(2))
     until_state(store, running, State.RUNNING)
@@ -89,7 +85,7 @@ def test_cancel_of_one_that_waits(supervise: Supervise, store: Store) -> None:
 
 
 @pytest.mark.thorough
-def test_killed_worker_is_interrupted_and_goes_on(supervise: Supervise, store: Store) -> None:
+def test_killed_worker_is_interrupted_and_goes_on(supervise, store):
     supervisor = supervise("slow")
     run_id = supervisor.submit(recipe(8), "ann").id
     until(lambda: store.get(run_id).done >= 2)
@@ -106,7 +102,7 @@ def test_killed_worker_is_interrupted_and_goes_on(supervise: Supervise, store: S
 
 
 @pytest.mark.thorough
-def test_worker_that_somebody_else_stops_is_interrupted(supervise: Supervise, store: Store) -> None:
+def test_worker_that_somebody_else_stops_is_interrupted(supervise, store):
     supervisor = supervise("long_layer")
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: types(store, run_id) == ["started"])
@@ -116,9 +112,7 @@ def test_worker_that_somebody_else_stops_is_interrupted(supervise: Supervise, st
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("function", "state"), [("dies", State.INTERRUPTED), ("refuses", State.FAILED)])
-def test_ends_that_are_no_success_can_be_continued(
-    supervise: Supervise, store: Store, function: str, state: State
-) -> None:
+def test_ends_that_are_no_success_can_be_continued(supervise, store, function, state):
     supervisor = supervise(function)
     run_id = supervisor.submit(recipe(2), "ann").id
     first = until_state(store, run_id, state)
@@ -128,7 +122,7 @@ def test_ends_that_are_no_success_can_be_continued(
 
 
 @pytest.mark.thorough
-def test_a_storm_is_stored_whole_and_does_not_hold_up_a_cancel(supervise: Supervise, store: Store) -> None:
+def test_a_storm_is_stored_whole_and_does_not_hold_up_a_cancel(supervise, store):
     supervisor = supervise("storm")
     run_id = supervisor.submit(recipe(20_000), "ann").id
     until(lambda: store.tail(run_id, 1000, 1)[0])
@@ -140,7 +134,7 @@ def test_a_storm_is_stored_whole_and_does_not_hold_up_a_cancel(supervise: Superv
 
 
 @pytest.mark.thorough
-def test_stop_ends_workers_and_the_next_start_goes_on(supervise: Supervise, store: Store) -> None:
+def test_stop_ends_workers_and_the_next_start_goes_on(supervise, store):
     first = supervise("slow")
     run_id = first.submit(recipe(8), "ann").id
     waiting = first.submit(recipe(1), "ann").id
@@ -158,7 +152,7 @@ def test_stop_ends_workers_and_the_next_start_goes_on(supervise: Supervise, stor
     assert store.get(run_id).started < store.get(waiting).started  # it kept its place
 
 
-def test_stop_while_one_does_not_listen(supervise: Supervise, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_while_one_does_not_listen(supervise, store, monkeypatch):
     monkeypatch.setattr(supervisor_module, "STOP_SECONDS", 0.3)
     supervisor = supervise("deaf")
     run_id = supervisor.submit(recipe(1), "ann").id
@@ -169,7 +163,7 @@ def test_stop_while_one_does_not_listen(supervise: Supervise, store: Store, monk
     assert store.get(run_id).state is State.QUEUED
 
 
-def test_what_was_cancelling_when_the_app_died_is_cancelled(supervise: Supervise, store: Store) -> None:
+def test_what_was_cancelling_when_the_app_died_is_cancelled(supervise, store):
     run_id = store.create(recipe(), "ann").id
     store.move(run_id, State.RUNNING)
     store.cancel(run_id)
@@ -177,9 +171,7 @@ def test_what_was_cancelling_when_the_app_died_is_cancelled(supervise: Supervise
     assert store.get(run_id).state is State.CANCELLED
 
 
-def test_a_run_that_takes_the_app_down_does_not_do_so_for_ever(
-    supervise: Supervise, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_takes_the_app_down_does_not_do_so_for_ever(supervise, store, monkeypatch):
     monkeypatch.setattr(supervisor_module, "ATTEMPTS", 1)
     run_id = store.create(recipe(), "ann").id
     store.move(run_id, State.RUNNING)
@@ -189,9 +181,7 @@ def test_a_run_that_takes_the_app_down_does_not_do_so_for_ever(
 
 
 @pytest.mark.thorough
-def test_trouble_with_the_disk_is_said_and_survived(
-    supervise: Supervise, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trouble_with_the_disk_is_said_and_survived(supervise, store, monkeypatch):
     supervisor = supervise("slow")
     run_id = supervisor.submit(recipe(4), "ann").id
     until(lambda: store.get(run_id).done >= 1)
@@ -210,9 +200,7 @@ def test_trouble_with_the_disk_is_said_and_survived(
 
 
 @pytest.mark.thorough
-def test_who_gave_up_for_room_tries_again_while_that_leads_on(
-    supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_gave_up_for_room_tries_again_while_that_leads_on(supervise, store, settings, monkeypatch):
     """The disk has room whenever the supervisor looks: somebody freed it, or the run itself by giving up."""
     monkeypatch.setattr(supervisor_module, "MORE_BYTES", 1 << 60)  # others use this disk too
     supervisor = supervise("fills")
@@ -233,7 +221,7 @@ def test_who_gave_up_for_room_tries_again_while_that_leads_on(
     assert until_state(store, run_id, State.FINISHED).attempt == 1
 
 
-def test_no_process_to_be_had(store: Store, settings: Settings) -> None:
+def test_no_process_to_be_had(store, settings):
     class NoWorkers(LocalWorkers):
         def start(self, run: Run, device: str) -> tuple[int, int]:
             raise OSError("no memory for a process")
@@ -245,7 +233,7 @@ def test_no_process_to_be_had(store: Store, settings: Settings) -> None:
     supervisor.stop()
 
 
-def test_devices_tell_which_run_they_have(supervise: Supervise, store: Store) -> None:
+def test_devices_tell_which_run_they_have(supervise, store):
     supervisor = supervise("long_layer")
     assert [(one["id"], one["run"]) for one in supervisor.devices()] == [("cpu", None)]
     run_id = supervisor.submit(recipe(1), "ann").id

@@ -45,7 +45,7 @@ def start(store: Store, settings: Settings) -> Iterator[Start]:
 
 
 @pytest.mark.thorough
-def test_a_finished_worker_leaves_a_log_and_a_study_for_its_owner_alone(start: Start, settings: Settings) -> None:
+def test_a_finished_worker_leaves_a_log_and_a_study_for_its_owner_alone(start, settings):
     _, inbox, run, _, pid = start("quick")
     assert inbox.until_gone()[1].returncode == 0
     assert not is_alive(pid)
@@ -61,7 +61,7 @@ def test_a_finished_worker_leaves_a_log_and_a_study_for_its_owner_alone(start: S
         ("ends_early", "error", "RuntimeError: the run ended without a result"),
     ],
 )
-def test_further_errors_are_said_in_their_parts(start: Start, function: str, kind: str, what: str) -> None:
+def test_further_errors_are_said_in_their_parts(start, function, kind, what):
     events, _ = start(function)[1].until_gone()
     assert isinstance(events[-1], Failed)
     assert (events[-1].kind, events[-1].what) == (kind, what)
@@ -70,9 +70,7 @@ def test_further_errors_are_said_in_their_parts(start: Start, function: str, kin
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("limit", "value"), [("EVENT_BYTES", 40), ("RUN_BYTES", 10_000)])
-def test_a_run_that_says_too_much_is_ended(
-    start: Start, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
-) -> None:
+def test_a_run_that_says_too_much_is_ended(start, monkeypatch, limit, value):
     monkeypatch.setattr(workers_module, limit, value)
     _, inbox, _, _, pid = start("storm", layers=5000)  # more than a pipe holds: it can't be done before it is ended
     events, gone = inbox.until_gone()
@@ -83,7 +81,7 @@ def test_a_run_that_says_too_much_is_ended(
 
 
 @pytest.mark.thorough
-def test_a_warm_process_takes_the_run(start: Start, settings: Settings) -> None:
+def test_a_warm_process_takes_the_run(start, settings):
     workers, inbox, _, _, pid = start("quick", warm=True)
     events, _ = inbox.until_gone()
     assert isinstance(events[-1], Finished)
@@ -98,9 +96,7 @@ def test_a_warm_process_takes_the_run(start: Start, settings: Settings) -> None:
     assert inbox.until_gone()[1].returncode == 0
 
 
-def test_what_was_kept_warm_in_vain_is_let_go(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, store: Store
-) -> None:
+def test_what_was_kept_warm_in_vain_is_let_go(settings, monkeypatch, store):
     workers = LocalWorkers(settings, print, execute="tests.jobs.fake_runs:quick")
     workers.warm_up()
     (worker,) = workers._warm.values()
@@ -113,7 +109,7 @@ def test_what_was_kept_warm_in_vain_is_let_go(
 
 
 @pytest.mark.thorough
-def test_no_worker_outlives_an_app_that_was_killed(tmp_path: Path) -> None:
+def test_no_worker_outlives_an_app_that_was_killed(tmp_path):
     """kill -9 of the parent: both the busy worker, its own child, and the warm one end."""
     script = textwrap.dedent(
         f"""
@@ -146,7 +142,7 @@ def test_no_worker_outlives_an_app_that_was_killed(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("job", [b"", b'{"run_id": "one"}\n'], ids=["no job yet", "a job"])
-def test_a_worker_that_still_imports_ends_with_its_app(tmp_path: Path, job: bytes) -> None:
+def test_a_worker_that_still_imports_ends_with_its_app(tmp_path, job):
     path = os.pathsep.join([str(Path(__file__).parent), *map(os.path.abspath, sys.path)])
     read_end, write_end = os.pipe()
     worker = subprocess.Popen(
@@ -165,7 +161,7 @@ def test_a_worker_that_still_imports_ends_with_its_app(tmp_path: Path, job: byte
     os.close(read_end)
 
 
-def test_a_stopped_worker_of_an_earlier_app_is_ended(settings: Settings, tmp_path: Path) -> None:
+def test_a_stopped_worker_of_an_earlier_app_is_ended(settings, tmp_path):
     read_end, write_end = os.pipe()
     command = [sys.executable, "-P", "-m", "sarqc.jobs.child", str(write_end), "tests.jobs.fake_runs:slow"]
     paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -188,14 +184,14 @@ def test_a_stopped_worker_of_an_earlier_app_is_ended(settings: Settings, tmp_pat
         os.close(descriptor)
 
 
-def test_the_worker_does_not_know_the_database() -> None:
+def test_the_worker_does_not_know_the_database():
     """Importing what a worker process runs brings in neither SQLite nor a web framework nor torch."""
     code = "import sarqc.jobs.child, sys; print({'sqlite3', 'fastapi', 'torch', 'gradio'} & set(sys.modules))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "set()"
 
 
-def test_devices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices(settings, monkeypatch):
     two = (Device("cuda:0", "H200"), Device("cuda:1", "H200"))
     monkeypatch.setattr(workers_module, "_may_have_cuda", lambda: True)
     monkeypatch.setattr(workers_module, "_ask_torch", lambda: two)

@@ -1,7 +1,6 @@
 """The tour's way through a row against GPTQ as its paper writes it, and its turned tokens against numpy."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def by_the_paper(one: dict[str, Any], levels: np.ndarray) -> list[np.ndarray]:
     return working
 
 
-def test_each_column_pushes_its_error_on_as_gptq_does_and_turned_tokens_are_turned(tmp_path: Path) -> None:
+def test_each_column_pushes_its_error_on_as_gptq_does_and_turned_tokens_are_turned(tmp_path):
     cases = [case(seed) for seed in range(ROWS)]
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"rows": cases, "angles": ANGLES}))

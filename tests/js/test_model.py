@@ -63,7 +63,7 @@ def decoded(folder: Path, file: str, name: str, bits: int, scratch: Path) -> np.
     return np.fromfile(scratch / "weight", "<f4")
 
 
-def test_what_is_kept_is_what_is_there(study: Study, kept: dict[str, Any]) -> None:
+def test_what_is_kept_is_what_is_there(study, kept):
     files = model_files(study, MODELS)
     assert {file["name"] for file in kept["files"]} == {*MODEL_FILES}
     assert all(path.stat().st_size == file["bytes"] for file, path in files.values())
@@ -77,7 +77,7 @@ def test_what_is_kept_is_what_is_there(study: Study, kept: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line[1]} bits")
-def test_codes_are_read_as_they_are_packed(kept: dict[str, Any], tmp_path: Path, line: tuple[str, int, float]) -> None:
+def test_codes_are_read_as_they_are_packed(kept, tmp_path, line):
     bits = line[1]
     file = next(point["file"]["name"] for point in kept["points"] if point["bits"] == bits and point["lam"] == 0.1)
     name = "model.layers.2.self_attn.k_proj"
@@ -86,7 +86,7 @@ def test_codes_are_read_as_they_are_packed(kept: dict[str, Any], tmp_path: Path,
     assert np.array_equal(found, wanted.astype(np.float32))
 
 
-def test_columns_are_divided_by_the_scales_of_a_search(kept: dict[str, Any], tmp_path: Path) -> None:
+def test_columns_are_divided_by_the_scales_of_a_search(kept, tmp_path):
     file, bits, name = kept["points"][4]["file"]["name"], 2, "model.layers.2.self_attn.k_proj"
     tensors = load_file(STUDY / FOLDER / file)
     for linear in {key.rpartition(".")[0] for key in tensors}:
@@ -122,7 +122,7 @@ def texts_of(count: int) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_logits_are_those_of_pytorch(kept: dict[str, Any], tmp_path: Path) -> None:
+def test_logits_are_those_of_pytorch(kept, tmp_path):
     point = kept["points"][4]
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
     texts = [tokenizer(text).input_ids[:64] for text in texts_of(32)]
@@ -154,7 +154,7 @@ def test_logits_are_those_of_pytorch(kept: dict[str, Any], tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
-def test_tokens_are_those_of_transformers(tmp_path: Path) -> None:
+def test_tokens_are_those_of_transformers(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
     made = random.Random(3)
     ranges = ((32, 127), (160, 0x3000), (0x1F300, 0x1F700))
@@ -172,9 +172,7 @@ def test_tokens_are_those_of_transformers(tmp_path: Path) -> None:
 # Those at 3 bits were solved on another processor than the study.
 @pytest.mark.thorough
 @pytest.mark.parametrize(("bits", "lam", "tolerance"), [(2, 0.0, 1e-5), (2, 0.1, 1e-5), (3, 0.1, 1e-4)])
-def test_a_kept_point_has_the_perplexity_of_the_study(
-    study: Study, kept: dict[str, Any], bits: int, lam: float, tolerance: float
-) -> None:
+def test_a_kept_point_has_the_perplexity_of_the_study(study, kept, bits, lam, tolerance):
     [point] = [one for one in kept["points"] if (one["bits"], one["lam"]) == (bits, lam)]
     line = study.line(point["method"], point["bits"])
     at = (line.draws.index(kept["draw"]), line.gammas.index(point["gamma"]), line.lams.index(lam))

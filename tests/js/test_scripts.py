@@ -14,7 +14,7 @@ RUN = [str(NODE), "--test", "--test-isolation=none", "--test-reporter", "junit"]
 
 
 @pytest.mark.parametrize("script", sorted(Path(__file__).parent.glob("*.test.js")), ids=lambda path: path.name)
-def test_script(script: Path) -> None:
+def test_script(script):
     environment = {name: value for name, value in os.environ.items() if name != "NODE_TEST_CONTEXT"}
     done = subprocess.run([*RUN, script], capture_output=True, text=True, timeout=120, check=False, env=environment)
     try:

@@ -2,7 +2,6 @@
 
 import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,7 @@ def best_pair(seed: int) -> dict[str, Any]:
     return {"weight": weight.tolist(), "inputs": inputs.tolist(), "lam": lam, "codes": best, "cost": costs[best]}
 
 
-def test_learns_solver_equals_the_library(tmp_path: Path) -> None:
+def test_learns_solver_equals_the_library(tmp_path):
     cases = [answered(case) for case in (*map(layer, range(LAYERS)), singular())]
     assert cases[-1]["answer"]["diagonalFloor"] > 0
     path = tmp_path / "cases.json"

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.models.catalogue import checkpoint_of, local_folder, offered
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
-from sarqc.settings import Settings
 from tests.models.damaged import config
 
 
@@ -24,7 +22,7 @@ def copy(random_llama: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(random_llama, tmp_path / "copy"))
 
 
-def test_sizes_are_those_of_the_loaded_model(tiny_llama: Path) -> None:
+def test_sizes_are_those_of_the_loaded_model(tiny_llama):
     checkpoint = read_checkpoint(tiny_llama)
     model = AutoModelForCausalLM.from_pretrained(tiny_llama)
     linears = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
@@ -45,7 +43,7 @@ def with_head(folder: Path, change: float) -> Path:
     return folder
 
 
-def test_a_head_of_other_values_is_used_though_the_flag_says_tied(copy: Path, tmp_path: Path) -> None:
+def test_a_head_of_other_values_is_used_though_the_flag_says_tied(copy, tmp_path):
     loaded = load(read_checkpoint(with_head(copy, 1.5)), torch.device("cpu"))
     ids = torch.arange(40).reshape(2, 20) * 97
     with torch.no_grad():
@@ -61,7 +59,7 @@ def test_a_head_of_other_values_is_used_though_the_flag_says_tied(copy: Path, tm
     assert loaded.checkpoint.parameters == sum(p.numel() for p in loaded.model.base_model.parameters()) + separate
 
 
-def test_what_is_stored_twice_or_is_a_buffer_is_no_further_parameter(random_llama: Path, copy: Path) -> None:
+def test_what_is_stored_twice_or_is_a_buffer_is_no_further_parameter(random_llama, copy):
     path = with_head(copy, 1.0) / "model.safetensors"
     buffers = {f"model.layers.{block}.self_attn.rotary_emb.inv_freq": torch.ones(4) for block in range(3)}
     save_file(load_file(path) | buffers, path, {"format": "pt"})
@@ -73,7 +71,7 @@ def test_what_is_stored_twice_or_is_a_buffer_is_no_further_parameter(random_llam
     assert twice.parameter_bytes == once.parameter_bytes == 4
 
 
-def test_a_head_of_another_shape_is_refused(copy: Path) -> None:
+def test_a_head_of_another_shape_is_refused(copy):
     path = copy / "model.safetensors"
     save_file(load_file(path) | {"lm_head.weight": torch.ones(4096, 31)}, path, {"format": "pt"})
     with pytest.raises(Refused, match=r"lm_head\.weight"):
@@ -90,20 +88,20 @@ def test_a_head_of_another_shape_is_refused(copy: Path) -> None:
         ({"quantization_config": {}}, "quantized already"),
     ],
 )
-def test_what_a_configuration_may_not_say(copy: Path, changes: dict[str, Any], words: str) -> None:
+def test_what_a_configuration_may_not_say(copy, changes, words):
     config(**changes)(copy)
     with pytest.raises(Refused, match=words):
         read_checkpoint(copy)
 
 
-def test_pickled_weights_are_refused_unopened(copy: Path) -> None:
+def test_pickled_weights_are_refused_unopened(copy):
     (copy / "model.safetensors").unlink()
     (copy / "pytorch_model.bin").write_bytes(b"this is never opened")
     with pytest.raises(Refused, match="pickle"):
         read_checkpoint(copy)
 
 
-def test_names_resolve(settings: Settings, tiny_llama: Path, random_llama: Path) -> None:
+def test_names_resolve(settings, tiny_llama, random_llama):
     assert local_folder("tiny-llama", settings) == tiny_llama
     assert local_folder(str(random_llama), settings) == random_llama
     assert local_folder("meta-llama/Llama-2-7b-hf", settings) is None
@@ -112,20 +110,20 @@ def test_names_resolve(settings: Settings, tiny_llama: Path, random_llama: Path)
             local_folder(wrong, settings)
 
 
-def test_a_hub_that_is_away_is_said_at_once(settings: Settings) -> None:
+def test_a_hub_that_is_away_is_said_at_once(settings):
     with pytest.raises(Unreachable) as caught:
         checkpoint_of("meta-llama/Llama-2-7b-hf", None, settings)
     assert caught.value.remedy
 
 
-def test_local_models_are_offered(settings: Settings, random_llama: Path) -> None:
+def test_local_models_are_offered(settings, random_llama):
     here = settings.model_copy(update={"model_dirs": str(random_llama.parent)})
     entries = {entry.name: entry for entry in offered(here)}
     assert entries["tiny-llama"].where == "embedded"
     assert entries[random_llama.name].parameters == read_checkpoint(random_llama).parameters
 
 
-def test_what_others_made_of_a_model_is_offered_with_it(settings: Settings, random_llama: Path, tmp_path: Path) -> None:
+def test_what_others_made_of_a_model_is_offered_with_it(settings, random_llama, tmp_path):
     config = json.loads((random_llama / "config.json").read_text())
     quantized = {"quantization_config": {"quant_method": "gptq"}}
     said = {"by-others": config | quantized, "of-another": config | quantized | {"hidden_size": 8}, "float": config}
@@ -138,7 +136,7 @@ def test_what_others_made_of_a_model_is_offered_with_it(settings: Settings, rand
     assert entries["tiny-llama"].opened == ()
 
 
-def test_weights_keep_their_bits(tiny_llama: Path) -> None:
+def test_weights_keep_their_bits(tiny_llama):
     loaded = load(read_checkpoint(tiny_llama), torch.device("cpu"))
     weight = loaded.model.get_submodule("model.layers.0.mlp.down_proj").weight
     assert loaded.stored_as("model.layers.0.mlp.down_proj.weight") == torch.float16
@@ -146,7 +144,7 @@ def test_weights_keep_their_bits(tiny_llama: Path) -> None:
     assert torch.equal(weight.to(torch.float16).to(torch.float32), weight)
 
 
-def test_layers_are_excluded_by_patterns(copy: Path) -> None:
+def test_layers_are_excluded_by_patterns(copy):
     checkpoint = read_checkpoint(copy)
     part = checkpoint.restricted(None, None, ("*.down_proj", "model.layers.0.self_attn.*"))
     left = {layer.name for layer in part.layers}

@@ -52,7 +52,7 @@ def inputs_by_linear(folder: Path, sequences: Tensor) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_codes_are_those_of_the_reference(tiny_llama: Path, tmp_path: Path, name: str) -> None:
+def test_codes_are_those_of_the_reference(tiny_llama, tmp_path, name):
     folder = make_checkpoint(name, tmp_path / "float", tiny_llama)
     loaded, dtype = fresh(folder), CASES[name].dtype
     job = replace(a_plan(loaded, inputs_from="float"), method=method("sarqc-gbs", lam=LAM, gamma=GAMMA))

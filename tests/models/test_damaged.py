@@ -14,7 +14,7 @@ from sarqc.models.catalogue import offered
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
 from sarqc.settings import Settings
-from tests.models.damaged import LLAMA, MOE, Damage, config, document, linked
+from tests.models.damaged import LLAMA, MOE, config, document, linked
 
 CASES = [("tiny-llama", name, damage) for name, damage in LLAMA.items()]
 CASES += [("tiny-moe", name, damage) for name, damage in MOE.items()]
@@ -40,18 +40,14 @@ def models(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.mark.parametrize("model", ["tiny-llama", "tiny-moe"])
-def test_an_undamaged_copy_is_planned(
-    models: Path, tmp_path: Path, text_file: Path, fresh_settings: Settings, model: str
-) -> None:
+def test_an_undamaged_copy_is_planned(models, tmp_path, text_file, fresh_settings, model):
     copy = linked(models / model, tmp_path / "copy")
     assert plan(Recipe.parse(recipe_of(copy, text_file)), fresh_settings).layers
 
 
 @pytest.mark.thorough
 @every_damage
-def test_a_damaged_one_is_refused(
-    models: Path, tmp_path: Path, text_file: Path, fresh_settings: Settings, model: str, damage: Damage
-) -> None:
+def test_a_damaged_one_is_refused(models, tmp_path, text_file, fresh_settings, model, damage):
     copy = linked(models / model, tmp_path / "copy")
     damage(copy)
     with pytest.raises(Refused) as refused:
@@ -76,7 +72,7 @@ def all_of_them(models: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return folders | {"none": linked(models / "tiny-llama", root / "whole")}
 
 
-def test_damaged_ones_hide_no_other(all_of_them: dict[str, Path], settings: Settings) -> None:
+def test_damaged_ones_hide_no_other(all_of_them, settings):
     assert len(all_of_them) > 12
     good = all_of_them["none"]
     here = settings.model_copy(update={"model_dirs": str(good.parent)})
@@ -93,7 +89,7 @@ def test_damaged_ones_hide_no_other(all_of_them: dict[str, Path], settings: Sett
     [config(initializer_range="x"), config(attention_dropout={}), config(use_cache=[]), config(dtype="float17"),
      document("tokenizer_config.json", extra_special_tokens=5)],
 )  # fmt: skip
-def test_what_only_transformers_reads_is_refused_at_the_load(models: Path, tmp_path: Path, damage: Damage) -> None:
+def test_what_only_transformers_reads_is_refused_at_the_load(models, tmp_path, damage):
     copy = linked(models / "tiny-llama", tmp_path / "copy")
     damage(copy)
     checkpoint = read_checkpoint(copy, "somebody/llama")

@@ -66,7 +66,7 @@ def saved(model: PreTrainedModel, folder: Path, tokenizer: Path) -> Path:
 # learned embedding of positions; scaled embeddings, and norms on both sides of attention.
 @pytest.mark.thorough
 @pytest.mark.parametrize("model_type", ["gpt_oss", "falcon_h1", "gpt2", "gemma3_text"])
-def test_from_files_to_files(model_type: str, tiny_llama: Path, tmp_path: Path) -> None:
+def test_from_files_to_files(model_type, tiny_llama, tmp_path):
     outcome = check(model_type, tmp_path, tiny_llama)
     assert outcome.rows > 1000
     assert outcome.other_rows == 0
@@ -76,8 +76,8 @@ def test_from_files_to_files(model_type: str, tiny_llama: Path, tmp_path: Path) 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("model_type", "has_parts"), [("gpt_oss", True), ("granitemoe", True), ("phi3", False)])
 def test_packed_files_have_codes_where_a_linear_is_a_tensor_of_its_own(
-    model_type: str, has_parts: bool, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+    model_type, has_parts, tiny_llama, fresh_settings, tmp_path
+):
     """transformers goes on with the tokens of the model that was measured: experts of one tensor are values there."""
     folder = saved(small_model(model_type), tmp_path / "model", tiny_llama)
     recipe = Recipe.parse(
@@ -116,7 +116,7 @@ def save_again(recipe: Recipe, settings: Settings, folder: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_blocks_of_a_hybrid_are_of_several_kinds() -> None:
+def test_blocks_of_a_hybrid_are_of_several_kinds():
     decoder = described("qwen3_next")
     assert len(decoder.kinds) == 2
     assert {decoder.kind_of[0], decoder.kind_of[1]} == {0, 1}
@@ -129,9 +129,7 @@ def test_blocks_of_a_hybrid_are_of_several_kinds() -> None:
     assert reasons["linear_attn.conv1d"] == "not a linear"
 
 
-def test_small_linears_stay_float_unless_they_are_included(
-    tiny_llama: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_small_linears_stay_float_unless_they_are_included(tiny_llama, fresh_settings, tmp_path):
     folder = saved(small_model("qwen3_next"), tmp_path / "model", tiny_llama)
     document = {
         "model": str(folder), "calibration": "tiny-llama-calibration", "samples": 2, "length": 32, "bits": 3,
@@ -151,7 +149,7 @@ def test_small_linears_stay_float_unless_they_are_included(
         plan(Recipe.parse(document | {"include": ["*.q_proj"]}), fresh_settings)
 
 
-def test_a_linear_with_a_row_for_each_expert_need_not_be_a_router() -> None:
+def test_a_linear_with_a_row_for_each_expert_need_not_be_a_router():
     """Keys, values and linears of the shared expert with 32 rows, beside 32 experts."""
     config = small_config("qwen3_next")
     config.update({"num_experts": 32, "shared_expert_intermediate_size": 32})
@@ -166,12 +164,12 @@ def test_a_linear_with_a_row_for_each_expert_need_not_be_a_router() -> None:
     ("model_type", "words"),
     [("hrm_text", "is called 6 times in a forward pass"), ("blt", "can't be followed without numbers")],
 )
-def test_what_can_not_be_walked_is_refused(model_type: str, words: str) -> None:
+def test_what_can_not_be_walked_is_refused(model_type, words):
     with pytest.raises(Refused, match=words):
         described(model_type)
 
 
-def test_what_depends_on_numbers_is_answered_as_for_ones() -> None:
+def test_what_depends_on_numbers_is_answered_as_for_ones():
     real = torch.ones(3, 4)
     places, chosen, largest = real.nonzero(), real[real > 0], real.max().item()
     with WithoutNumbers():
@@ -186,7 +184,7 @@ def test_what_depends_on_numbers_is_answered_as_for_ones() -> None:
 
 # Experts in a loop over those that were chosen; adapters of a language; an index of visible tokens.
 @pytest.mark.parametrize("model_type", ["dbrx", "xmod", "qwen4_exp_text"])
-def test_groups_without_numbers_are_those_of_real_tokens(model_type: str) -> None:
+def test_groups_without_numbers_are_those_of_real_tokens(model_type):
     decoder, model = described(model_type), small_model(model_type)
     given: dict[str, list[Tensor]] = {}
     for path, module in model.get_submodule(decoder.blocks).named_modules():
@@ -225,16 +223,14 @@ def with_groups(loaded: LoadedModel, groups: tuple[tuple[str, ...], ...]) -> Loa
         ((("encoder_attn.q_proj",),), r"on real tokens .*\.0\.encoder_attn\.q_proj is called 0 times"),
     ],
 )
-def test_admission_looks_at_what_the_linears_of_a_group_read(
-    groups: tuple[tuple[str, ...], ...], words: str, tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_admission_looks_at_what_the_linears_of_a_group_read(groups, words, tiny_llama, tmp_path):
     loaded = load(read_checkpoint(saved(small_model("bart"), tmp_path / "bart", tiny_llama)), CPU)
     admit(loaded, learns=False)
     with pytest.raises(Refused, match=words):
         admit(with_groups(loaded, groups), learns=False)
 
 
-def test_a_second_state_between_blocks_is_noticed(tiny_llama: Path, tmp_path: Path) -> None:
+def test_a_second_state_between_blocks_is_noticed(tiny_llama, tmp_path):
     folder = saved(small_model("zaya"), tmp_path / "zaya", tiny_llama)
     loaded = load(read_checkpoint(folder), CPU)
     with pytest.raises(Refused, match=r"block model\.layers\.\d \(ZayaDecoderLayer\) gives another hidden state"):
@@ -242,16 +238,14 @@ def test_a_second_state_between_blocks_is_noticed(tiny_llama: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("model_type", ["gemma4_text", "zamba2"])  # embeddings of the tokens for each block
-def test_learning_over_blocks_that_depend_on_tokens_is_refused_before_any_work(
-    model_type: str, tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_learning_over_blocks_that_depend_on_tokens_is_refused_before_any_work(model_type, tiny_llama, tmp_path):
     loaded = load(read_checkpoint(saved(small_model(model_type), tmp_path / model_type, tiny_llama)), CPU)
     admit(loaded, learns=False)
     with pytest.raises(Refused, match=r"embeddings of the tokens .* learns over a block"):
         admit(loaded, learns=True)
 
 
-def test_admission_leaves_the_weights_as_they_were(tiny_llama: Path, tmp_path: Path) -> None:
+def test_admission_leaves_the_weights_as_they_were(tiny_llama, tmp_path):
     folder = saved(small_model("olmo2"), tmp_path / "olmo2", tiny_llama)
     for scratch in (None, tmp_path / "scratch"):
         loaded = load(read_checkpoint(folder), CPU, scratch=scratch)
@@ -262,7 +256,7 @@ def test_admission_leaves_the_weights_as_they_were(tiny_llama: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("model_type", ["cohere", "gemma2", "granite"])  # a scale, a cap and a division after the head
-def test_perplexity_is_that_of_the_models_own_logits(model_type: str, tiny_llama: Path, tmp_path: Path) -> None:
+def test_perplexity_is_that_of_the_models_own_logits(model_type, tiny_llama, tmp_path):
     model = small_model(model_type)
     model.get_output_embeddings().weight.data.mul_(20)
     folder = saved(model, tmp_path / model_type, tiny_llama)
@@ -275,7 +269,7 @@ def test_perplexity_is_that_of_the_models_own_logits(model_type: str, tiny_llama
         assert measure_perplexity(loaded, ids, "noise", 64).value == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_checkpoint_may_leave_the_prefix_out(tiny_llama: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_may_leave_the_prefix_out(tiny_llama, tmp_path):
     """As the published files of GPT-2, which are of the model without its head."""
     model = small_model("gpt2")
     folder = saved(model.transformer, tmp_path / "gpt2", tiny_llama)
@@ -286,7 +280,7 @@ def test_a_checkpoint_may_leave_the_prefix_out(tiny_llama: Path, tmp_path: Path)
     assert {name for name, _ in loaded.stored_tensors(0)} <= loaded.checkpoint.shapes.keys()
 
 
-def test_a_head_of_its_own_beside_a_tied_embedding(tiny_llama: Path, tmp_path: Path) -> None:
+def test_a_head_of_its_own_beside_a_tied_embedding(tiny_llama, tmp_path):
     model = small_model("gemma3_text")
     folder = saved(model, tmp_path / "gemma", tiny_llama)
     from safetensors.torch import load_file, save_file
@@ -299,7 +293,7 @@ def test_a_head_of_its_own_beside_a_tied_embedding(tiny_llama: Path, tmp_path: P
     assert torch.equal(load(checkpoint, CPU).model.get_output_embeddings().weight, torch.ones(4096, 64))
 
 
-def test_a_plan_needs_the_configuration_alone(tiny_llama: Path, tmp_path: Path) -> None:
+def test_a_plan_needs_the_configuration_alone(tiny_llama, tmp_path):
     folder = saved(small_model("qwen3_next"), tmp_path / "model", tiny_llama)
     here = read_checkpoint(folder)
     promised = promised_checkpoint("somebody/model", here.config)
@@ -309,7 +303,7 @@ def test_a_plan_needs_the_configuration_alone(tiny_llama: Path, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("own_process")
-def test_a_description_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_description_is_kept(monkeypatch):
     config = json.loads(small_config("phi3").to_json_string(use_diff=False))
     first = derived.decoder_of(config, "phi3")
     derived._description.cache_clear()
@@ -331,25 +325,25 @@ def test_a_description_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"num_attention_heads": 0}, "does not describe a model|can't be followed"),
     ],
 )
-def test_a_hostile_configuration_is_refused(changes: dict[str, object], words: str) -> None:
+def test_a_hostile_configuration_is_refused(changes, words):
     config = json.loads(small_config("phi3").to_json_string(use_diff=False))
     with pytest.raises(Refused, match=words):
         derived.decoder_of(config | changes, "somebody/model")
 
 
 @pytest.mark.usefixtures("own_process")
-def test_a_configuration_that_exhausts_its_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_that_exhausts_its_process_is_refused(monkeypatch):
     monkeypatch.setattr(derived, "_MEMORY", 1 << 28)
     config = json.loads(small_config("phi3").to_json_string(use_diff=False))
     with pytest.raises(Refused, match=r"its configuration does not make a model"):
         derived.decoder_of(config | {"hidden_size": 128}, "somebody/model")
 
 
-def test_the_table_of_models_is_that_of_the_results() -> None:
+def test_the_table_of_models_is_that_of_the_results():
     assert TABLE.read_text(encoding="utf-8") == table(json.loads(RESULTS.read_text(encoding="utf-8")))
 
 
-def test_blocks_get_the_arguments_of_their_own_sequences(tiny_llama: Path, tmp_path: Path) -> None:
+def test_blocks_get_the_arguments_of_their_own_sequences(tiny_llama, tmp_path):
     """CPM-Ant takes token 0 for padding, and makes masks of it for each batch."""
     loaded = load(read_checkpoint(saved(small_model("cpmant"), tmp_path / "cpmant", tiny_llama)), CPU)
     sequences = torch.randint(1, 4096, (3, 16), generator=torch.Generator().manual_seed(3))

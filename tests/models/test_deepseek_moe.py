@@ -156,7 +156,7 @@ def reference(model: DeepseekForCausalLM, ids: list[int]) -> np.ndarray:
 @pytest.mark.parametrize("frequency", [1, 2])
 @pytest.mark.parametrize("dense", [1, 2])
 @pytest.mark.parametrize("normed", [False, True])
-def test_logits_are_the_references(normed: bool, dense: int, frequency: int, kv_heads: int, seed: int) -> None:
+def test_logits_are_the_references(normed, dense, frequency, kv_heads, seed):
     model = in_float64(
         small(
             seed, norm_topk_prob=normed, first_k_dense_replace=dense, moe_layer_freq=frequency,
@@ -182,13 +182,13 @@ def test_logits_are_the_references(normed: bool, dense: int, frequency: int, kv_
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_logits_are_the_references_at_the_edges(changes: dict[str, Any]) -> None:
+def test_logits_are_the_references_at_the_edges(changes):
     model = in_float64(small(5, **changes))
     ids = tokens(1, 8, seed=5)
     assert np.abs(model(ids).logits[0].numpy() - reference(model, ids[0].tolist())).max() < 1e-9
 
 
-def test_a_single_expert_is_not_renormalised() -> None:
+def test_a_single_expert_is_not_renormalised():
     """As published: its weight would always be 1, and the router would say nothing of how much it counts."""
     ids = tokens(1, 8)
     plain, normed = (small(num_experts_per_tok=1, norm_topk_prob=normed)(ids).logits for normed in (False, True))
@@ -200,7 +200,7 @@ def test_a_single_expert_is_not_renormalised() -> None:
     [None, {"type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0}],
     ids=["plain", "linear", "dynamic"],
 )
-def test_without_experts_it_is_a_llama_bit_for_bit(scaling: dict[str, Any] | None) -> None:
+def test_without_experts_it_is_a_llama_bit_for_bit(scaling):
     changes = {"attention_bias": True, "rope_scaling": scaling, "max_position_embeddings": 6}
     model = small(first_k_dense_replace=4, **changes)
     keys = (
@@ -231,13 +231,13 @@ def published_names(config: DeepseekConfig) -> list[str]:
 
 
 @pytest.mark.parametrize("changes", [{}, {"first_k_dense_replace": 2}, {"moe_layer_freq": 2}])
-def test_names_are_the_published_ones(changes: dict[str, Any]) -> None:
+def test_names_are_the_published_ones(changes):
     model = small(**changes)
     assert sorted(model.state_dict()) == sorted(published_names(model.config))
 
 
 @pytest.mark.thorough
-def test_the_published_configuration_is_the_published_model() -> None:
+def test_the_published_configuration_is_the_published_model():
     config = DeepseekConfig(**PUBLISHED)
     assert config.rope_parameters == {"rope_theta": 10000.0, "rope_type": "default"}
     assert (config.dtype, config.has_experts(0), config.has_experts(27)) == (torch.bfloat16, False, True)
@@ -254,7 +254,7 @@ def test_the_published_configuration_is_the_published_model() -> None:
 @pytest.mark.parametrize(
     "changes", [{"scoring_func": "sigmoid"}, {"num_experts_per_tok": 8}, {"num_attention_heads": 5}]
 )
-def test_what_it_is_not_is_an_error(changes: dict[str, Any]) -> None:
+def test_what_it_is_not_is_an_error(changes):
     with pytest.raises(ValueError, match=str(next(iter(changes.values())))):
         small(**changes)
 
@@ -273,7 +273,7 @@ def as_published(model: DeepseekForCausalLM, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"trust_remote_code": False}], ids=["unsaid", "untrusted"])
-def test_it_loads_bit_for_bit_and_runs_nothing(tmp_path: Path, arguments: dict[str, Any]) -> None:
+def test_it_loads_bit_for_bit_and_runs_nothing(tmp_path, arguments):
     deepseek_moe.register()
     deepseek_moe.register()
     model = small(7, moe_layer_freq=2, norm_topk_prob=True)
@@ -290,7 +290,7 @@ def test_it_loads_bit_for_bit_and_runs_nothing(tmp_path: Path, arguments: dict[s
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_runs(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_half_precision_runs(tmp_path, dtype):
     deepseek_moe.register()
     small(1).save_pretrained(tmp_path)
     model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=dtype).eval()
@@ -303,7 +303,7 @@ def test_half_precision_runs(tmp_path: Path, dtype: torch.dtype) -> None:
     assert model.generate(tokens(1, 4), max_new_tokens=3, do_sample=False).shape == (1, 7)
 
 
-def test_a_written_architecture_is_not_refused_for_its_code(tmp_path: Path) -> None:
+def test_a_written_architecture_is_not_refused_for_its_code(tmp_path):
     folder = as_published(small(), tmp_path / "model")
     assert read_checkpoint(folder).family.title == "DeepSeek-MoE"
     config = json.loads((folder / "config.json").read_text())
@@ -317,7 +317,7 @@ def test_a_written_architecture_is_not_refused_for_its_code(tmp_path: Path) -> N
         read_checkpoint(folder)
 
 
-def test_generation_is_the_argmax_without_a_cache() -> None:
+def test_generation_is_the_argmax_without_a_cache():
     model = in_float64(small(4))
     ids = tokens(2, 5, seed=4)
     grown = ids
@@ -330,7 +330,7 @@ def test_generation_is_the_argmax_without_a_cache() -> None:
     assert len(set(grown[:, 5:].flatten().tolist())) > 3
 
 
-def test_padding_on_the_left_changes_nothing() -> None:
+def test_padding_on_the_left_changes_nothing():
     model = in_float64(small(6))
     short, long = tokens(1, 4, seed=1), tokens(1, 7, seed=2)
     both = torch.cat((torch.cat((torch.zeros(1, 3, dtype=torch.long), short), dim=1), long))
@@ -343,7 +343,7 @@ def test_padding_on_the_left_changes_nothing() -> None:
         assert torch.equal(row[7:], alone[0, ids.shape[1] :])
 
 
-def test_gradients_reach_every_chosen_expert_and_the_router() -> None:
+def test_gradients_reach_every_chosen_expert_and_the_router():
     model = small(num_experts_per_tok=7).requires_grad_(True)
     model(tokens(2, 9), labels=tokens(2, 9)).loss.backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())

@@ -32,7 +32,6 @@ from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import Method
-from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of
 from tests.models.cases import CASES, make_checkpoint
 
@@ -50,13 +49,13 @@ def sequences() -> torch.Tensor:
     return torch.randint(0, 4096, (5, 32), generator=torch.Generator().manual_seed(1))
 
 
-def test_every_known_type_is_tried() -> None:
+def test_every_known_type_is_tried():
     known = {model_type for family in FAMILIES for model_type in family.model_types}
     assert known == {case.config.model_type for case in CASES.values()}
 
 
 @every_case
-def test_all_linears_are_found(folders: dict[str, Path], name: str) -> None:
+def test_all_linears_are_found(folders, name):
     checkpoint = read_checkpoint(folders[name])
     model = AutoModelForCausalLM.from_pretrained(folders[name])
     found = set()
@@ -75,9 +74,7 @@ def test_all_linears_are_found(folders: dict[str, Path], name: str) -> None:
 @pytest.mark.thorough
 @every_case
 @pytest.mark.parametrize("batch_tokens", [64, 100_000])
-def test_the_walk_is_the_models_own_forward(
-    folders: dict[str, Path], sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, name: str, batch_tokens: int
-) -> None:
+def test_the_walk_is_the_models_own_forward(folders, sequences, monkeypatch, name, batch_tokens):
     monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: batch_tokens)
     loaded = fresh(folders[name])
     names = [layer.name for layer in loaded.checkpoint.layers if layer.expert is None]
@@ -99,7 +96,7 @@ def test_the_walk_is_the_models_own_forward(
 
 
 @every_case
-def test_a_block_as_a_function_is_the_block(folders: dict[str, Path], sequences: torch.Tensor, name: str) -> None:
+def test_a_block_as_a_function_is_the_block(folders, sequences, name):
     loaded = fresh(folders[name])
     walk = BlockWalk(loaded, sequences)
     for block in loaded.blocks():
@@ -110,9 +107,7 @@ def test_a_block_as_a_function_is_the_block(folders: dict[str, Path], sequences:
         walk.advance(outputs)
 
 
-def test_a_model_that_fails_is_left_as_it_was(
-    folders: dict[str, Path], sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_fails_is_left_as_it_was(folders, sequences, monkeypatch):
     loaded = fresh(folders["mistral"])
 
     def fail(*_given: object, **_named: object) -> None:
@@ -163,7 +158,7 @@ def check_export(sequences: torch.Tensor, text_file: Path, tmp_path: Path) -> Ch
 
 @pytest.mark.thorough
 @every_case
-def test_quantized_and_loaded_again(folders: dict[str, Path], check_export: Check, name: str) -> None:
+def test_quantized_and_loaded_again(folders, check_export, name):
     loaded, layers, _ = quantize(folders[name], method("sarqc-gbs"))
     original = fresh(folders[name])
     before, after = dict(stored_tensors(original)), dict(stored_tensors(loaded))
@@ -175,9 +170,7 @@ def test_quantized_and_loaded_again(folders: dict[str, Path], check_export: Chec
 
 @pytest.mark.thorough
 @every_case
-def test_folded_and_loaded_again(
-    folders: dict[str, Path], sequences: torch.Tensor, check_export: Check, name: str
-) -> None:
+def test_folded_and_loaded_again(folders, sequences, check_export, name):
     loaded, layers, _ = quantize(folders[name], method("awq", mode="foldable"))
     unfolded, by_name = fresh(folders[name]), {layer.info.name: layer.quantized for layer in layers}
     for path, quantized in by_name.items():
@@ -202,7 +195,7 @@ def test_folded_and_loaded_again(
 @pytest.mark.thorough
 @pytest.mark.parametrize("chosen", [method("omniquant", epochs=1), method("signround", steps=1)])
 @pytest.mark.parametrize("name", ["qwen2, windows", "qwen3_moe, one block dense"])
-def test_learned_and_loaded_again(folders: dict[str, Path], check_export: Check, name: str, chosen: Method) -> None:
+def test_learned_and_loaded_again(folders, check_export, name, chosen):
     loaded, _, told = quantize(folders[name], chosen)
     assert [(step.block, step.epoch) for step in told] == [(block, epoch) for block in range(3) for epoch in (0, 1)]
     assert np.isfinite([step.objective for step in told]).all()
@@ -228,9 +221,7 @@ THREE = [torch.float32, torch.float16, torch.bfloat16]
 @pytest.mark.parametrize(
     "chosen", [method("sarqc-gbs"), method("awq"), method("omniquant", epochs=1)], ids=lambda chosen: chosen.solver
 )
-def test_linears_of_several_types_are_exported_as_they_were_evaluated(
-    folders: dict[str, Path], check_export: Check, tmp_path: Path, name: str, chosen: Method
-) -> None:
+def test_linears_of_several_types_are_exported_as_they_were_evaluated(folders, check_export, tmp_path, name, chosen):
     loaded, layers, _ = quantize(in_types(folders[name], tmp_path / "in", THREE, torch.float32), chosen)
     assert {layer.quantized.scales.dtype for layer in layers} == {*THREE}
     for layer in layers:
@@ -243,9 +234,7 @@ def test_linears_of_several_types_are_exported_as_they_were_evaluated(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("norms", [torch.float16, torch.float32])
-def test_what_takes_up_a_scale_is_exported_as_it_was_evaluated(
-    folders: dict[str, Path], check_export: Check, tmp_path: Path, norms: torch.dtype
-) -> None:
+def test_what_takes_up_a_scale_is_exported_as_it_was_evaluated(folders, check_export, tmp_path, norms):
     linears = torch.float32 if norms == torch.float16 else torch.float16
     folder = in_types(folders["qwen2"], tmp_path / "in", [linears], norms)
     loaded, _, _ = quantize(folder, method("awq", mode="foldable"))
@@ -253,7 +242,7 @@ def test_what_takes_up_a_scale_is_exported_as_it_was_evaluated(
     check_export(loaded)
 
 
-def test_types_are_in_the_keys_where_there_are_several(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_types_are_in_the_keys_where_there_are_several(folders, tmp_path):
     """The same float weights, stored in one dtype, in two, and in the same two the other way round."""
     half = in_types(folders["llama"], tmp_path / "half", [torch.float16], torch.float16)
     kinds = [[torch.float32], [torch.float32, torch.float16], [torch.float16, torch.float32]]
@@ -264,9 +253,7 @@ def test_types_are_in_the_keys_where_there_are_several(folders: dict[str, Path],
     assert len({*keys}) == 3
 
 
-def test_linears_of_several_types_can_not_share_a_channel_scale(
-    folders: dict[str, Path], text_file: Path, tmp_path: Path, fresh_settings: Settings
-) -> None:
+def test_linears_of_several_types_can_not_share_a_channel_scale(folders, text_file, tmp_path, fresh_settings):
     folder = in_types(folders["llama"], tmp_path / "in", THREE, torch.float32)
     recipe = {
         "model": str(folder), "calibration": str(text_file), "samples": 2, "length": 32, "group_size": 16,
@@ -277,7 +264,7 @@ def test_linears_of_several_types_can_not_share_a_channel_scale(
         plan(Recipe.parse(recipe | {"mode": "foldable"}), fresh_settings)
 
 
-def test_families_share_no_type() -> None:
+def test_families_share_no_type():
     types = [model_type for family in FAMILIES for model_type in family.model_types]
     assert len(types) == len(set(types))
     assert all(model_type in family_of(model_type, "tests").model_types for model_type in types)

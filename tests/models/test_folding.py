@@ -86,7 +86,7 @@ def quantize(
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.title)
-def test_a_linear_that_takes_up_a_scale_is_solved_after_its_readers(family: object) -> None:
+def test_a_linear_that_takes_up_a_scale_is_solved_after_its_readers(family):
     for groups in (family.groups(None), family.groups(3)):
         for position, group in enumerate(groups):
             earlier = [path for before in groups[:position] for path in before.linears]
@@ -99,7 +99,7 @@ def test_a_linear_that_takes_up_a_scale_is_solved_after_its_readers(family: obje
 
 class TestTies:
     @pytest.mark.parametrize(("kv_heads", "head_dim"), [(4, 8), (2, 8), (1, 8), (2, 16), (1, 4)])
-    def test_are_the_channels_that_a_row_of_values_reaches(self, kv_heads: int, head_dim: int) -> None:
+    def test_are_the_channels_that_a_row_of_values_reaches(self, kv_heads, head_dim):
         """One row of v_proj at a time; whatever then reaches o_proj comes from it."""
         model = llama(kv_heads, head_dim=head_dim)
         attention = blocks(model)[0].self_attn
@@ -119,14 +119,14 @@ class TestTies:
     @pytest.mark.parametrize(
         ("rows", "channels", "head_dim"), [(12, 32, 8), (24, 32, 8), (4, 32, 8), (64, 32, 8), (0, 32, 8)]
     )
-    def test_sizes_that_do_not_fit(self, rows: int, channels: int, head_dim: int) -> None:
+    def test_sizes_that_do_not_fit(self, rows, channels, head_dim):
         assert channel_ties(rows, channels, head_dim) is None
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float64, 1e-9), (torch.float32, 1e-4)], ids=str)
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
-def test_folding_changes_logits_by_rounding_only(kv_heads: int, biases: bool, dtype: torch.dtype, least: float) -> None:
+def test_folding_changes_logits_by_rounding_only(kv_heads, biases, dtype, least):
     model = llama(kv_heads, biases=biases, dtype=dtype)
     folded = copy.deepcopy(model)
     for block in blocks(folded):
@@ -139,7 +139,7 @@ def test_folding_changes_logits_by_rounding_only(kv_heads: int, biases: bool, dt
 
 
 class TestSourcesThatDoNotFit:
-    def test_values_of_another_size(self) -> None:
+    def test_values_of_another_size(self):
         block = blocks(llama(2))[0]
         block.self_attn.v_proj = nn.Linear(32, 12, bias=False, dtype=torch.float64).requires_grad_(False)
         steps = folds(block, FAMILY.dense, llama(2).config.num_attention_heads)
@@ -151,7 +151,7 @@ class TestSourcesThatDoNotFit:
         assert layers["self_attn.v_proj"].channel_scale is not None
         write_folded(block, FAMILY.dense, layers, lambda _: torch.float64)
 
-    def test_a_norm_without_weight(self) -> None:
+    def test_a_norm_without_weight(self):
         """Its readers are not scaled, and the others' scales are still taken up."""
         model = llama(2)
         for block in blocks(model):
@@ -168,7 +168,7 @@ class TestSourcesThatDoNotFit:
 
 
 class TestTakeUp:
-    def test_a_norm_with_a_bias_and_a_linear(self) -> None:
+    def test_a_norm_with_a_bias_and_a_linear(self):
         torch.manual_seed(5)
         x, scale = torch.randn(7, 6, dtype=torch.float64), torch.rand(6, dtype=torch.float64) + 0.5
         for module in (nn.LayerNorm(6), nn.Linear(6, 6), nn.Linear(6, 6, bias=False), nn.RMSNorm(6)):
@@ -179,13 +179,13 @@ class TestTakeUp:
             torch.testing.assert_close(module(x), expected, rtol=1e-12, atol=1e-12)
             assert all(parameter.requires_grad for parameter in module.parameters())
 
-    def test_is_rounded_to_the_storage_dtype(self) -> None:
+    def test_is_rounded_to_the_storage_dtype(self):
         norm = nn.RMSNorm(3)
         take_up(norm, torch.tensor([3.0, 7.0, 1.0]).bfloat16(), torch.bfloat16)
         assert norm.weight.dtype == torch.float32
         assert torch.equal(norm.weight, torch.tensor([1 / 3, 1 / 7, 1.0]).bfloat16().float())
 
-    def test_what_a_dtype_cannot_hold(self) -> None:
+    def test_what_a_dtype_cannot_hold(self):
         norm = nn.RMSNorm(2).half()
         norm.weight.data.fill_(20.0)
         with pytest.raises(NumericalError, match="float16"):
@@ -203,9 +203,7 @@ class TestLayersThatDoNotBelongTogether:
 
     @pytest.mark.parametrize("path", ["self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj"])
     @pytest.mark.parametrize("name", ["rtn", "sarqc-gs"])
-    def test_one_was_quantized_by_itself(
-        self, block: nn.Module, layers: dict[str, QuantizedLayer], path: str, name: str
-    ) -> None:
+    def test_one_was_quantized_by_itself(self, block, layers, path, name):
         before = copy.deepcopy(block.state_dict())
         inputs = torch.from_numpy(oracles.correlated_inputs(9, 80, 32))
         alone = quantize_layer(
@@ -215,7 +213,7 @@ class TestLayersThatDoNotBelongTogether:
             write_folded(block, FAMILY.dense, layers | {path: alone}, lambda _: torch.float64)
         assert all(torch.equal(tensor, before[key]) for key, tensor in block.state_dict().items())
 
-    def test_rows_divided_by_another_scale(self, block: nn.Module, layers: dict[str, QuantizedLayer]) -> None:
+    def test_rows_divided_by_another_scale(self, block, layers):
         down = layers["mlp.down_proj"]
         readers = {"mlp.down_proj": replace(down, channel_scale=2 * down.channel_scale)}
         with pytest.raises(Refused, match=r"^mlp\.up_proj: "):

@@ -17,7 +17,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("tensor", TENSORS)
-def test_a_copy_is_the_tensor(monkeypatch: pytest.MonkeyPatch, tensor: torch.Tensor, device: str) -> None:
+def test_a_copy_is_the_tensor(monkeypatch, tensor, device):
     monkeypatch.setattr(host_copies, "COPIED_AT_ONCE", 5)  # bytes: parts that end within a number
     given = tensor.to(device)
     copy = on_host(given)

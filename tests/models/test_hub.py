@@ -15,7 +15,6 @@ from sarqc.errors import Unreachable
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import ask, within
 from sarqc.models.tokenizing import text_files
-from sarqc.settings import Settings
 from tests.models.fake_hub import FakeHub, serving
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -89,7 +88,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
 
 
 @pytest.mark.thorough
-def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Path, text_file: Path) -> None:
+def test_the_unusable_is_refused_before_its_download(hub, tmp_path, text_file):
     wrong = {
         "unknown": ("refused", "type “gpt9”"), "code": ("refused", "code from the checkpoint"),
         "quantized": ("refused", "quantized already"), "damaged": ("refused", "num_hidden_layers"),
@@ -118,7 +117,7 @@ def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Pat
 
 
 @pytest.mark.thorough
-def test_a_model_larger_than_the_disk(hub: FakeHub, tmp_path: Path, text_file: Path) -> None:
+def test_a_model_larger_than_the_disk(hub, tmp_path, text_file):
     hub.sizes["somebody/large/model.safetensors"] = 1 << 60
     with serving(hub):
         (said,) = answers(tmp_path / "home", hub.endpoint, [recipe("somebody/large", text_file, download_gib=1e12)])
@@ -126,7 +125,7 @@ def test_a_model_larger_than_the_disk(hub: FakeHub, tmp_path: Path, text_file: P
 
 
 @pytest.mark.thorough
-def test_a_download_brings_data_only_and_a_broken_one_goes_on(hub: FakeHub, tmp_path: Path, text_file: Path) -> None:
+def test_a_download_brings_data_only_and_a_broken_one_goes_on(hub, tmp_path, text_file):
     home, good = tmp_path / "home", "somebody/good"
     with serving(hub):
         (got,) = answers(home, hub.endpoint, [], download=good)
@@ -145,7 +144,7 @@ def test_a_download_brings_data_only_and_a_broken_one_goes_on(hub: FakeHub, tmp_
         assert hub.asked == []
 
 
-def test_every_file_of_a_tokenizer_and_its_chats_comes_along(hub: FakeHub, tmp_path: Path) -> None:
+def test_every_file_of_a_tokenizer_and_its_chats_comes_along(hub, tmp_path):
     good = hub.models["somebody/good"]
     others = {
         "merges.txt", "vocab.txt", "cl100k_base.tiktoken", "spiece.model", "chat_template.jinja",
@@ -168,7 +167,7 @@ def test_every_file_of_a_tokenizer_and_its_chats_comes_along(hub: FakeHub, tmp_p
 
 
 @pytest.mark.thorough
-def test_a_hub_that_swallows_packets(tmp_path: Path, text_file: Path) -> None:
+def test_a_hub_that_swallows_packets(tmp_path, text_file):
     """It takes connections and never answers: models and texts are given up in time, both."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -183,12 +182,12 @@ def test_a_hub_that_swallows_packets(tmp_path: Path, text_file: Path) -> None:
 
 
 class TestWithin:
-    def test_an_answer_and_an_error(self) -> None:
+    def test_an_answer_and_an_error(self):
         assert within(10, "answer", lambda: 3) == 3
         with pytest.raises(ZeroDivisionError):
             within(10, "error", lambda: 1 / 0)
 
-    def test_work_that_never_ends_is_done_once(self) -> None:
+    def test_work_that_never_ends_is_done_once(self):
         began, go_on = [], threading.Event()
 
         def work() -> str:
@@ -203,7 +202,7 @@ class TestWithin:
         assert within(60, "slow", work) == "late"
         assert len(began) <= 2  # the first one, and at most one after it was over
 
-    def test_a_question_without_an_answer_is_unreachable(self, settings: Settings) -> None:
+    def test_a_question_without_an_answer_is_unreachable(self, settings):
         never = threading.Event()
         with pytest.raises(Unreachable, match="TimeoutError") as refused:
             ask("never", lambda: never.wait(60), "somebody/good", settings.model_copy(update={"hub_timeout": 0.01}),

@@ -39,9 +39,7 @@ def note_stages(recipe: Recipe, settings: Settings, stages: list[str]) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", [LINEAR, EMBEDDING, NORM])
 @pytest.mark.parametrize("kind", ["run", "tune"])
-def test_a_run_refuses_before_any_work(
-    random_llama: Path, text_file: Path, tmp_path: Path, fresh_settings: Settings, name: str, value: float, kind: str
-) -> None:
+def test_a_run_refuses_before_any_work(random_llama, text_file, tmp_path, fresh_settings, name, value, kind):
     damaged = with_value(random_llama, tmp_path / "damaged", name, value)
     size = len(safetensors.torch.load_file(damaged / "model.safetensors")[name].view(-1))
     recipe = Recipe.parse({
@@ -58,7 +56,7 @@ def test_a_run_refuses_before_any_work(
 
 
 @pytest.mark.parametrize("expert", ["gate_proj", "up_proj", "down_proj"])
-def test_an_expert_is_named(tiny_llama: Path, tmp_path: Path, expert: str) -> None:
+def test_an_expert_is_named(tiny_llama, tmp_path, expert):
     whole = make_checkpoint("qwen3_moe", tmp_path / "whole", tiny_llama)
     name = f"model.layers.1.mlp.experts.2.{expert}.weight"
     damaged = with_value(whole, tmp_path / "damaged", name, math.inf)
@@ -66,7 +64,7 @@ def test_an_expert_is_named(tiny_llama: Path, tmp_path: Path, expert: str) -> No
         load(read_checkpoint(damaged), torch.device("cpu"))
 
 
-def test_a_streamed_block_is_looked_at_when_it_comes(random_llama: Path, tmp_path: Path) -> None:
+def test_a_streamed_block_is_looked_at_when_it_comes(random_llama, tmp_path):
     damaged = with_value(random_llama, tmp_path / "damaged", LINEAR, math.nan)
     loaded = load(read_checkpoint(damaged), torch.device("cpu"), scratch=tmp_path / "scratch")
     blocks = loaded.blocks()
@@ -76,7 +74,7 @@ def test_a_streamed_block_is_looked_at_when_it_comes(random_llama: Path, tmp_pat
         pass
 
 
-def test_a_value_beyond_the_dtype_of_the_run_counts_as_infinite(random_llama: Path, tmp_path: Path) -> None:
+def test_a_value_beyond_the_dtype_of_the_run_counts_as_infinite(random_llama, tmp_path):
     damaged = with_value(random_llama, tmp_path / "damaged", LINEAR, 1e300, torch.float64)
     with pytest.raises(Refused, match=r"down_proj\.weight has NaN or infinity"):
         load(read_checkpoint(damaged), torch.device("cpu"))

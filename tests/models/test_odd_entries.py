@@ -38,7 +38,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return models, texts
 
 
-def test_what_is_odd_is_left_out(tmp_path: Path, folders: tuple[Path, Path]) -> None:
+def test_what_is_odd_is_left_out(tmp_path, folders):
     settings = settings_in(tmp_path)
     assert set(declared_models(settings)) == {"fake"}
     assert set(declared_files(settings)) == {"none.txt"}
@@ -51,7 +51,7 @@ def test_what_is_odd_is_left_out(tmp_path: Path, folders: tuple[Path, Path]) -> 
         assert answer.status_code < 500, answer.text
 
 
-def test_a_recipe_is_a_regular_file(tmp_path: Path) -> None:
+def test_a_recipe_is_a_regular_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path):
         with pytest.raises(Refused, match="not a regular file"):

@@ -9,7 +9,6 @@ from sarqc.errors import Refused
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import promised_checkpoint
 from sarqc.models.hub import NotCached
-from sarqc.settings import Settings
 
 BILLIONS = {  # from the models' pages
     "llama2-7b": 6.738, "llama2-13b": 13.016, "llama2-70b": 68.977, "llama3-8b": 8.030, "llama3.1-8b": 8.030,
@@ -19,22 +18,22 @@ BILLIONS = {  # from the models' pages
 
 
 @pytest.mark.parametrize("name", known_names())
-def test_they_have_the_published_numbers_of_parameters(name: str) -> None:
+def test_they_have_the_published_numbers_of_parameters(name):
     checkpoint = known_checkpoint(name)
     assert checkpoint.parameters / 1e9 == pytest.approx(BILLIONS[name], abs=6e-4)
 
 
-def test_each_has_a_number() -> None:
+def test_each_has_a_number():
     assert {*known_names()} == {*BILLIONS}
 
 
-def test_a_mixture_has_its_experts() -> None:
+def test_a_mixture_has_its_experts():
     checkpoint = known_checkpoint("qwen3-30b-a3b")
     assert (checkpoint.experts(0), len(checkpoint.layers)) == (128, 48 * (4 + 3 * 128))
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe"])
-def test_it_promises_what_the_files_have(name: str, fresh_settings: Settings) -> None:
+def test_it_promises_what_the_files_have(name, fresh_settings):
     real = checkpoint_of(name, None, fresh_settings)
     promised = promised_checkpoint(name, real.config)
     names = set(real.parameter_names)
@@ -64,7 +63,7 @@ def offered(monkeypatch: pytest.MonkeyPatch):
     return offer
 
 
-def test_a_plan_knows_a_model_before_it_is_downloaded(offered, fresh_settings: Settings) -> None:
+def test_a_plan_knows_a_model_before_it_is_downloaded(offered, fresh_settings):
     offered("llama2-7b")
     shown = plan(recipe(), fresh_settings.model_copy(update={"memory_gib": 100.0, "device": "cpu"}))
     assert (shown.parameters, shown.layers, shown.bytes_before) == (6_738_415_616, 224, 2 * 6_738_415_616)
@@ -76,7 +75,7 @@ def test_a_plan_knows_a_model_before_it_is_downloaded(offered, fresh_settings: S
 
 
 @pytest.mark.thorough
-def test_what_has_no_room_or_no_groups_is_refused_before_it_is_downloaded(offered, fresh_settings: Settings) -> None:
+def test_what_has_no_room_or_no_groups_is_refused_before_it_is_downloaded(offered, fresh_settings):
     offered("qwen3-30b-a3b")
     with pytest.raises(Refused, match="even block by block"):
         plan(recipe(), fresh_settings.model_copy(update={"memory_gib": 1.0}))

@@ -27,7 +27,7 @@ TOKENS = torch.arange(7, 7 + 48).unsqueeze(0)
 
 
 @pytest.mark.parametrize("order", [4, 12, 20, 28, 36, 44, 60, 68, 76, 104])
-def test_paley_matrices_are_orthogonal(order: int) -> None:
+def test_paley_matrices_are_orthogonal(order):
     matrix = paley(order).astype(np.int64)
     assert set(np.unique(matrix)) == {-1, 1}
     np.testing.assert_array_equal(matrix @ matrix.T, order * np.eye(order, dtype=np.int64))
@@ -42,12 +42,12 @@ def test_paley_matrices_are_orthogonal(order: int) -> None:
         (368, "23 blocks of Hadamard 16"), (50, "25 blocks of Hadamard 2"), (7, "7 blocks of Hadamard 1"),
     ],
 )  # fmt: skip
-def test_every_width_has_a_matrix(width: int, words: str) -> None:
+def test_every_width_has_a_matrix(width, words):
     assert shape_for(width).words == words
     assert shape_for(width).width == width
 
 
-def test_an_order_without_construction_is_an_error() -> None:
+def test_an_order_without_construction_is_an_error():
     with pytest.raises(ValueError, match="order 92"):
         paley(92)
 
@@ -64,7 +64,7 @@ def dense(width: int, seed: int) -> Tensor:
 
 
 @pytest.mark.parametrize("width", [64, 48, 72, 368])
-def test_products_are_those_with_the_dense_matrix(width: int) -> None:
+def test_products_are_those_with_the_dense_matrix(width):
     rows, q = torch.randn(700, width, dtype=torch.float64), RandomHadamard(width, 5)
     torch.testing.assert_close(q.turned(rows), rows @ dense(width, 5))
     torch.testing.assert_close(q.back(rows), rows @ dense(width, 5).T)
@@ -72,7 +72,7 @@ def test_products_are_those_with_the_dense_matrix(width: int) -> None:
     assert not torch.equal(q.signs, RandomHadamard(width, 6).signs)
 
 
-def test_bits_do_not_depend_on_how_many_rows_are_turned_at_once() -> None:
+def test_bits_do_not_depend_on_how_many_rows_are_turned_at_once():
     rows, q = torch.randn(500, 112, dtype=torch.float64), RandomHadamard(112, 0)
     before = rows.clone()
     alone = torch.cat([q.turned(row.unsqueeze(0)) for row in rows])
@@ -142,7 +142,7 @@ def make(tmp_path: Path, tiny_llama: Path) -> Make:
 
 @pytest.mark.parametrize("kind", get_args(RotationKind))
 @pytest.mark.parametrize("case", DENSE)
-def test_weights_are_dense_products_rounded_once(make: Make, case: str, kind: RotationKind) -> None:
+def test_weights_are_dense_products_rounded_once(make, case, kind):
     checkpoint = rotated(make(case, **DENSE[case]), kind, 3)
     expected, exact, stored = by_hand(checkpoint), RotatedFiles(checkpoint, is_rounded=False), RotatedFiles(checkpoint)
     assert expected.keys() == checkpoint.shapes.keys()
@@ -156,7 +156,7 @@ def test_weights_are_dense_products_rounded_once(make: Make, case: str, kind: Ro
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_logits_of_every_family_stay(make: Make, case: str, tmp_path: Path) -> None:
+def test_logits_of_every_family_stay(make, case, tmp_path):
     checkpoint = rotated(make(case), "r1+r2", 1)
     assert "values of heads rotated (Hadamard" in checkpoint.words
     original, apart = checked_logits(checkpoint, TOKENS, CPU, tmp_path / "scratch")
@@ -174,7 +174,7 @@ def test_logits_of_every_family_stay(make: Make, case: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", get_args(RotationKind))
-def test_a_weight_is_turned_back(make: Make, kind: RotationKind) -> None:
+def test_a_weight_is_turned_back(make, kind):
     checkpoint = rotated(make("llama"), kind, 2)
     files = RotatedFiles(checkpoint, is_rounded=False)
     for path in ("self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj"):
@@ -183,7 +183,7 @@ def test_a_weight_is_turned_back(make: Make, kind: RotationKind) -> None:
         torch.testing.assert_close(back, files.original.read(name).double(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_column_without_input_is_that_of_the_original(make: Make) -> None:
+def test_a_column_without_input_is_that_of_the_original(make):
     folder = make("llama").folder
     tensors = load_file(folder / "model.safetensors")
     tensors["model.layers.0.input_layernorm.weight"][3] = 0
@@ -194,7 +194,7 @@ def test_a_column_without_input_is_that_of_the_original(make: Make) -> None:
     assert not back[:, :3].any()
 
 
-def test_what_is_not_an_rms_norm_before_linears_is_refused_by_its_logits(make: Make, tmp_path: Path) -> None:
+def test_what_is_not_an_rms_norm_before_linears_is_refused_by_its_logits(make, tmp_path):
     """A role that is missing: the norm is 1, and its weight nowhere."""
     checkpoint = rotated(make("llama"), "r1", 1)
     columns = {name: norm for name, norm in checkpoint.rotation.columns.items() if "up_proj" not in name}
@@ -205,7 +205,7 @@ def test_what_is_not_an_rms_norm_before_linears_is_refused_by_its_logits(make: M
     assert caught.value.fixes[0].values == {"rotate": "none"}
 
 
-def test_numbers_that_do_not_fit_are_refused(make: Make) -> None:
+def test_numbers_that_do_not_fit_are_refused(make):
     checkpoint = make("qwen3_moe")
     path = checkpoint.folder / "model.safetensors"
     tensors = load_file(path)
@@ -217,7 +217,7 @@ def test_numbers_that_do_not_fit_are_refused(make: Make) -> None:
         files.read("model.layers.0.self_attn.q_proj.weight")
 
 
-def test_widths_of_which_too_few_channels_are_mixed_are_refused(make: Make) -> None:
+def test_widths_of_which_too_few_channels_are_mixed_are_refused(make):
     with pytest.raises(Refused, match="its largest power of two, 4, mixes too few") as caught:
         rotated(make("llama", hidden_size=92, head_dim=24), "r1", 0)
     assert caught.value.field == "rotate"
@@ -229,7 +229,7 @@ def test_widths_of_which_too_few_channels_are_mixed_are_refused(make: Make) -> N
 
 
 @pytest.mark.thorough
-def test_a_decoder_without_a_written_family_is_refused(tmp_path: Path, tiny_llama: Path) -> None:
+def test_a_decoder_without_a_written_family_is_refused(tmp_path, tiny_llama):
     config = GPT2Config(vocab_size=4096, n_positions=64, n_embd=32, n_layer=2, n_head=4)
     GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
     for name in ("tokenizer.json", "tokenizer_config.json"):

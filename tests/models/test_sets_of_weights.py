@@ -45,7 +45,7 @@ def is_read_as_transformers_reads_it(folder: Path) -> None:
         assert torch.equal(files.read(name), model.get_parameter(name))
 
 
-def test_the_same_weights_twice_are_read_once_with_a_notice(copy: Path) -> None:
+def test_the_same_weights_twice_are_read_once_with_a_notice(copy):
     in_pieces(copy, copy)
     assert (copy / SINGLE).exists()
     assert (copy / INDEX).exists()
@@ -58,7 +58,7 @@ def test_the_same_weights_twice_are_read_once_with_a_notice(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_two_sets_that_differ_are_refused_with_both_names(copy: Path, indexed: bool) -> None:
+def test_two_sets_that_differ_are_refused_with_both_names(copy, indexed):
     in_pieces(copy, copy, factor=2)
     if not indexed:
         (copy / INDEX).unlink()
@@ -69,7 +69,7 @@ def test_two_sets_that_differ_are_refused_with_both_names(copy: Path, indexed: b
     assert "Remove one" in error.value.remedy
 
 
-def test_an_index_whose_files_are_gone_is_passed_over(copy: Path) -> None:
+def test_an_index_whose_files_are_gone_is_passed_over(copy):
     in_pieces(copy, copy, factor=2)
     for path in copy.glob("model-*"):
         path.unlink()
@@ -99,14 +99,14 @@ REFUSED: dict[str, dict[str, Tensor]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_tensors_that_change_what_is_computed_are_refused(copy: Path, case: str) -> None:
+def test_tensors_that_change_what_is_computed_are_refused(copy, case):
     with pytest.raises(Refused) as error:
         read_checkpoint(with_tensors(copy, **REFUSED[case]))
     assert next(iter(REFUSED[case])) in error.value.what
     assert "again" not in error.value.remedy
 
 
-def test_an_adapter_beside_the_weights_is_refused(copy: Path) -> None:
+def test_an_adapter_beside_the_weights_is_refused(copy):
     (copy / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
     with pytest.raises(Refused, match="an adapter") as error:
         read_checkpoint(copy)
@@ -124,7 +124,7 @@ HARMLESS = {
 }  # fmt: skip
 
 
-def test_what_changes_nothing_stays_in_the_export_and_outside_the_stamp_of_blocks(copy: Path, tmp_path: Path) -> None:
+def test_what_changes_nothing_stays_in_the_export_and_outside_the_stamp_of_blocks(copy, tmp_path):
     before = load_file(copy / SINGLE)
     plain = stored_weights(own := read_checkpoint(copy), WeightFiles(own))
     guessing = read_checkpoint(with_tensors(copy, **GUESSING))
@@ -145,9 +145,7 @@ def test_what_changes_nothing_stays_in_the_export_and_outside_the_stamp_of_block
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("model_type", "more"), [("glm4_moe", {}), ("deepseek_v3", {"kv_lora_rank": 16})])
-def test_layers_of_speculation_are_no_blocks_of_a_derived_model(
-    model_type: str, more: dict, tmp_path: Path, tiny_llama: Path
-) -> None:
+def test_layers_of_speculation_are_no_blocks_of_a_derived_model(model_type, more, tmp_path, tiny_llama):
     from transformers import AutoConfig
 
     config = AutoConfig.for_model(
@@ -171,7 +169,7 @@ def test_layers_of_speculation_are_no_blocks_of_a_derived_model(
     assert len(stored_weights(checkpoint, WeightFiles(checkpoint)).blocks) == 2
 
 
-def test_quantization_that_is_null_is_none_and_one_left_over_says_what_helps(copy: Path) -> None:
+def test_quantization_that_is_null_is_none_and_one_left_over_says_what_helps(copy):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"quantization_config": None}))
     is_read_as_transformers_reads_it(copy)

@@ -22,7 +22,7 @@ def host(tmp_path: Path) -> Settings:
     return Settings(state_dir=tmp_path, pretrained_dir=PLACE, device="cpu")
 
 
-def test_it_stands_behind_the_models_of_the_app_and_says_what_was_lost(host: Settings) -> None:
+def test_it_stands_behind_the_models_of_the_app_and_says_what_was_lost(host):
     entries = catalogue.offered(host)
     names = [entry.name for entry in entries if entry.where == "embedded"]
     assert names == ["tiny-llama", "tiny-moe", "smollm2-135m-instruct"]
@@ -37,7 +37,7 @@ def test_it_stands_behind_the_models_of_the_app_and_says_what_was_lost(host: Set
     assert origin.sha256 == ("b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",)
 
 
-def test_its_tokens_are_those_of_its_authors(host: Settings) -> None:
+def test_its_tokens_are_those_of_its_authors(host):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(PLACE / "smollm2-135m-instruct")
@@ -50,7 +50,7 @@ def test_its_tokens_are_those_of_its_authors(host: Settings) -> None:
 
 
 @pytest.mark.thorough
-def test_two_blocks_are_quantized(host: Settings) -> None:
+def test_two_blocks_are_quantized(host):
     recipe = Recipe(
         model="smollm2-135m-instruct", bits=3, group_size=64, method="sarqc-gbs", lam=0.1, gamma=0.1, blocks=(0, 29),
         calibration="tiny-llama-calibration", samples=2, length=128, test="tiny-llama-test", test_tokens=256,

@@ -82,7 +82,7 @@ def change(model: nn.Module, other: nn.Module) -> float:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "deepseek" not in name])  # whose class is our own
-def test_written_families_have_what_would_be_verified(name: str) -> None:
+def test_written_families_have_what_would_be_verified(name):
     config = CASES[name].config
     decoder = described(config)
     family = next(family for family in FAMILIES if config.model_type in family.model_types)
@@ -101,7 +101,7 @@ def test_written_families_have_what_would_be_verified(name: str) -> None:
     [("stablelm", 4), ("olmo", 2), ("olmo2", 2), ("cohere", 3), ("granite", 4), ("phi3", 2), ("opt", 4), ("phi", 2),
      ("gemma2", 2), ("olmoe", 7), ("qwen2_moe", 7), ("granitemoe", 7)],
 )  # fmt: skip
-def test_scales_that_are_taken_up_change_nothing(model_type: str, least: int) -> None:
+def test_scales_that_are_taken_up_change_nothing(model_type, least):
     config = small_config(model_type)
     decoder = described(config)
     model = random_model(config)
@@ -127,7 +127,7 @@ def test_scales_that_are_taken_up_change_nothing(model_type: str, least: int) ->
         ("olmo2", {}, "mlp.gate_proj", "self_attn.o_proj"),
     ],
 )
-def test_what_takes_up_no_scale(model_type: str, changes: dict, linear: str, operation: str) -> None:
+def test_what_takes_up_no_scale(model_type, changes, linear, operation):
     config = small_config(model_type)
     for name, value in changes.items():
         setattr(config, name, value)
@@ -145,7 +145,7 @@ def test_what_takes_up_no_scale(model_type: str, changes: dict, linear: str, ope
     assert change(model, other) > 1e-3
 
 
-def test_a_large_block_takes_little_memory() -> None:
+def test_a_large_block_takes_little_memory():
     """The weights of these blocks, four billion in float32, would take 17 GB."""
     config = CohereConfig(hidden_size=16384, intermediate_size=65536, num_hidden_layers=1, num_attention_heads=128)
     with FakeTensorMode(), no_init_weights():

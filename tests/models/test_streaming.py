@@ -28,7 +28,6 @@ from sarqc.events import Finished, LayerDone, Saved, Warned
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.models.weight_files import write_weights
-from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import make_checkpoint
 
@@ -52,7 +51,7 @@ def held(loaded: LoadedModel) -> int:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
-def test_filled_from_files_as_transformers_loads_them(folders: dict[str, Path], tmp_path: Path, name: str) -> None:
+def test_filled_from_files_as_transformers_loads_them(folders, tmp_path, name):
     reference = AutoModelForCausalLM.from_pretrained(folders[name], dtype=torch.float32, attn_implementation="sdpa")
     whole, parts = fresh(folders[name]), streamed(folders[name], tmp_path)
     assert whole.model.state_dict().keys() == reference.state_dict().keys()
@@ -85,9 +84,7 @@ def test_filled_from_files_as_transformers_loads_them(folders: dict[str, Path], 
         ("qwen2, windows", "omniquant", {"epochs": 1}),
     ],
 )
-def test_calibrated_to_the_same_bits(
-    folders: dict[str, Path], tmp_path: Path, name: str, method_name: str, choices: dict
-) -> None:
+def test_calibrated_to_the_same_bits(folders, tmp_path, name, method_name, choices):
     whole, parts = fresh(folders[name]), streamed(folders[name], tmp_path / "scratch")
     float_weights = {path: tensor.clone() for path, tensor in stored_tensors(whole)}
     state = parts.weights()
@@ -114,7 +111,7 @@ def test_calibrated_to_the_same_bits(
     assert held(parts) == 0
 
 
-def test_what_processes_leave_behind_is_removed(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_what_processes_leave_behind_is_removed(folders, tmp_path):
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     abandoned, others = (tmp_path / f"blocks-{pid}-x" for pid in (int(dead.stdout), os.getppid()))
     abandoned.mkdir()
@@ -127,7 +124,7 @@ def test_what_processes_leave_behind_is_removed(folders: dict[str, Path], tmp_pa
     assert list(tmp_path.iterdir()) == [others]
 
 
-def test_a_large_checkpoint_is_several_files(folders: dict[str, Path], tmp_path: Path, tiny_llama: Path) -> None:
+def test_a_large_checkpoint_is_several_files(folders, tmp_path, tiny_llama):
     loaded = fresh(folders["qwen2, windows"])
     save_plain(loaded, tmp_path / "one")
     (tmp_path / "one" / "model.safetensors").unlink()
@@ -154,9 +151,7 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
 
 
 @pytest.mark.thorough
-def test_a_run_that_has_no_room_streams_and_says_so(
-    recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_run_that_has_no_room_streams_and_says_so(recipe, fresh_settings, tmp_path):
     asked = recipe()
     forced = fresh_settings.model_copy(update={"weights": "streamed"})
     whole, parts = plan(asked, fresh_settings), plan(asked, forced)
@@ -176,7 +171,7 @@ def test_a_run_that_has_no_room_streams_and_says_so(
     assert list(narrow.scratch_dir().iterdir()) == []  # gone with the run
 
 
-def test_refused_with_numbers(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
+def test_refused_with_numbers(recipe, fresh_settings):
     small = fresh_settings.model_copy(update={"memory_gib": 0.01})
     with pytest.raises(Refused, match=r"needs [\d.]+ GiB even block by block, and 0\.01 GiB are free"):
         plan(recipe(), small)
@@ -231,7 +226,7 @@ for job in json.loads(sys.argv[1]):
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_the_peak_is_that_of_a_block_whatever_the_depth(tiny_llama: Path, text_file: Path, tmp_path: Path) -> None:
+def test_the_peak_is_that_of_a_block_whatever_the_depth(tiny_llama, text_file, tmp_path):
     """Models of 4 and 44 blocks: streamed, their runs need the same memory; resident, it grows by the blocks.
 
     A peak is the largest of many samples, of which a busy host takes few; so the limits leave room on both sides.

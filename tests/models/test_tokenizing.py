@@ -29,7 +29,6 @@ from sarqc.models.tokenizing import (
     text_files,
     tokenizer_of,
 )
-from sarqc.settings import Settings
 
 # What ByteLevel does by itself, as GPT-2 writes it.
 OF_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -97,17 +96,17 @@ def long_prefix(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe"])
-def test_shipped_tokenizers_are_known(settings: Settings, name: str) -> None:
+def test_shipped_tokenizers_are_known(settings, name):
     content = (settings.assets_dir / "models" / name / FAST).read_bytes()
     assert hashlib.sha256(content).hexdigest() in SHIPPED
 
 
-def test_shipped_tokenizers_need_no_process(tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_tokenizers_need_no_process(tiny_llama, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", None)
     assert encode(SAMPLE, tiny_llama, "tiny-llama", 4096).size
 
 
-def test_tokens_are_the_same_in_a_process_of_its_own(tiny_llama: Path, tmp_path: Path) -> None:
+def test_tokens_are_the_same_in_a_process_of_its_own(tiny_llama, tmp_path):
     text = (tiny_llama / "test.txt").read_text(encoding="utf-8")[:20_000] + SAMPLE
     own = changed(tiny_llama, tmp_path, splitting_by(OF_GPT2))
     texts = ["", text, "b"]
@@ -118,9 +117,7 @@ def test_tokens_are_the_same_in_a_process_of_its_own(tiny_llama: Path, tmp_path:
 
 
 @pytest.mark.parametrize("tokenizer_class", ["GPT2Tokenizer", "Qwen2Tokenizer", "PreTrainedTokenizerFast", None])
-def test_tokenizer_json_decides_whatever_class_is_named(
-    tiny_llama: Path, tmp_path: Path, tokenizer_class: str | None
-) -> None:
+def test_tokenizer_json_decides_whatever_class_is_named(tiny_llama, tmp_path, tokenizer_class):
     config = {"tokenizer_class": tokenizer_class, "add_bos_token": True, "pad_token": "<never seen>",
               "chat_template": "{{ bos_token }}{{ messages }}"}  # fmt: skip
     folder = changed(tiny_llama, tmp_path, single_digits, config)
@@ -134,7 +131,7 @@ def test_tokenizer_json_decides_whatever_class_is_named(
         assert AutoTokenizer.from_pretrained(folder)(SAMPLE)["input_ids"] != expected
 
 
-def test_facts_of_a_tokenizer(tiny_llama: Path, tmp_path: Path) -> None:
+def test_facts_of_a_tokenizer(tiny_llama, tmp_path):
     def begin(document: dict[str, Any]) -> None:
         special = {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}
         single = [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
@@ -158,7 +155,7 @@ def test_facts_of_a_tokenizer(tiny_llama: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_folder_without_tokenizer_json_is_read_by_its_vocabulary(tiny_llama: Path, tmp_path: Path) -> None:
+def test_a_folder_without_tokenizer_json_is_read_by_its_vocabulary(tiny_llama, tmp_path):
     PreTrainedTokenizerFast.from_pretrained(tiny_llama).backend_tokenizer.model.save(str(tmp_path))
     config = {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "</s>"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
@@ -187,9 +184,7 @@ BOMBS: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_what_a_tokenizer_takes_is_bounded(
-    tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bomb: str
-) -> None:
+def test_what_a_tokenizer_takes_is_bounded(tiny_llama, tmp_path, monkeypatch, bomb):
     monkeypatch.setattr(tokenizing, "CPU_SECONDS", 2)
     monkeypatch.setattr(tokenizing, "CPU_SECONDS_EACH_MIB", 0)
     change, what = BOMBS[bomb]
@@ -215,14 +210,14 @@ def test_what_a_tokenizer_takes_is_bounded(
     assert re.search(what, str(refusal))
 
 
-def test_tokens_are_no_more_than_a_text_can_have(tiny_llama: Path, tmp_path: Path) -> None:
+def test_tokens_are_no_more_than_a_text_can_have(tiny_llama, tmp_path):
     folder = changed(tiny_llama, tmp_path, replacing(times=1, what="a", by="b " * 20))
     with pytest.raises(Refused, match="makes 40,001 tokens of a text of 2,000 characters"):
         encode("a" * 2000, folder, "theirs", 10**6)
 
 
 @pytest.mark.parametrize("name", [FAST, "chat_template.jinja"])
-def test_a_huge_file_is_not_opened(tiny_llama: Path, tmp_path: Path, name: str) -> None:
+def test_a_huge_file_is_not_opened(tiny_llama, tmp_path, name):
     folder = changed(tiny_llama, tmp_path, lambda _: None)
     with (folder / name).open("wb") as file:
         file.truncate(3 << 30)

@@ -93,7 +93,7 @@ def addresses(name: str, study: Study) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["small", "steps"])
-def test_every_answer_is_that_of_the_app(app: TestClient, site: Path, studies: dict[str, Study], name: str) -> None:
+def test_every_answer_is_that_of_the_app(app, site, studies, name):
     paths = list(dict.fromkeys(addresses(name, studies[name])))
     answers = joined(site / name, [{"path": path} for path in paths])
     assert len(answers) == len(paths) > 80
@@ -114,7 +114,7 @@ def test_every_answer_is_that_of_the_app(app: TestClient, site: Path, studies: d
             assert base64.b64decode(text) == whole[place["offset"] : place["offset"] + place["length"]]
 
 
-def test_the_studies_are_listed_and_the_one_of_the_folder_opens(app: TestClient, site: Path) -> None:
+def test_the_studies_are_listed_and_the_one_of_the_folder_opens(app, site):
     listed = app.get("/api/studies").json()
     for name in ("small", "steps"):
         [one] = joined(site / name, [{"path": "/studies"}])
@@ -126,7 +126,7 @@ def test_the_studies_are_listed_and_the_one_of_the_folder_opens(app: TestClient,
     assert other["answer"] == app.get("/api/studies/steps/view").json()
 
 
-def test_what_was_not_written_is_not_there(app: TestClient, site: Path, studies: dict[str, Study]) -> None:
+def test_what_was_not_written_is_not_there(app, site, studies):
     opening = "/studies/small/view?method=sarqc-gbs&bits=2"
     missing = [
         "/studies/small/view?method=rqc-gbs&bits=2&layer=1", "/studies/small/view?method=rqc-gbs&bits=2&draw=1",
@@ -139,7 +139,7 @@ def test_what_was_not_written_is_not_there(app: TestClient, site: Path, studies:
     assert "of “GPTQ + saliency penalty” at 2 bits" in contents(studies["small"])["remedy"]
 
 
-def test_more_and_less_detail(studies: dict[str, Study]) -> None:
+def test_more_and_less_detail(studies):
     count = {
         detail: sum(piece.kind == "view" for piece in pieces(studies["small"], detail))
         for detail in ("none", "opening", "every")
@@ -158,7 +158,7 @@ def files_below(folder: Path) -> Iterator[tuple[Path, str]]:
             yield path, path.read_text(encoding="utf-8")
 
 
-def test_no_file_names_another_host(site: Path) -> None:
+def test_no_file_names_another_host(site):
     seen = list(files_below(site))
     assert len(seen) > 50
     for path, text in seen:
@@ -188,7 +188,7 @@ def loaded(document: Document) -> list[str]:
 
 
 @pytest.mark.parametrize("place", ["", "small/", "steps/"])
-def test_each_document_introduces_itself_and_loads_what_is_there(site: Path, place: str) -> None:
+def test_each_document_introduces_itself_and_loads_what_is_there(site, place):
     text = (site / place / "index.html").read_text(encoding="utf-8")
     document = Document(text)
     assert document.title.endswith(f" – {SITE}")
@@ -204,7 +204,7 @@ def test_each_document_introduces_itself_and_loads_what_is_there(site: Path, pla
         assert path.is_file() or (path / "index.html").is_file(), address
 
 
-def test_the_document_says_its_sentence_before_any_script(site: Path) -> None:
+def test_the_document_says_its_sentence_before_any_script(site):
     text = (site / "small" / "index.html").read_text(encoding="utf-8")
     before = text[text.index('<div class="skeleton is-known"') : text.index("<gradio-app>")]
     words = re.sub(r"<[^>]*>", "", before)
@@ -214,9 +214,7 @@ def test_the_document_says_its_sentence_before_any_script(site: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_an_absolute_address_is_said_to_previews_alone(
-    host: Settings, studies: dict[str, Study], tmp_path: Path
-) -> None:
+def test_an_absolute_address_is_said_to_previews_alone(host, studies, tmp_path):
     folder = tmp_path / "site"
     one = {"small": studies["small"]}
     write_site(one, folder, host, partial(documents, host), detail="none", address="https://lab.example/a/")
@@ -232,7 +230,7 @@ def test_an_absolute_address_is_said_to_previews_alone(
     assert at_root[0]["answer"]["study"]["id"] == "small"
 
 
-def test_learn_is_written_where_its_studies_are(tmp_path: Path) -> None:
+def test_learn_is_written_where_its_studies_are(tmp_path):
     host, folder = host_of_two(tmp_path / "host", tour=True), tmp_path / "site"
     write_site(studies_named(["small"], host), folder, host, partial(documents, host), detail="none")
     text = (folder / "learn" / "index.html").read_text(encoding="utf-8")
@@ -249,7 +247,7 @@ def test_learn_is_written_where_its_studies_are(tmp_path: Path) -> None:
     assert not (only / "learn").exists()
 
 
-def test_a_site_replaces_a_site_and_nothing_else(host: Settings, studies: dict[str, Study], tmp_path: Path) -> None:
+def test_a_site_replaces_a_site_and_nothing_else(host, studies, tmp_path):
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
@@ -270,7 +268,7 @@ def test_a_site_replaces_a_site_and_nothing_else(host: Settings, studies: dict[s
         check_output(folder)
 
 
-def test_no_link_leads_out_of_a_site(host: Settings, studies: dict[str, Study], tmp_path: Path) -> None:
+def test_no_link_leads_out_of_a_site(host, studies, tmp_path):
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "secret.txt").write_text("mine")
@@ -291,7 +289,7 @@ def test_no_link_leads_out_of_a_site(host: Settings, studies: dict[str, Study], 
     assert [path.name for path in elsewhere.iterdir()] == ["secret.txt"]
 
 
-def test_no_file_from_elsewhere_is_published(tmp_path: Path) -> None:
+def test_no_file_from_elsewhere_is_published(tmp_path):
     host = host_of_two(tmp_path / "host")
     folder = host.assets_dir / "studies" / "small"
     keep_codes(folder)
@@ -306,7 +304,7 @@ def test_no_file_from_elsewhere_is_published(tmp_path: Path) -> None:
     assert not site.exists()
 
 
-def test_studies_are_named_by_folder_or_id(host: Settings, tmp_path: Path) -> None:
+def test_studies_are_named_by_folder_or_id(host, tmp_path):
     folder = host.assets_dir / "studies" / "small"
     assert list(studies_named([str(folder)], host)) == list(studies_named(["small"], host)) == ["small"]
     with pytest.raises(Refused, match="another folder of the site"):
@@ -316,14 +314,14 @@ def test_studies_are_named_by_folder_or_id(host: Settings, tmp_path: Path) -> No
             studies_named([name], host)
 
 
-def test_the_size_is_said_before(studies: dict[str, Study]) -> None:
+def test_the_size_is_said_before(studies):
     plan = planned(studies["small"], "opening")
     assert plan.views == 9
     assert re.fullmatch(r"9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download", plan.words)
 
 
 @pytest.mark.thorough
-def test_the_model_of_a_study_travels_with_it(tmp_path: Path) -> None:
+def test_the_model_of_a_study_travels_with_it(tmp_path):
     host = host_of_two(tmp_path / "host")
     folder = host.assets_dir / "studies" / "small" / FOLDER
     folder.mkdir()

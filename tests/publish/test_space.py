@@ -27,7 +27,7 @@ def front_matter(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_a_site_has_what_a_static_space_needs(tmp_path: Path) -> None:
+def test_a_site_has_what_a_static_space_needs(tmp_path):
     host, site = host_of_two(tmp_path / "host"), tmp_path / "site"
     studies = studies_named(["steps"], host)
     write_site(studies, site, host, partial(documents, host), detail="none", space=True)
@@ -56,14 +56,14 @@ def test_a_site_has_what_a_static_space_needs(tmp_path: Path) -> None:
     assert (site / "README.md").read_text(encoding="utf-8") == "mine"
 
 
-def test_any_title_is_one_value() -> None:
+def test_any_title_is_one_value():
     for title in ('a: b # "c"', "---", "ε\nsdk: docker", "’ 📉"):
         fields = front_matter(space_files([title])["README.md"])
         assert (fields["title"], fields["sdk"]) == (title, "static")
     assert front_matter(space_files(["a", "b"])["README.md"])["title"] == "sarqc"
 
 
-def test_a_card_is_short() -> None:
+def test_a_card_is_short():
     text = space_files(["a"])["README.md"]
     assert front_matter(text)["short_description"] == SHORT
     assert f"The Lab of {SITE}, with these studies:\n\n- a\n" in text

@@ -40,7 +40,7 @@ def inputs_and_weight(seed: int = 0) -> tuple[torch.Tensor, ...]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rqc-gbs", "sarqc-gbs", "sarqc-gptaq", "gptaq", "gptaq-full"])
 @pytest.mark.parametrize("seed", [0, 10, 20])
-def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, seed: int) -> None:
+def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name, seed):
     train, validation, float_train, float_validation, weight = inputs_and_weight(seed)
     points = grid_of(name)
     seen = LayerStatistics.from_inputs(train, float_train)
@@ -72,7 +72,7 @@ def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rqc-gbs", "sarqc-gbs", "sarqc-gptaq"])
-def test_statistics_may_be_on_another_device_than_the_weight(name: str) -> None:
+def test_statistics_may_be_on_another_device_than_the_weight(name):
     train, validation, float_train, float_validation, weight = inputs_and_weight()
     seen = LayerStatistics.from_inputs(train, float_train)
     unseen = LayerStatistics.from_inputs(validation, float_validation)
@@ -89,7 +89,7 @@ def test_statistics_may_be_on_another_device_than_the_weight(name: str) -> None:
 
 
 @pytest.mark.parametrize("fraction", [1 / 3, 0.5, 2 / 3])
-def test_a_channel_fraction_compares_on_whole_groups_and_solves_on_all(fraction: float) -> None:
+def test_a_channel_fraction_compares_on_whole_groups_and_solves_on_all(fraction):
     train, validation, _, _, weight = inputs_and_weight()
     points = grid_of("sarqc-gbs")
     parts = [LayerStatistics.from_inputs(part) for part in (train, validation)]
@@ -106,7 +106,7 @@ def test_a_channel_fraction_compares_on_whole_groups_and_solves_on_all(fraction:
 
 
 @given(groups=st.integers(1, 40), size=st.sampled_from([1, 4, 16]), fraction=st.floats(0.001, 1.0))
-def test_kept_channels_are_whole_groups_in_order(groups: int, size: int, fraction: float) -> None:
+def test_kept_channels_are_whole_groups_in_order(groups, size, fraction):
     kept = kept_channels(groups * size, size, fraction).tolist()
     assert kept == sorted(set(kept))
     assert set(kept) <= set(range(groups * size))
@@ -117,11 +117,11 @@ def test_kept_channels_are_whole_groups_in_order(groups: int, size: int, fractio
     assert len(by_group) < fraction * groups + 1
 
 
-def test_per_channel_keeps_the_whole_row() -> None:
+def test_per_channel_keeps_the_whole_row():
     assert kept_channels(48, 48, 0.1).tolist() == list(range(48))
 
 
-def test_no_validation_token_is_said() -> None:
+def test_no_validation_token_is_said():
     train, _, _, _, weight = inputs_and_weight()
     nothing = LayerStatistics.from_inputs(torch.zeros(0, COLUMNS, dtype=torch.float64))
     layer = quantize_selected(weight, LayerStatistics.from_inputs(train), nothing, GRID, grid_of("sarqc-gbs"))
@@ -133,7 +133,7 @@ def test_no_validation_token_is_said() -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.5, math.nan])
-def test_a_bad_fraction_is_refused(fraction: float) -> None:
+def test_a_bad_fraction_is_refused(fraction):
     train, validation, _, _, weight = inputs_and_weight()
     parts = [LayerStatistics.from_inputs(part) for part in (train, validation)]
     with pytest.raises(Refused, match="fraction"):

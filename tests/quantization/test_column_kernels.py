@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from sarqc.quantization.column_solver import factorise, solve_columns
 from sarqc.quantization.column_updates import descent_in_a_loop, first_difference, turns_in_a_loop, why_no_kernels
 from sarqc.quantization.columns import Columns, random_columns, random_descent
 from sarqc.quantization.refinement import refined_codes
-from sarqc.quantization.storage import KINDS, Kind
+from sarqc.quantization.storage import KINDS
 from tests.oracles_kernels import same_bits, with_kernels
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -27,7 +26,7 @@ DTYPES = [torch.float32, torch.float64]
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shifted", [False, True], ids=["plain", "shifted"])
-def test_turns(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype, shifted: bool) -> None:
+def test_turns(kind, shape, dtype, shifted):
     for bits in (2, 8):
         random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
         columns = random_columns(shape, grid, random, dtype, DEVICE, shifted=shifted)
@@ -38,14 +37,14 @@ def test_turns(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype, shif
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_descent(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+def test_descent(kind, shape, dtype):
     for bits in (2, 8):
         random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
         block = random_descent(shape, grid, random, dtype, DEVICE)
         same_bits(block, grid, column_kernels.descend, descent_in_a_loop, ("codes", "steps"))
 
 
-def test_ties_and_values_far_outside_of_the_grid() -> None:
+def test_ties_and_values_far_outside_of_the_grid():
     grid, scale = Grid(3, None, "asymmetric"), 0.25
     original = torch.tensor([-1e30, -3e4, -0.125, 0.0, 0.125, 0.375, 0.625, 1.5, 3e4, 1e30], device=DEVICE)
     original = original.reshape(1, 1, -1)
@@ -61,7 +60,7 @@ def test_ties_and_values_far_outside_of_the_grid() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["asymmetric", "affine"])
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
-def test_a_whole_solver(kind: Kind, static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_solver(kind, static, monkeypatch):
     torch.manual_seed(1)
     weight, inputs = torch.randn(2, 5, 24, device=DEVICE), torch.randn(75, 24, device=DEVICE)
     grams = torch.stack([inputs.mT @ inputs + lam * torch.eye(24, device=DEVICE) for lam in (1.0, 30.0)])
@@ -88,7 +87,7 @@ def test_a_whole_solver(kind: Kind, static: bool, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.thorough
-def test_what_a_host_is_told_about_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_host_is_told_about_its_kernels(monkeypatch):
     assert first_difference(column_kernels, DEVICE) == ""
     assert why_no_kernels(torch.device("cpu")) == ""
 
@@ -132,7 +131,7 @@ print("compiled")
 
 
 @pytest.mark.thorough
-def test_the_kernels_compile_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
+def test_the_kernels_compile_for_a_gpu_that_is_not_here(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"TRITON_CACHE_DIR": str(tmp_path)}
     answer = subprocess.run([sys.executable, "-c", _COMPILE], capture_output=True, text=True, env=environment)

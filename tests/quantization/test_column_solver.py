@@ -37,7 +37,7 @@ def oracle_g(lam: float, gamma: float | None) -> tuple[oracles.Array, oracles.Ar
 @pytest.mark.parametrize("group_size", [32, 64, None])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int | None, lam: float) -> None:
+def test_codes_and_losses_equal_the_oracle(bits, kind, group_size, lam):
     for gamma in (None, 0.1, 0.5):
         g, s = oracle_g(lam, gamma)
         expected = oracles.algorithm_2(W, g, bits, group_size, kind)
@@ -71,7 +71,7 @@ def test_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int
 
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("group_size", [32, None])
-def test_static_groups(group_size: int | None, kind: str) -> None:
+def test_static_groups(group_size, kind):
     """Scales from the original weights, so they are those of plain rounding; only the codes are compensated."""
     g, _ = oracle_g(0.01, None)
     expected = oracles.algorithm_2(W, g, 3, group_size, kind, static_groups=True)
@@ -83,7 +83,7 @@ def test_static_groups(group_size: int | None, kind: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("gamma", [None, 0.35])
 @pytest.mark.parametrize("kind", KINDS)
-def test_single_precision_follows_the_oracle(kind: str, gamma: float | None) -> None:
+def test_single_precision_follows_the_oracle(kind, gamma):
     x = oracles.correlated_inputs(41, 640, COLUMNS).astype(np.float32)
     weight = oracles.uneven_weight(42, 32, COLUMNS).astype(np.float32)
     inputs, exact = x.astype(np.float64), weight.astype(np.float64)
@@ -106,7 +106,7 @@ def test_single_precision_follows_the_oracle(kind: str, gamma: float | None) -> 
 
 
 @pytest.mark.parametrize("tokens", [30, 320])
-def test_fewer_tokens_get_a_larger_penalty(tokens: int) -> None:
+def test_fewer_tokens_get_a_larger_penalty(tokens):
     """λ (1 + channels/tokens), said in the report; in a sweep every λ grows alike, and 0 stays 0."""
     x = X[:tokens]
     gram, statistics = oracles.gram_by_token(x), LayerStatistics.from_inputs(torch.from_numpy(x))
@@ -131,7 +131,7 @@ def test_fewer_tokens_get_a_larger_penalty(tokens: int) -> None:
         assert swept.recon_loss[0, index] == pytest.approx(alone.report.recon_loss, rel=1e-9)
 
 
-def test_without_tokens_there_is_nothing_to_damp() -> None:
+def test_without_tokens_there_is_nothing_to_damp():
     nothing = LayerStatistics(torch.zeros(COLUMNS, COLUMNS, dtype=torch.float64), torch.zeros(COLUMNS).double(), 0)
     grid, weight = Grid(3, 32, "asymmetric"), torch.from_numpy(W)
     layer = quantize_layer(weight, nothing, grid, method("rqc-gbs", expert_damping="damped"))

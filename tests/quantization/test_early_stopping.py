@@ -53,7 +53,7 @@ def unseen_of(block: Block, seed: int = 1) -> tuple[list[Tensor], list[Tensor]]:
     return inputs, [block(exact, part) for part in inputs]
 
 
-def test_without_held_out_samples_a_recipe_makes_all_steps() -> None:
+def test_without_held_out_samples_a_recipe_makes_all_steps():
     document = {"model": "m", "calibration": "c", "method": "signround"}
     recipe = Recipe.parse(document | EARLY)
     (words,) = recipe.ignored()
@@ -76,9 +76,7 @@ def errors_of(block: Block, weights: dict[str, Tensor], inputs: list[Tensor], ta
 @pytest.mark.parametrize("fitting", [{}, FITTED], ids=["plain", "fitted"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
-def test_before_the_first_step_it_is_the_column_solver(
-    dtype: torch.dtype, kind: str, fitting: dict[str, object], lam: float
-) -> None:
+def test_before_the_first_step_it_is_the_column_solver(dtype, kind, fitting, lam):
     block = Block(dtype)
     for (name, weight), bits in zip(block.weights.items(), (2, 3, 4), strict=True):
         grid = Grid(bits, 16, kind)
@@ -95,7 +93,7 @@ def test_before_the_first_step_it_is_the_column_solver(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_rounded_is_the_best_value_of_each_weight_near_its_code(kind: str) -> None:
+def test_what_is_rounded_is_the_best_value_of_each_weight_near_its_code(kind):
     """tr(ΔW G ΔWᵀ) as a function of one weight is smallest where its derivative is 0: by differences, one at a time."""
     block, grid = Block(), Grid(3, 16, kind)
     weight, statistics = block.weights["up"], block.statistics["up"]
@@ -134,7 +132,7 @@ def test_what_is_rounded_is_the_best_value_of_each_weight_near_its_code(kind: st
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 4])
-def test_weights_and_gradient_are_autograds(bits: int, kind: str) -> None:
+def test_weights_and_gradient_are_autograds(bits, kind):
     linear = RoundedLinear(uneven_linear(Grid(bits, 16, kind), torch.float64).layer, LearnedRounding(lam=0.1, **WARM))
     begun = linear.groups.flatten(-2)
     assert not torch.equal(linear.layer.weight, begun)
@@ -144,7 +142,7 @@ def test_weights_and_gradient_are_autograds(bits: int, kind: str) -> None:
 @pytest.mark.parametrize("start", [{}, WARM], ids=["nearest", "column_solver"])
 @pytest.mark.parametrize("lam", [0.0, 0.2])
 @pytest.mark.parametrize("kind", ["asymmetric", "affine"])
-def test_the_kept_state_is_that_of_its_step(kind: str, lam: float, start: dict[str, str]) -> None:
+def test_the_kept_state_is_that_of_its_step(kind, lam, start):
     """Plain SignRound in float64 with penalty, ended after the kept step of a schedule of 12."""
     block, grid = Block(), Grid(2, 16, kind)
     inputs, targets = sequences_of(block, 5)
@@ -184,7 +182,7 @@ def test_the_kept_state_is_that_of_its_step(kind: str, lam: float, start: dict[s
 # Stopping
 
 
-def test_checks_are_in_the_report_of_the_first_linear() -> None:
+def test_checks_are_in_the_report_of_the_first_linear():
     block = Block()
     checks, layers = stop(block, Grid(2, 16, "asymmetric"), unseen_of(block))
     first, *others = layers.values()
@@ -193,7 +191,7 @@ def test_checks_are_in_the_report_of_the_first_linear() -> None:
     assert all("checks" not in layer.report.to_json() for layer in others)
 
 
-def test_a_start_that_no_step_improves_is_kept_and_the_steps_end() -> None:
+def test_a_start_that_no_step_improves_is_kept_and_the_steps_end():
     """What the column solver's codes make of the held-out inputs is what is wanted there."""
     block, grid = Block(), Grid(2, 16, "asymmetric")
     solved = {
@@ -217,14 +215,14 @@ def test_a_start_that_no_step_improves_is_kept_and_the_steps_end() -> None:
         assert torch.equal(layer.dequantized, solved[name])
 
 
-def test_checks_are_spread_evenly_and_end_with_the_last_step() -> None:
+def test_checks_are_spread_evenly_and_end_with_the_last_step():
     assert check_steps(200, 20) == list(range(10, 201, 10))
     assert check_steps(7, 20) == list(range(1, 8))
     assert check_steps(50, 20)[:5] == [3, 5, 8, 10, 13]
     assert check_steps(50, 20)[-1] == 50
 
 
-def test_without_stopping_held_out_sequences_change_nothing() -> None:
+def test_without_stopping_held_out_sequences_change_nothing():
     block, grid = Block(torch.float32), Grid(2, 16, "asymmetric")
     unseen = tuple([part.float() for part in parts] for parts in unseen_of(block))
     given = {"held_out_inputs": unseen[0], "held_out_targets": unseen[1]}
@@ -237,7 +235,7 @@ def test_without_stopping_held_out_sequences_change_nothing() -> None:
         assert layer.report.checks == ()
 
 
-def test_what_can_not_be_judged_is_refused() -> None:
+def test_what_can_not_be_judged_is_refused():
     block, grid = Block(), Grid(2, 16, "asymmetric")
     with pytest.raises(Refused, match="held-out sequences"):
         stop(block, grid, ([], []))

@@ -10,7 +10,6 @@ from sarqc import Grid, LayerStatistics, Recipe, method, quantize_layer, sweep_l
 from sarqc.engine.keys import _values
 from sarqc.errors import Refused
 from sarqc.quantization.column_solver import factorise, pulled_back
-from sarqc.quantization.grid import Kind
 from sarqc.quantization.methods import METHODS, ColumnSolver, RoundToNearest
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from tests import oracles
@@ -32,7 +31,7 @@ def solved(
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric", "affine"])
 @pytest.mark.parametrize("group_size", [16, 48, None])
 @pytest.mark.parametrize("beta", [0.1, 0.25, 0.7, 1.0])
-def test_codes_equal_the_published_loop(beta: float, group_size: int | None, kind: Kind) -> None:
+def test_codes_equal_the_published_loop(beta, group_size, kind):
     for lam, gamma, static in ((0.01, None, False), (0.3, 0.5, False), (0.01, None, True)):
         s = None if gamma is None else oracles.saliency(np.abs(X).mean(axis=0), W, gamma)
         g = oracles.regularised_gram(GRAM, s, lam)
@@ -49,20 +48,20 @@ def test_codes_equal_the_published_loop(beta: float, group_size: int | None, kin
 
 @pytest.mark.parametrize("group_size", [16, None])
 @pytest.mark.parametrize("beta", [0.2, 1.0])
-def test_with_a_shift_the_pull_takes_part_of_it_too(beta: float, group_size: int | None) -> None:
+def test_with_a_shift_the_pull_takes_part_of_it_too(beta, group_size):
     g = oracles.regularised_gram(GRAM, None, 0.1)
     expected = oracles.first_order(W, g, beta, 3, group_size, "asymmetric", cross=CROSS, alpha=0.5)
     solver = ColumnSolver(0.1, shift="published", shift_strength=0.5, first_order=beta)
     oracles.assert_same_codes(solved(solver, 3, group_size).codes.numpy(), expected)
 
 
-def test_points_of_a_batch_are_their_own() -> None:
+def test_points_of_a_batch_are_their_own():
     base, grid = ColumnSolver(0.1, first_order=0.2), Grid(3, 16, "asymmetric")
     sweep = sweep_layer(torch.from_numpy(W), STATISTICS, grid, base, lams=(0.0, 0.1, 1.0))
     assert float(sweep.relative_recon[0, 1]) == pytest.approx(solved(base).report.relative_recon, rel=1e-12)
 
 
-def test_it_goes_from_gptq_to_rounding_to_nearest() -> None:
+def test_it_goes_from_gptq_to_rounding_to_nearest():
     for static in (False, True):
         plain = ColumnSolver(0.05, static_groups=static)
         assert torch.equal(solved(replace(plain, first_order=0.0)).dequantized, solved(plain).dequantized)
@@ -78,7 +77,7 @@ def test_it_goes_from_gptq_to_rounding_to_nearest() -> None:
         assert sign * (ends[1] - ends[0]) > 0
 
 
-def test_the_exact_first_order_term_is_zero() -> None:
+def test_the_exact_first_order_term_is_zero():
     """After each column the rest is at the minimum of the objective, given the columns that are done: its gradient is
     0. FOEM's stand-in (w - W) G over the columns left is not: it leaves out what the columns done contribute."""
     g = oracles.regularised_gram(GRAM, None, 0.01)
@@ -105,7 +104,7 @@ def pulled(lam: float, beta: float) -> np.ndarray:
     return factor.numpy()
 
 
-def test_it_is_gptq_on_another_gram_that_no_damping_makes() -> None:
+def test_it_is_gptq_on_another_gram_that_no_damping_makes():
     """F_β is unit upper, so F_β D F_βᵀ is a Gram whose GPTQ codes, on fixed groups, are those of the term."""
     beta, lam = 0.3, 0.02
     factor = pulled(lam, beta)
@@ -127,7 +126,7 @@ def test_it_is_gptq_on_another_gram_that_no_damping_makes() -> None:
     assert nearest > 0.2 * plain
 
 
-def test_who_has_it_and_that_nothing_else_changes_without_it() -> None:
+def test_who_has_it_and_that_nothing_else_changes_without_it():
     assert {name for name, entry in METHODS.items() if "first_order" in entry.options} == {
         "rqc-gbs", "sarqc-gbs", "sarqc-gptaq",
     }  # fmt: skip

@@ -3,7 +3,6 @@
 import json
 import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +65,7 @@ def oracle(kind: str, bits: int, salient: bool, tied: bool, scaled: bool) -> lis
 @pytest.mark.thorough
 @pytest.mark.parametrize(("tied", "scaled"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(("kind", "bits"), [("symmetric", 3), ("asymmetric", 2), ("asymmetric", 4), ("full_range", 3)])
-def test_choice_codes_and_losses_equal_the_oracle(kind: str, bits: int, tied: bool, scaled: bool) -> None:
+def test_choice_codes_and_losses_equal_the_oracle(kind, bits, tied, scaled):
     # In full_range the negative end of a group is exactly a tie, so its groups end on the positive side.
     weights = {
         name: torch.where(weight < 0, 0.05 * weight, weight) if kind == "full_range" else weight
@@ -102,7 +101,7 @@ def test_choice_codes_and_losses_equal_the_oracle(kind: str, bits: int, tied: bo
 @pytest.mark.thorough
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_group_of_one_is_the_paper_bit_for_bit(kind: str, dtype: torch.dtype) -> None:
+def test_a_group_of_one_is_the_paper_bit_for_bit(kind, dtype):
     statistics = STATISTICS if dtype == torch.float64 else STATISTICS.to("cpu", torch.float32)
     weight = WEIGHTS["q"].to(dtype)
     for grid in (Grid(2, 16, kind), Grid(3, None, kind), Grid(4, 8, kind)):
@@ -123,7 +122,7 @@ def test_a_group_of_one_is_the_paper_bit_for_bit(kind: str, dtype: torch.dtype) 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_result_is_exactly_what_its_codes_say(kind: str, dtype: torch.dtype) -> None:
+def test_result_is_exactly_what_its_codes_say(kind, dtype):
     work = torch.float64 if dtype == torch.float64 else torch.float32
     row_scales = {"v": ROW_SCALES["v"].to(dtype), "k": torch.tensor([0.011, 3.0, 900.0]).to(dtype)}
     layers = quantize_group(
@@ -144,14 +143,14 @@ def test_result_is_exactly_what_its_codes_say(kind: str, dtype: torch.dtype) -> 
         assert layer.report.drift == pytest.approx(float(delta.square().sum()), rel=1e-3)
 
 
-def test_8_bits_fit_their_integers() -> None:
+def test_8_bits_fit_their_integers():
     layer = quantize_group(WEIGHTS, STATISTICS, Grid(8, 16, "asymmetric"), foldable())["q"]
     assert layer.codes.dtype == torch.uint8
     assert torch.allclose(layer.stored() / layer.channel_scale, layer.dequantized, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_ties_are_tied(dtype: torch.dtype) -> None:
+def test_ties_are_tied(dtype):
     statistics = STATISTICS.to("cpu", torch.float64 if dtype == torch.float64 else torch.float32)
     weights = {name: weight.to(dtype) for name, weight in WEIGHTS.items()}
     for ties in (TIES, torch.arange(COLUMNS) // 8, torch.arange(COLUMNS) % 2 * -7):
@@ -163,7 +162,7 @@ def test_ties_are_tied(dtype: torch.dtype) -> None:
         assert float(scale.double().max() * scale.double().min()) == pytest.approx(1.0, rel=0.01)
 
 
-def test_with_all_channels_tied_nothing_is_scaled() -> None:
+def test_with_all_channels_tied_nothing_is_scaled():
     ties = torch.full((COLUMNS,), 5)
     layers = quantize_group(WEIGHTS, STATISTICS, Grid(3, 16, "asymmetric"), foldable(include_identity=False), ties=ties)
     for name, layer in layers.items():
@@ -175,7 +174,7 @@ def test_with_all_channels_tied_nothing_is_scaled() -> None:
         assert layer.report.chosen["lam_interval"] == [0.0, None]
 
 
-def test_a_group_that_saw_no_token_keeps_its_row_scales() -> None:
+def test_a_group_that_saw_no_token_keeps_its_row_scales():
     nothing = LayerStatistics.from_inputs(torch.zeros(0, COLUMNS, dtype=torch.float64))
     layers = quantize_group(WEIGHTS, nothing, Grid(3, 16, "symmetric"), foldable(), ties=TIES, row_scales=ROW_SCALES)
     assert all(layer.channel_scale is None for layer in layers.values())
@@ -195,7 +194,7 @@ def test_a_group_that_saw_no_token_keeps_its_row_scales() -> None:
         ("rqc-gs", Grid(2, 16, "asymmetric")),
     ],
 )
-def test_intervals_of_lambda_follow_one_another(name: str, grid: Grid, mode: str) -> None:
+def test_intervals_of_lambda_follow_one_another(name, grid, mode):
     """Where two candidates tie the last bit decides between them, and the interval still holds λ."""
 
     def chosen(lam: float) -> tuple[float | None, float, float]:
@@ -249,15 +248,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "weights", "name", "options"), REFUSED)
-def test_what_is_no_group_is_refused(
-    words: str, weights: dict[str, torch.Tensor], name: str, options: dict[str, Any]
-) -> None:
+def test_what_is_no_group_is_refused(words, weights, name, options):
     chosen = foldable() if name == "foldable" else method(name)
     with pytest.raises(Refused, match=words):
         quantize_group(weights, STATISTICS, Grid(3, 16, "symmetric"), chosen, **options)
 
 
-def test_a_weight_that_is_not_finite_is_named() -> None:
+def test_a_weight_that_is_not_finite_is_named():
     broken = WEIGHTS["v"].clone()
     broken[1, 2] = math.nan
     with pytest.raises(NumericalError, match=r"^v: .*row 1, column 2"):

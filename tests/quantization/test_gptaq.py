@@ -13,7 +13,7 @@ from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, Method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from tests import oracles
-from tests.quantization.test_solve import Case, assert_sound, cases, odd_layers
+from tests.quantization.test_solve import assert_sound, cases, odd_layers
 from tests.quantizing import zeros_of
 
 ROWS, COLUMNS, TOKENS = 6, 96, 240
@@ -41,7 +41,7 @@ def with_lam(base: ColumnSolver, lam: float, gamma: float | None) -> ColumnSolve
     return replace(base, lam=lam, gamma=gamma, saliency="identity" if gamma is None else "saliency")
 
 
-def test_two_columns_by_hand() -> None:
+def test_two_columns_by_hand():
     """One column per group, so nothing is rounded away and only the shift acts: column 1 gains α w₀ cross₀₁/R₁₁².
 
     G = [[2, 1], [1, 2]] has R₁₁² = 2. With a diagonal cross, triu(cross R⁻ᵀ, 1) is 0: R⁻ᵀ is lower.
@@ -60,7 +60,7 @@ def test_two_columns_by_hand() -> None:
 @pytest.mark.parametrize("group_size", [16, 48, None])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_codes_equal_the_published_loop(bits: int, kind: str, group_size: int | None, lam: float) -> None:
+def test_codes_equal_the_published_loop(bits, kind, group_size, lam):
     for gamma, strength in ((None, 0.25), (0.5, 0.25), (None, 1.0)):
         expected = oracles.gptaq(W, oracle_g(lam, gamma), CROSS, strength, bits, group_size, kind)
         method_ = with_lam(replace(PUBLISHED, shift_strength=strength), lam, gamma)
@@ -80,7 +80,7 @@ def test_codes_equal_the_published_loop(bits: int, kind: str, group_size: int | 
 @pytest.mark.parametrize("lam", [0.01, 1.0])
 @pytest.mark.parametrize("group_size", [16, None])
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
-def test_the_full_shift_is_gptq_on_the_shifted_target(kind: str, group_size: int | None, lam: float) -> None:
+def test_the_full_shift_is_gptq_on_the_shifted_target(kind, group_size, lam):
     for gamma, strength in ((None, 1.0), (0.35, 1.0), (None, 0.25)):
         g = oracle_g(lam, gamma)
         target = oracles.shifted_target(W, g, CROSS, strength)
@@ -96,7 +96,7 @@ def test_the_full_shift_is_gptq_on_the_shifted_target(kind: str, group_size: int
 
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("group_size", [8, 32, None])
-def test_block_size_never_changes_a_result(group_size: int | None, kind: str) -> None:
+def test_block_size_never_changes_a_result(group_size, kind):
     """Also where several groups share a block, and where a block ends inside a group."""
     plain = ColumnSolver()
     bases = (
@@ -116,7 +116,7 @@ def test_block_size_never_changes_a_result(group_size: int | None, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
-def test_static_groups(kind: str) -> None:
+def test_static_groups(kind):
     """Scales of the original weights, of the shifted target where there is one."""
     g = oracle_g(0.01, None)
     grid = Grid(3, 32, kind)
@@ -129,7 +129,7 @@ def test_static_groups(kind: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_equal_prefixes_give_exactly_the_plain_solver(dtype: torch.dtype) -> None:
+def test_equal_prefixes_give_exactly_the_plain_solver(dtype):
     """cross = 0, as in the first block of a model; and so does a strength of 0."""
     x, weight = torch.from_numpy(X).to(dtype), torch.from_numpy(W).to(dtype)
     same = LayerStatistics.from_inputs(x, x)
@@ -149,7 +149,7 @@ def test_equal_prefixes_give_exactly_the_plain_solver(dtype: torch.dtype) -> Non
 
 
 @pytest.mark.parametrize("name", SHIFTED)
-def test_statistics_without_a_cross_term_are_refused(name: str) -> None:
+def test_statistics_without_a_cross_term_are_refused(name):
     plain = LayerStatistics.from_inputs(torch.from_numpy(X))
     with pytest.raises(Refused) as refused:
         quantize_layer(torch.from_numpy(W), plain, Grid(3, 16, "asymmetric"), method(name))
@@ -157,7 +157,7 @@ def test_statistics_without_a_cross_term_are_refused(name: str) -> None:
     assert refused.value.where
 
 
-def test_names_and_needs() -> None:
+def test_names_and_needs():
     assert SHIFTED == ["gptaq", "gptaq-full", "sarqc-gptaq"]
     assert method("gptaq") == ColumnSolver(lam=0.01, shift="published", shift_strength=0.25)
     plain = method("sarqc-gbs", lam=0.5, gamma=0.35)
@@ -177,9 +177,7 @@ def test_names_and_needs() -> None:
     gamma=st.sampled_from([None, 0.5]),
     size=st.sampled_from([0.01, 0.2]),
 )
-def test_every_odd_layer_gives_a_sound_result(
-    case: Case, base: ColumnSolver, lam: float, gamma: float | None, size: float
-) -> None:
+def test_every_odd_layer_gives_a_sound_result(case, base, lam, gamma, size):
     """Dead channels that the float prefix feeds, singular Grams, zero groups; the oracle's codes where it has any."""
     x_float = case.x + size * oracles.correlated_inputs(case.x.size, *case.x.shape)
     statistics = LayerStatistics.from_inputs(torch.from_numpy(case.x), torch.from_numpy(x_float))
@@ -206,7 +204,7 @@ def test_every_odd_layer_gives_a_sound_result(
 
 
 @pytest.mark.parametrize("name", SHIFTED)
-def test_fewer_tokens_than_channels_in_single_precision(name: str) -> None:
+def test_fewer_tokens_than_channels_in_single_precision(name):
     """Twelve tokens for 96 channels: everything stays finite, also where λ leaves nothing against the singular part."""
     x, x_float = torch.from_numpy(X[:12]).float(), torch.from_numpy(X_FLOAT[:12]).float()
     statistics = LayerStatistics.from_inputs(x, x_float)
@@ -219,7 +217,7 @@ def test_fewer_tokens_than_channels_in_single_precision(name: str) -> None:
 
 
 @pytest.mark.parametrize("base", [PUBLISHED, FULL], ids=["published", "full"])
-def test_a_shift_beyond_all_numbers_is_an_error(base: ColumnSolver) -> None:
+def test_a_shift_beyond_all_numbers_is_an_error(base):
     beyond, grid = replace(base, shift_strength=1e44), Grid(3, 16, "asymmetric")
     with pytest.raises(NumericalError):
         quantize_layer(torch.from_numpy(W).float(), STATISTICS, grid, beyond)

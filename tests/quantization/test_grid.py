@@ -19,7 +19,7 @@ def rounded(weight: torch.Tensor, grid: Grid) -> QuantizedLayer:
     return quantize_layer(weight, LayerStatistics.from_inputs(x), grid, method("rtn"))
 
 
-def test_levels_by_hand() -> None:
+def test_levels_by_hand():
     weight = torch.tensor([[1.4, -0.65, 0.3, -0.05]], dtype=torch.float64)
     layer = rounded(weight, Grid(2, None, "symmetric"))
     assert layer.scales.tolist() == [[1.4]]
@@ -41,7 +41,7 @@ def test_levels_by_hand() -> None:
 @pytest.mark.parametrize("group_size", [8, 24, None])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_rounding_equals_the_oracle(bits: int, kind: str, group_size: int | None) -> None:
+def test_rounding_equals_the_oracle(bits, kind, group_size):
     """Ties included: with equal weights and equal scales both round half to even."""
     weight = oracles.uneven_weight(10 + bits, 9, 48)
     expected = oracles.round_to_nearest(weight, bits, group_size, kind)
@@ -54,7 +54,7 @@ def test_rounding_equals_the_oracle(bits: int, kind: str, group_size: int | None
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_scales_are_stored_before_codes_are_chosen(dtype: torch.dtype, kind: str) -> None:
+def test_scales_are_stored_before_codes_are_chosen(dtype, kind):
     """Scales are exact in the weight's dtype, near the formula, and every code is a nearest level *of those scales*."""
     bits, size = 3, 16
     grid = Grid(bits, size, kind)
@@ -82,7 +82,7 @@ def test_scales_are_stored_before_codes_are_chosen(dtype: torch.dtype, kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_asymmetric_range_contains_zero_and_zero_is_a_level(kind: str) -> None:
+def test_asymmetric_range_contains_zero_and_zero_is_a_level(kind):
     """Groups of one sign only, and constant groups: zero stays exactly representable, codes stay in range."""
     weight = torch.tensor(
         [[0.5, 0.6, 0.7, 0.55], [-0.5, -0.6, -0.7, -0.55], [0.25] * 4, [-0.25] * 4], dtype=torch.float64
@@ -97,7 +97,7 @@ def test_asymmetric_range_contains_zero_and_zero_is_a_level(kind: str) -> None:
         assert torch.allclose(layer.dequantized[2:], weight[2:])
 
 
-def test_the_affine_range_is_that_of_the_weights() -> None:
+def test_the_affine_range_is_that_of_the_weights():
     """Groups of one sign only, a constant group, and a bias that is exact in the stored dtype."""
     weight = torch.tensor([[0.5, 0.6, 0.7, 0.8], [-0.5, -0.6, -0.7, -0.8], [0.25] * 4], dtype=torch.float64)
     layer = rounded(weight, Grid(2, None, "affine"))
@@ -112,7 +112,7 @@ def test_the_affine_range_is_that_of_the_weights() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_group_of_zeros(kind: str) -> None:
+def test_group_of_zeros(kind):
     weight = torch.from_numpy(oracles.uneven_weight(8, 3, 24))
     weight[1, 8:16] = 0.0
     layer = rounded(weight, Grid(3, 8, kind))
@@ -122,7 +122,7 @@ def test_group_of_zeros(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_subnormal_half_weights_stay_finite(kind: str) -> None:
+def test_subnormal_half_weights_stay_finite(kind):
     """A scale that underflows to zero in the stored dtype must not divide anything by zero."""
     weight = torch.full((2, 16), 6e-8, dtype=torch.float16)
     weight[1] = torch.linspace(-1, 1, 16)

@@ -75,7 +75,7 @@ def descended(target: oracles.Array, g: oracles.Array, start: QuantizedLayer, bi
 @pytest.mark.parametrize(
     ("bits", "kind"), [(2, "asymmetric"), (3, "asymmetric"), (2, "symmetric"), (3, "symmetric"), (2, "affine")]
 )
-def test_column_solver_equals_least_squares(bits: int, kind: Kind, source: Any, order: Any, gamma: Any) -> None:
+def test_column_solver_equals_least_squares(bits, kind, source, order, gamma):
     point = ColumnSolver(
         lam=0.1, gamma=gamma, saliency="identity" if gamma is None else "saliency", range=source, order=order
     )
@@ -89,7 +89,7 @@ def test_column_solver_equals_least_squares(bits: int, kind: Kind, source: Any, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_searched_range_is_the_best_of_those_tried(kind: Kind) -> None:
+def test_a_searched_range_is_the_best_of_those_tried(kind):
     layer = solved(method("rtn", range="search"), 3, kind)
     for row, group, part in groups():
         scale, zero, margin = oracles_fitting.searched_parameters(W[row, part], np.diag(GRAM)[part], 3, kind)
@@ -101,7 +101,7 @@ def test_a_searched_range_is_the_best_of_those_tried(kind: Kind) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "asymmetric"), (2, "affine"), (3, "affine")])
-def test_a_joint_search_takes_the_best_pair_of_ends(bits: int, kind: Kind) -> None:
+def test_a_joint_search_takes_the_best_pair_of_ends(bits, kind):
     layer = solved(method("rtn", range="joint"), bits, kind)
     compared = 0
     for row, group, part in groups():
@@ -128,8 +128,8 @@ def test_a_joint_search_takes_the_best_pair_of_ends(bits: int, kind: Kind) -> No
     storage=st.sampled_from([torch.float16, torch.bfloat16, torch.float32]),
 )
 def test_a_joint_search_is_never_worse_than_a_search_of_equal_shares(
-    seed: int, groups: int, size: int, bits: int, kind: Kind, offset: float, dtype: torch.dtype, storage: torch.dtype
-) -> None:
+    seed, groups, size, bits, kind, offset, dtype, storage
+):
     torch.manual_seed(seed)
     weights = torch.randn(groups, size, dtype=dtype) ** 3 + offset
     importance = torch.rand(groups, size, dtype=dtype) ** 2
@@ -151,7 +151,7 @@ def test_a_joint_search_is_never_worse_than_a_search_of_equal_shares(
         assert bool(((both_zeros >= grid.lowest) & (both_zeros <= grid.highest)).all())
 
 
-def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest() -> None:
+def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest():
     assert (SHRINKS[0], SHRINKS[-1], len(SHRINKS)) == (1.0, 0.4, 25)
     dead = LayerStatistics(torch.zeros(COLUMNS, COLUMNS), torch.zeros(COLUMNS), 0)
     grid, weight = Grid(3, GROUP, "asymmetric"), torch.from_numpy(W)
@@ -164,7 +164,7 @@ def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest() -> None:
 
 @pytest.mark.parametrize("order", ["natural", "activation"])
 @pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "symmetric"), (2, "affine")])
-def test_refinement_tries_as_if_every_level_were_tried(bits: int, kind: Kind, order: Any) -> None:
+def test_refinement_tries_as_if_every_level_were_tried(bits, kind, order):
     point = ColumnSolver(lam=0.1, gamma=0.3, saliency="saliency", order=order)
     plain, refined = solved(point, bits, kind), solved(point.with_(refine=2), bits, kind)
     codes, margin = descended(W, objective_of(point), plain, bits, kind, passes=2, order=order)
@@ -174,7 +174,7 @@ def test_refinement_tries_as_if_every_level_were_tried(bits: int, kind: Kind, or
 
 
 @pytest.mark.parametrize("passes", [1, 2])
-def test_a_pass_goes_on_over_blocks_of_columns(passes: int) -> None:
+def test_a_pass_goes_on_over_blocks_of_columns(passes):
     """Columns are taken in blocks of 64, whose changes the columns after them must know."""
     width, bits = 160, 2
     x, w = oracles.correlated_inputs(35, TOKENS, width), oracles.uneven_weight(36, ROWS, width)
@@ -194,7 +194,7 @@ def test_a_pass_goes_on_over_blocks_of_columns(passes: int) -> None:
 @pytest.mark.parametrize("kind", ["asymmetric", "symmetric", "affine"])
 @pytest.mark.parametrize("order", ["natural", "activation"])
 @pytest.mark.parametrize("source", ["minmax", "search"])
-def test_twenty_dead_channels_without_damping(source: Any, order: Any, kind: Kind) -> None:
+def test_twenty_dead_channels_without_damping(source, order, kind):
     statistics, g = of_inputs(with_dead_channels(X))
     assert (np.diag(g) == 0).sum() == DEAD
     point = ColumnSolver(lam=0.0, range=source, order=order)
@@ -213,7 +213,7 @@ def test_twenty_dead_channels_without_damping(source: Any, order: Any, kind: Kin
 
 @pytest.mark.parametrize("name", ["gptaq", "gptaq-full"])
 @pytest.mark.parametrize("order", ["natural", "activation"])
-def test_with_a_shift_codes_are_refined_towards_the_shifted_weight(name: str, order: Any) -> None:
+def test_with_a_shift_codes_are_refined_towards_the_shifted_weight(name, order):
     point = method(name, order=order)
     plain, refined = solved(point), solved(point.with_(refine=1))
     cross = oracles.cross_by_token(X_FLOAT, X)
@@ -223,7 +223,7 @@ def test_with_a_shift_codes_are_refined_towards_the_shifted_weight(name: str, or
     assert_same(refined, codes, margin)
 
 
-def test_activation_order_of_the_shifted_solvers_is_the_plain_order_of_a_sorted_layer() -> None:
+def test_activation_order_of_the_shifted_solvers_is_the_plain_order_of_a_sorted_layer():
     order = np.argsort(-np.diag(GRAM), kind="stable")
     sorted_statistics = LayerStatistics.from_inputs(
         torch.from_numpy(X[:, order].copy()), torch.from_numpy(X_FLOAT[:, order].copy())
@@ -239,7 +239,7 @@ def test_activation_order_of_the_shifted_solvers_is_the_plain_order_of_a_sorted_
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["awq", "sarqc-gs"])
-def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
+def test_a_scale_search_fits_the_grid_of_its_winner(name):
     plain, clipped, refined = (
         solved(method(name, **choices), 3) for choices in ({}, {"range": "search"}, {"range": "search", "refine": 2})
     )
@@ -262,7 +262,7 @@ def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "refit" in entry.options])
-def test_all_at_once_is_each_by_itself(name: str) -> None:
+def test_all_at_once_is_each_by_itself(name):
     fitting = {"range": "joint", "order": "activation", "refine": 3, "refit": 2}
     choices = {choice: value for choice, value in fitting.items()
                if choice in METHODS[name].options}  # fmt: skip
@@ -275,7 +275,7 @@ def test_all_at_once_is_each_by_itself(name: str) -> None:
         assert {name: alone.report.chosen[name] for name in choices} == choices
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_what_is_not_there_is_refused():
     for name, choices in (
         ("gptq", {"range": "widest"}),
         ("gptq", {"order": "random"}),

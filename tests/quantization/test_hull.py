@@ -48,7 +48,7 @@ def nearest(value: Fraction) -> float:
 @pytest.mark.thorough
 @settings(max_examples=400)
 @given(SETS)
-def test_intervals_are_all_pairwise_comparisons_together(points: Points) -> None:
+def test_intervals_are_all_pairwise_comparisons_together(points):
     assert weight_intervals(points) == [by_pairs(points, position) for position in range(len(points))]
 
 
@@ -78,5 +78,5 @@ def test_intervals_are_all_pairwise_comparisons_together(points: Points) -> None
         ),
     ],
 )
-def test_degenerate_sets(points: Points, expected: list[tuple[float, float]]) -> None:
+def test_degenerate_sets(points, expected):
     assert weight_intervals(points) == expected == [by_pairs(points, position) for position in range(len(points))]

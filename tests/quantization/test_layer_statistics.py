@@ -12,7 +12,7 @@ from sarqc.quantization.layer_statistics import RunningSums, in_two
 from tests import oracles
 
 
-def test_sums_over_tokens() -> None:
+def test_sums_over_tokens():
     x = oracles.correlated_inputs(1, 50, 12)
     statistics = LayerStatistics.from_inputs(torch.from_numpy(x))
     assert statistics.n_tokens == 50
@@ -21,7 +21,7 @@ def test_sums_over_tokens() -> None:
     assert np.allclose(statistics.abs_mean.numpy(), np.abs(x).mean(axis=0), rtol=1e-12)
 
 
-def test_dtypes() -> None:
+def test_dtypes():
     x = torch.from_numpy(oracles.correlated_inputs(2, 20, 8))
     assert LayerStatistics.from_inputs(x).gram.dtype == torch.float64
     assert LayerStatistics.from_inputs(x).abs_sum.dtype == torch.float64
@@ -32,7 +32,7 @@ def test_dtypes() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_inputs_are_summed_in_single_precision(dtype: torch.dtype) -> None:
+def test_half_inputs_are_summed_in_single_precision(dtype):
     """Squares of 300 overflow float16, and 4096 additions lose bfloat16's eight bits."""
     x = torch.from_numpy(300 * oracles.correlated_inputs(3, 4096, 6)).clamp(-60000, 60000).to(dtype)
     statistics = LayerStatistics.from_inputs(x)
@@ -42,13 +42,13 @@ def test_half_inputs_are_summed_in_single_precision(dtype: torch.dtype) -> None:
     assert np.allclose(statistics.abs_sum.double().numpy(), np.abs(exact).sum(axis=0), rtol=1e-5)
 
 
-def test_different_widths_do_not_add() -> None:
+def test_different_widths_do_not_add():
     narrow, wide = (LayerStatistics.from_inputs(torch.ones(3, width)) for width in (4, 8))
     with pytest.raises(Refused):
         narrow + wide
 
 
-def test_cross_term() -> None:
+def test_cross_term():
     x, x_float = oracles.correlated_inputs(8, 40, 9), oracles.correlated_inputs(9, 40, 9)
     a, b = torch.from_numpy(x), torch.from_numpy(x_float)
     whole = LayerStatistics.from_inputs(a.reshape(4, 10, 9), b.reshape(4, 10, 9))
@@ -68,7 +68,7 @@ def test_cross_term() -> None:
 
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 16), (torch.float16, 21)])
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
-def test_two_numbers_of_16_bits_make_one_of_32(dtype: torch.dtype, bits: int, size: float) -> None:
+def test_two_numbers_of_16_bits_make_one_of_32(dtype, bits, size):
     values = size * torch.from_numpy(oracles.correlated_inputs(5, 64, 32)).float()
     unit, (coarse, fine) = in_two(values, dtype)
     assert coarse.dtype == fine.dtype == dtype
@@ -81,7 +81,7 @@ def test_two_numbers_of_16_bits_make_one_of_32(dtype: torch.dtype, bits: int, si
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="its products are a GPU's")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_a_gpu_comes_to_the_cross_term_of_the_cpu(dtype: torch.dtype) -> None:
+def test_a_gpu_comes_to_the_cross_term_of_the_cpu(dtype):
     random = torch.Generator().manual_seed(0)
     x = torch.randn(5000, 96, generator=random).to(dtype)
     near = (x.float() + 0.03 * torch.randn(5000, 96, generator=random)).to(dtype)
@@ -94,7 +94,7 @@ def test_a_gpu_comes_to_the_cross_term_of_the_cpu(dtype: torch.dtype) -> None:
         assert np.abs(cross.cpu().numpy() - exact).max() < 1e-5 * scale
 
 
-def test_cross_terms_that_do_not_fit_are_refused() -> None:
+def test_cross_terms_that_do_not_fit_are_refused():
     x = torch.ones(3, 4)
     plain, crossed = LayerStatistics.from_inputs(x), LayerStatistics.from_inputs(x, 2 * x)
     for one, other in ((plain, crossed), (crossed, plain)):
@@ -110,7 +110,7 @@ def test_cross_terms_that_do_not_fit_are_refused() -> None:
         LayerStatistics(crossed.gram, crossed.abs_sum, 3, broken)
 
 
-def test_sums_of_batches_are_those_of_the_whole() -> None:
+def test_sums_of_batches_are_those_of_the_whole():
     x, y = (torch.from_numpy(oracles.correlated_inputs(seed, 60, 10)) for seed in (11, 12))
     whole, sums = LayerStatistics.from_inputs(x, y), RunningSums()
     added = LayerStatistics.from_inputs(x[:0], y[:0])  # the neutral element
@@ -130,7 +130,7 @@ def test_sums_of_batches_are_those_of_the_whole() -> None:
     assert float(total.to("cpu", torch.float32).max_norm) == pytest.approx(largest, rel=1e-6)
 
 
-def test_running_sums_have_float_inputs_always_or_never() -> None:
+def test_running_sums_have_float_inputs_always_or_never():
     x = torch.ones(3, 4)
     for first, second in ((None, x), (x, None)):
         sums = RunningSums()
@@ -139,7 +139,7 @@ def test_running_sums_have_float_inputs_always_or_never() -> None:
             sums.add(x, second)
 
 
-def test_running_sums_notice_what_is_not_finite_at_the_end() -> None:
+def test_running_sums_notice_what_is_not_finite_at_the_end():
     sums = RunningSums()
     sums.add(torch.ones(3, 4))
     sums.add(torch.tensor([[1.0, float("nan"), 1.0, 1.0]]))
@@ -149,7 +149,7 @@ def test_running_sums_notice_what_is_not_finite_at_the_end() -> None:
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", ["gram", "abs_sum"])
-def test_not_finite_is_an_error(name: str, poison: float) -> None:
+def test_not_finite_is_an_error(name, poison):
     sums = {"gram": torch.eye(48), "abs_sum": torch.ones(48)}
     sums[name][..., 17] = poison
     with pytest.raises(NumericalError, match=f"{name} is not finite at channel 17") as error:
@@ -159,7 +159,7 @@ def test_not_finite_is_an_error(name: str, poison: float) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("width", [2047, 2048, 2051])
-def test_half_of_a_large_gram_is_all_of_it(width: int) -> None:
+def test_half_of_a_large_gram_is_all_of_it(width):
     inputs = torch.randn(70, width, generator=torch.Generator().manual_seed(1))
     gram = LayerStatistics.from_inputs(inputs).gram
     assert torch.equal(gram, gram.mT)

@@ -110,7 +110,7 @@ def some_logits(linear: ClippedLinear, seed: int) -> Tensor:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_block_runs_on_exactly_what_is_stored(kind: str, dtype: torch.dtype) -> None:
+def test_the_block_runs_on_exactly_what_is_stored(kind, dtype):
     """Steps and measurements alike, in the dtype of the inputs: bit for bit what codes, scales and zero points say."""
     block, seen = Block(dtype), []
 
@@ -130,7 +130,7 @@ def test_the_block_runs_on_exactly_what_is_stored(kind: str, dtype: torch.dtype)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_rounding_at_any_logits(bits: int, kind: str, dtype: torch.dtype) -> None:
+def test_rounding_at_any_logits(bits, kind, dtype):
     """Scales exact in the storage dtype, the oracle's weights, and zeros that stay zeros."""
     for group_size in (16, None):
         linear = uneven_linear(Grid(bits, group_size, kind), dtype)
@@ -156,7 +156,7 @@ def test_rounding_at_any_logits(bits: int, kind: str, dtype: torch.dtype) -> Non
 @pytest.mark.parametrize("group_size", [16, None])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_gradient_equals_autograd(bits: int, kind: str, group_size: int | None) -> None:
+def test_gradient_equals_autograd(bits, kind, group_size):
     linear = uneven_linear(Grid(bits, group_size, kind), torch.float64)
     weight = linear.layer.weight
     slope = 20 * torch.from_numpy(oracles.uneven_weight(77, *weight.shape))
@@ -171,7 +171,7 @@ def test_gradient_equals_autograd(bits: int, kind: str, group_size: int | None) 
 
 
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.float16, 4), (torch.bfloat16, 8)], ids=str)
-def test_gradient_where_a_scale_or_a_zero_point_is_clamped(dtype: torch.dtype, bits: int) -> None:
+def test_gradient_where_a_scale_or_a_zero_point_is_clamped(dtype, bits):
     """Scales below what float16 can hold, and zero points that a rounded-down bfloat16 scale pushes past the codes."""
     noise = torch.randn(64, 16, generator=torch.Generator().manual_seed(1))
     weight = (noise * 1e-7 if dtype == torch.float16 else -noise.abs() - 0.5).to(dtype)
@@ -197,7 +197,7 @@ def test_gradient_where_a_scale_or_a_zero_point_is_clamped(dtype: torch.dtype, b
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
 @pytest.mark.parametrize("bits", [2, 3])
-def test_every_epoch_is_plain_omniquant_and_the_result_no_worse(bits: int, kind: str, seed: int) -> None:
+def test_every_epoch_is_plain_omniquant_and_the_result_no_worse(bits, kind, seed):
     """The whole way equals autograd's: gradients, AdamW, order of sequences; the kept epoch is the best of it."""
     block, grid = Block(seed=seed), Grid(bits, 16, kind)
     for lam in (0.0, 0.1):
@@ -219,7 +219,7 @@ def test_every_epoch_is_plain_omniquant_and_the_result_no_worse(bits: int, kind:
 
 @pytest.mark.parametrize("normalise", ["initial", "none"])
 @pytest.mark.parametrize("saliency", ["saliency", "identity"])
-def test_the_other_forms_are_the_references_too(saliency: str, normalise: str) -> None:
+def test_the_other_forms_are_the_references_too(saliency, normalise):
     block, grid = Block(), Grid(3, None, "full_range")
     choice = LearnedClipping(lam=0.02, epochs=5, saliency=saliency, normalise=normalise)
     plain = block.reference(grid, choice, epochs=5)
@@ -230,7 +230,7 @@ def test_the_other_forms_are_the_references_too(saliency: str, normalise: str) -
     assert sum(layer.report.sar_loss for layer in layers.values()) == pytest.approx(min(plain.sar), rel=1e-7)
 
 
-def test_the_earlier_of_equal_epochs_is_kept() -> None:
+def test_the_earlier_of_equal_epochs_is_kept():
     """A rate of 0 changes nothing, a huge one only makes it worse: in both the logits stay where they were."""
     block, grid = Block(), Grid(3, 16, "asymmetric")
     still, layers = block.quantize(grid, LearnedClipping(epochs=2, learning_rate=0.0))
@@ -245,7 +245,7 @@ def test_the_earlier_of_equal_epochs_is_kept() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("bits", "epochs"), [(2, 40), (3, 20)])
-def test_epochs_follow_the_bit_width(bits: int, epochs: int) -> None:
+def test_epochs_follow_the_bit_width(bits, epochs):
     block = Block(torch.float32)
     seen, layers = block.quantize(Grid(bits, None, "symmetric"), LearnedClipping())
     assert [epoch.epoch for epoch in seen] == list(range(epochs + 1))
@@ -253,7 +253,7 @@ def test_epochs_follow_the_bit_width(bits: int, epochs: int) -> None:
     assert layers["gate"].report.chosen["epochs"] == epochs
 
 
-def test_half_precision_does_not_underflow() -> None:
+def test_half_precision_does_not_underflow():
     """A block that computes in float16 with small outputs and smaller errors, whose mean would have no gradient."""
     block, grid = Block(torch.float16, compute=torch.float16), Grid(3, 16, "asymmetric")
 
@@ -270,7 +270,7 @@ def test_half_precision_does_not_underflow() -> None:
 # What goes in and what comes out
 
 
-def test_what_has_gradients_gets_none() -> None:
+def test_what_has_gradients_gets_none():
     """Nothing of a block that takes part in another graph is changed, whether gradients are on or off."""
     block, grid = Block(torch.float32), Grid(2, 16, "asymmetric")
     block.weights = {name: torch.nn.Parameter(weight) for name, weight in block.weights.items()}
@@ -291,7 +291,7 @@ def test_what_has_gradients_gets_none() -> None:
         assert torch.equal(now, then)
 
 
-def test_batches_are_only_a_way_to_hand_over_sequences() -> None:
+def test_batches_are_only_a_way_to_hand_over_sequences():
     """Other batches, an empty one among them: the same steps; measurements differ by the order of their sums."""
     block, grid, choice = Block(), Grid(3, 16, "asymmetric"), LearnedClipping(lam=0.1, epochs=3)
     epochs, layers = block.quantize(grid, choice)
@@ -301,7 +301,7 @@ def test_batches_are_only_a_way_to_hand_over_sequences() -> None:
     assert all(torch.equal(layer.codes, same[name].codes) for name, layer in layers.items())
 
 
-def test_one_graph_at_a_time_and_no_grad_mode_left_behind() -> None:
+def test_one_graph_at_a_time_and_no_grad_mode_left_behind():
     block, calls = Block(torch.float32), []
 
     def forward(weights: dict[str, Tensor], x: Tensor) -> Tensor:
@@ -318,7 +318,7 @@ def test_one_graph_at_a_time_and_no_grad_mode_left_behind() -> None:
     assert calls == 2 * once
 
 
-def test_nothing_to_learn() -> None:
+def test_nothing_to_learn():
     """Weights that are levels already, or inputs of zeros: both terms may be 0 and nothing divides by them."""
     block = Block(torch.float32)
     on_grid = {name: torch.round(weight).clamp(-1, 1) for name, weight in block.weights.items()}
@@ -336,7 +336,7 @@ def test_nothing_to_learn() -> None:
     assert all((layer.dequantized == 0).all() for layer in layers.values())
 
 
-def test_a_linear_that_some_sequences_do_not_reach() -> None:
+def test_a_linear_that_some_sequences_do_not_reach():
     """As an expert that a router passes over: with and without λ the rest is learned."""
     block, grid = Block(torch.float32), Grid(2, 16, "asymmetric")
 
@@ -358,7 +358,7 @@ def test_a_linear_that_some_sequences_do_not_reach() -> None:
 # What is turned down
 
 
-def test_divergence_names_its_epoch() -> None:
+def test_divergence_names_its_epoch():
     block = Block(torch.float32)
     calls = []
 
@@ -372,7 +372,7 @@ def test_divergence_names_its_epoch() -> None:
     assert "learning rate" in failed.value.remedy
 
 
-def test_refusals_come_before_any_work() -> None:
+def test_refusals_come_before_any_work():
     block, grid = Block(torch.float32), Grid(3, 16, "symmetric")
 
     def forward(weights: dict[str, Tensor], x: Tensor) -> Tensor:
@@ -400,7 +400,7 @@ def test_refusals_come_before_any_work() -> None:
         quantize([up, up], Context(block=BlockRun(forward, block.inputs, block.targets)))
 
 
-def test_a_block_that_makes_another_shape_is_refused() -> None:
+def test_a_block_that_makes_another_shape_is_refused():
     block = Block(torch.float32)
     grid, once = Grid(3, 16, "symmetric"), LearnedClipping(epochs=1)
     with pytest.raises(Refused, match="the block makes"):

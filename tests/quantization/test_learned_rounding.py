@@ -60,11 +60,11 @@ def assert_gradients_are_autograds(
 @pytest.mark.parametrize("group_size", [16, None])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 4])
-def test_weights_and_gradient_are_autograds(bits: int, kind: str, group_size: int | None) -> None:
+def test_weights_and_gradient_are_autograds(bits, kind, group_size):
     assert_gradients_are_autograds(linear_of(Grid(bits, group_size, kind)), bits, kind, group_size)
 
 
-def test_steps_follow_the_sign_at_a_falling_rate_and_stop_at_the_bounds() -> None:
+def test_steps_follow_the_sign_at_a_falling_rate_and_stop_at_the_bounds():
     offsets, factors = torch.tensor([0.0, 0.0, 0.0, 0.49]), torch.tensor([1.0, 1.0, 0.52, 0.4])
     descent = SignDescent({"linear": [offsets, factors]}, steps=4)
     seen = []
@@ -95,7 +95,7 @@ def saliencies_of(block: Block) -> dict[str, Tensor]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("lam", [0.0, 0.2])
 @pytest.mark.parametrize(("kind", "bits"), [("asymmetric", 2), ("symmetric", 3), ("full_range", 2), ("affine", 2)])
-def test_every_epoch_is_plain_signround(kind: str, bits: int, lam: float) -> None:
+def test_every_epoch_is_plain_signround(kind, bits, lam):
     """Twelve sequences: steps of eight and of four, the last epoch cut short."""
     block, grid = Block(), Grid(bits, 16, kind)
     inputs, targets = sequences_of(block, 5)
@@ -118,7 +118,7 @@ def test_every_epoch_is_plain_signround(kind: str, bits: int, lam: float) -> Non
             assert torch.allclose(layer.dequantized, plain.weights[name], rtol=1e-9)
 
 
-def test_a_start_that_is_best_is_kept() -> None:
+def test_a_start_that_is_best_is_kept():
     """The targets are what the rounded block makes: every step away from it is worse."""
     block, grid = Block(), Grid(2, 16, "asymmetric")
     rounded = {
@@ -139,7 +139,7 @@ def test_a_start_that_is_best_is_kept() -> None:
 @pytest.mark.parametrize("source", ["minmax", "search"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-def test_it_begins_at_the_nearest_codes_of_its_ranges(dtype: torch.dtype, kind: str, source: str) -> None:
+def test_it_begins_at_the_nearest_codes_of_its_ranges(dtype, kind, source):
     grid = Grid(3, 16, kind)
     linear = linear_of(grid, dtype, range=source)
     layer, (offsets, factors) = linear.layer, linear.first()
@@ -155,7 +155,7 @@ def test_it_begins_at_the_nearest_codes_of_its_ranges(dtype: torch.dtype, kind: 
 
 @pytest.mark.parametrize("fitting", [{}, {"range": "search", "order": "activation"}], ids=["plain", "fitted"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_warm_start_has_the_codes_of_the_column_solver(kind: str, fitting: dict[str, str]) -> None:
+def test_a_warm_start_has_the_codes_of_the_column_solver(kind, fitting):
     """All but those further than one step from the nearest code, which no offset reaches."""
     block, grid = Block(), Grid(3, 16, kind)
     for name, weight in block.weights.items():
@@ -178,7 +178,7 @@ def test_a_warm_start_has_the_codes_of_the_column_solver(kind: str, fitting: dic
         assert ((codes == wanted) | (codes == nearest) | ((wanted - nearest).abs() > 1)).all()
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_what_makes_no_sense_is_refused():
     for choices in (
         {"steps": 0}, {"warm_start": "awq"}, {"order": "activation"}, {"range": "widest"},
         {"refine": 1}, {"refine": 1, "warm_start": "gptq"}, {"range": "joint", "warm_start": "column_solver"},

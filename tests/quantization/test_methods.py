@@ -10,7 +10,7 @@ from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, Candidates, ColumnSolver, LearnedClipping, RoundToNearest, ScaleSearch
 
 
-def test_named_methods_are_points_of_one_family() -> None:
+def test_named_methods_are_points_of_one_family():
     assert method("gptq") == method("rqc-gbs", lam=0.01)
     assert method("awq") == method("sarqc-gs", lam=0.0)
     assert method("sarqc-gbs", lam=0.5, gamma=0.35) == ColumnSolver(lam=0.5, gamma=0.35, saliency="saliency")
@@ -18,7 +18,7 @@ def test_named_methods_are_points_of_one_family() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_row_makes_its_method_and_has_a_baseline(name: str) -> None:
+def test_every_row_makes_its_method_and_has_a_baseline(name):
     entry = METHODS[name]
     assert method(name) == entry.make
     assert entry.baseline in METHODS
@@ -28,19 +28,19 @@ def test_every_row_makes_its_method_and_has_a_baseline(name: str) -> None:
     assert entry.make.unit in {"layer", "group", "block"}
 
 
-def test_axes_of_auto_are_the_fields_that_have_values() -> None:
+def test_axes_of_auto_are_the_fields_that_have_values():
     assert Candidates("layer", (0.0, 0.5), (None, 0.1)).axes() == {"lam": (0.0, 0.5), "gamma": (0.1,)}
     assert Candidates("layer", strengths=(0.0, 1.0)).axes() == {"shift_strength": (0.0, 1.0)}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -0.1])
 @pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "lam" in entry.tunes])
-def test_bad_numbers_are_refused(name: str, value: float) -> None:
+def test_bad_numbers_are_refused(name, value):
     with pytest.raises(Refused):
         method(name, lam=value)
 
 
-def test_gamma_is_between_zero_and_one() -> None:
+def test_gamma_is_between_zero_and_one():
     for gamma in (-0.1, 1.1, math.nan, None):
         with pytest.raises(Refused):
             method("sarqc-gbs", gamma=gamma)
@@ -48,7 +48,7 @@ def test_gamma_is_between_zero_and_one() -> None:
         ColumnSolver(lam=0.1, gamma=0.5, saliency="identity")
 
 
-def test_unknown_names_and_choices_are_refused() -> None:
+def test_unknown_names_and_choices_are_refused():
     with pytest.raises(Refused) as unknown:
         method("gtpq")
     assert "gptq" in unknown.value.remedy
@@ -59,7 +59,7 @@ def test_unknown_names_and_choices_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_a_row_lets_people_choose_is_a_field_of_its_method(name: str) -> None:
+def test_what_a_row_lets_people_choose_is_a_field_of_its_method(name):
     entry = METHODS[name]
     assert entry.make.with_(**entry.defaults()) == entry.make
     assert ("lam" in entry.tunes) <= entry.make.sweeps()
@@ -68,7 +68,7 @@ def test_what_a_row_lets_people_choose_is_a_field_of_its_method(name: str) -> No
         assert getattr(entry.make, choice) == entry.make.settled().get(choice)
 
 
-def test_a_method_without_a_value_refuses_it() -> None:
+def test_a_method_without_a_value_refuses_it():
     assert ColumnSolver(lam=0.1).with_(lam=0.2, static_groups=True) == ColumnSolver(lam=0.2, static_groups=True)
     with pytest.raises(Refused) as nothing:
         RoundToNearest().with_(lam=0.1)
@@ -80,7 +80,7 @@ def test_a_method_without_a_value_refuses_it() -> None:
         LearnedClipping().with_(lam=-1.0)  # a value that it has is still checked
 
 
-def test_points_are_every_gamma_with_every_lambda() -> None:
+def test_points_are_every_gamma_with_every_lambda():
     solver = method("sarqc-gbs", static_groups=True)
     points = solver.points((0.0, 0.3), (0.1, 0.5))
     assert [(point.gamma, point.lam) for point in points] == [(0.1, 0.0), (0.1, 0.3), (0.5, 0.0), (0.5, 0.3)]
@@ -92,7 +92,7 @@ def test_points_are_every_gamma_with_every_lambda() -> None:
         ScaleSearch().points((0.3,), (0.5,))
 
 
-def test_a_report_names_what_the_result_depends_on() -> None:
+def test_a_report_names_what_the_result_depends_on():
     assert RoundToNearest().settled() == {"method": "RoundToNearest"}
     quick = ColumnSolver(lam=0.2, block_size=8)
     assert quick.settled() == ColumnSolver(lam=0.2).settled()
@@ -101,7 +101,7 @@ def test_a_report_names_what_the_result_depends_on() -> None:
     assert (shifted["shift"], shifted["shift_strength"]) == ("full", 0.25)
 
 
-def test_only_channel_scales_of_its_own_keep_a_method_from_being_packed() -> None:
+def test_only_channel_scales_of_its_own_keep_a_method_from_being_packed():
     reasons = {name for name, entry in METHODS.items() if entry.make.why_not_packed() is not None}
     assert reasons == {"awq", "rqc-gs", "sarqc-gs"}
     assert method("awq", mode="foldable").why_not_packed() is None

@@ -18,7 +18,7 @@ def material(seed: int, rows: int = 5, columns: int = 18) -> tuple[oracles.Array
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.1, 0.5, 1.0])
-def test_saliency(gamma: float) -> None:
+def test_saliency(gamma):
     x, weight, _ = material(1)
     abs_mean = np.abs(x).mean(axis=0)
     ours = saliency(torch.from_numpy(abs_mean), torch.from_numpy(weight), gamma)
@@ -27,7 +27,7 @@ def test_saliency(gamma: float) -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.35, 1.0])
-def test_saliency_floors(gamma: float) -> None:
+def test_saliency_floors(gamma):
     """A dead channel and a dead column are clamped to 1e-8 of the mean over channels, not to a constant."""
     x, weight, _ = material(2)
     abs_mean = np.abs(x).mean(axis=0)
@@ -41,7 +41,7 @@ def test_saliency_floors(gamma: float) -> None:
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
-def test_regularised_gram(lam: float) -> None:
+def test_regularised_gram(lam):
     x, weight, _ = material(3)
     gram = oracles.gram_by_token(x)
     s = oracles.saliency(np.abs(x).mean(axis=0), weight, 0.35)
@@ -55,7 +55,7 @@ def test_regularised_gram(lam: float) -> None:
     assert np.allclose(scaled.numpy(), salient.numpy(), rtol=1e-12)  # the size of s does not matter, its profile does
 
 
-def test_losses_from_the_inputs_themselves() -> None:
+def test_losses_from_the_inputs_themselves():
     x, weight, delta = material(4)
     gram = LayerStatistics.from_inputs(torch.from_numpy(x)).gram
     s = oracles.drift_saliency(np.abs(x).mean(axis=0), weight)
@@ -66,7 +66,7 @@ def test_losses_from_the_inputs_themselves() -> None:
 
 
 @pytest.mark.parametrize("width", [1023, 1024, 1030, 1600])
-def test_loss_of_wide_layers(width: int) -> None:
+def test_loss_of_wide_layers(width):
     """Half of the product is enough: the Gram is symmetric."""
     x, _, delta = material(6, rows=3, columns=width)
     gram = LayerStatistics.from_inputs(torch.from_numpy(x)).gram

@@ -37,7 +37,7 @@ class Tape:
         return replay
 
 
-def test_the_second_time_is_recorded_and_the_third_replayed() -> None:
+def test_the_second_time_is_recorded_and_the_third_replayed():
     tape = Tape()
     recorder = Recorder(1 << 20, tape)
     for number, counts in enumerate([(0, 0), (1, 1), (1, 2), (1, 3)]):
@@ -46,7 +46,7 @@ def test_the_second_time_is_recorded_and_the_third_replayed() -> None:
         assert (len(tape.recorded), tape.replayed) == counts
 
 
-def test_shapes_dtypes_and_settings_have_recordings_of_their_own() -> None:
+def test_shapes_dtypes_and_settings_have_recordings_of_their_own():
     tape = Tape()
     recorder = Recorder(1 << 20, tape)
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_shapes_dtypes_and_settings_have_recordings_of_their_own() -> None:
     assert tape.replayed == 8
 
 
-def test_recordings_stay_within_their_room() -> None:
+def test_recordings_stay_within_their_room():
     tape = Tape()
     recorder = Recorder(100, tape)
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_recordings_stay_within_their_room() -> None:
     assert tape.recorded == [(16,), (8,)]
 
 
-def test_what_differs_is_left_and_said() -> None:
+def test_what_differs_is_left_and_said():
     tape = Tape(off=1.0)
     recorder = Recorder(1 << 20, tape)
     results = [recorder(doubled, {"x": torch.ones(2)})[0].tolist() for _ in range(4)]
@@ -77,18 +77,18 @@ def test_what_differs_is_left_and_said() -> None:
     assert (len(tape.recorded), tape.replayed, recorder.failed) == (1, 1, True)
 
 
-def test_without_memory_it_goes_on_without_a_recording() -> None:
+def test_without_memory_it_goes_on_without_a_recording():
     recorder = Recorder(1 << 20, Tape(room=False))
     assert [recorder(doubled, {"x": torch.ones(2)})[0].tolist() for _ in range(4)] == [[2, 2]] * 4
     assert not recorder.failed
 
 
-def test_a_processor_records_nothing() -> None:
+def test_a_processor_records_nothing():
     assert Context.on(torch.device("cpu"), 1 << 30).recorder is None
 
 
 @pytest.mark.parametrize("off", [0.0, 1.0])
-def test_the_solver_says_what_differed_and_has_the_bits_of_none(off: float) -> None:
+def test_the_solver_says_what_differed_and_has_the_bits_of_none(off):
     random = torch.Generator().manual_seed(0)
     weight = torch.randn(24, 32, generator=random)
     statistics = LayerStatistics.from_inputs(torch.randn(64, 32, generator=random))
@@ -109,7 +109,7 @@ def test_the_solver_says_what_differed_and_has_the_bits_of_none(off: float) -> N
 
 
 @pytest.mark.parametrize("off", [0.0, 1.0])
-def test_searches_of_experts_are_recorded_and_have_the_same_bits(off: float) -> None:
+def test_searches_of_experts_are_recorded_and_have_the_same_bits(off):
     random = torch.Generator().manual_seed(0)
     statistics = [LayerStatistics.from_inputs(torch.randn(64, 32, generator=random)) for _ in range(4)]
     layers = [
@@ -134,7 +134,7 @@ def test_searches_of_experts_are_recorded_and_have_the_same_bits(off: float) -> 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are CUDA's")
 @pytest.mark.parametrize("source", ["minmax", "search"])
 @pytest.mark.parametrize("count", [1, 5])
-def test_graphs_have_the_bits_of_the_columns(count: int, source: str) -> None:
+def test_graphs_have_the_bits_of_the_columns(count, source):
     device = torch.device("cuda")
     recorder = Recorder.on(device, 1 << 30)
     random = torch.Generator().manual_seed(0)

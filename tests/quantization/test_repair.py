@@ -71,7 +71,7 @@ def solved(layer: CheckedLayer, point: Method) -> QuantizedLayer:
 
 
 @pytest.mark.parametrize(("kind", "group_size"), itertools.product(KINDS, (1, 8, WIDTH)))
-def test_solving_on_found_scales_is_the_columns_one_by_one(kind: Kind, group_size: int) -> None:
+def test_solving_on_found_scales_is_the_columns_one_by_one(kind, group_size):
     weight, statistics, found, grid = a_layer(kind, group_size)
     layer = CheckedLayer(weight, statistics, grid, None, found=found)
     made = solved(layer, ColumnSolver(lam=0.05))
@@ -83,7 +83,7 @@ def test_solving_on_found_scales_is_the_columns_one_by_one(kind: Kind, group_siz
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_descent_from_the_codes_found_takes_each_column_to_its_best_level(kind: Kind) -> None:
+def test_descent_from_the_codes_found_takes_each_column_to_its_best_level(kind):
     weight, statistics, found, grid = a_layer(kind, 8)
     g = regularised_gram(statistics.gram.numpy(), None, 0.2)
     scales, zeros = (part.repeat_interleave(8, dim=1).numpy() for part in (found.scales, found.zero_points))
@@ -101,7 +101,7 @@ def test_descent_from_the_codes_found_takes_each_column_to_its_best_level(kind: 
     assert made.codes.tolist() == codes.tolist()
 
 
-def test_a_group_without_a_scale_stays_at_nothing_and_a_negative_scale_is_one() -> None:
+def test_a_group_without_a_scale_stays_at_nothing_and_a_negative_scale_is_one():
     weight, statistics, found, grid = a_layer("full_range", 8)
     scales = found.scales.clone()
     scales[0, 1], scales[2, 0] = 0.0, -scales[2, 0]
@@ -118,7 +118,7 @@ def test_a_group_without_a_scale_stays_at_nothing_and_a_negative_scale_is_one() 
         assert made.report.recon_loss < before.report.recon_loss
 
 
-def test_codes_stay_where_nothing_is_better_on_what_they_are_judged_by() -> None:
+def test_codes_stay_where_nothing_is_better_on_what_they_are_judged_by():
     weight, statistics, found, grid = a_layer("asymmetric", 8)
     _, unseen = of_one_text(1)
     job = SelectionJob("one", weight, statistics, unseen, unseen, found)
@@ -137,7 +137,7 @@ def test_codes_stay_where_nothing_is_better_on_what_they_are_judged_by() -> None
     assert kept.report.chosen["best_validation"] == kept.report.chosen["found_validation"]
 
 
-def test_what_is_worse_on_held_out_text_is_said() -> None:
+def test_what_is_worse_on_held_out_text_is_said():
     weight, statistics, found, grid = a_layer("asymmetric", 8)
     settled = solved(CheckedLayer(weight, statistics, grid, None, found=found), FoundDescent(lam=0.0, refine=30))
     other, _ = of_one_text(9)
@@ -146,7 +146,7 @@ def test_what_is_worse_on_held_out_text_is_said() -> None:
     assert repair_layer(job, grid, [ColumnSolver(lam=0.01)]).report.flags == (WORSE,)
 
 
-def test_of_several_points_both_ways_are_in_the_report() -> None:
+def test_of_several_points_both_ways_are_in_the_report():
     weight, statistics, found, grid = a_layer("asymmetric", 8)
     _, unseen = of_one_text(1)
     points = [ColumnSolver(lam=lam) for lam in (0.01, 0.3)]
@@ -156,7 +156,7 @@ def test_of_several_points_both_ways_are_in_the_report() -> None:
     assert report.chosen["lam"] in (0.01, 0.3)
 
 
-def test_codes_of_another_layer_are_refused() -> None:
+def test_codes_of_another_layer_are_refused():
     weight, statistics, found, grid = a_layer("asymmetric", 8)
     with pytest.raises(Refused, match="codes are"):
         CheckedLayer(weight[:3], statistics, grid, None, found=found)

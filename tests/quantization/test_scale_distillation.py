@@ -144,7 +144,7 @@ def kl_by_numpy(model: TwoLinears, weights: Mapping[str, np.ndarray], x: np.ndar
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_start_is_what_numpy_finds(kind: Kind) -> None:
+def test_the_start_is_what_numpy_finds(kind):
     here = case(kind)
     epochs, _ = run(here.tuned(), here.model, epochs=1)
     weights = {name: levels(layer) for name, layer in here.layers.items()}
@@ -160,7 +160,7 @@ def test_the_start_is_what_numpy_finds(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_those_of_the_plainly_written_objective(kind: Kind) -> None:
+def test_gradients_are_those_of_the_plainly_written_objective(kind):
     here = case(kind, torch.float64)
     tuned, lam, factor = here.tuned(0.3), 0.3, 1.7
     random = torch.Generator().manual_seed(1)
@@ -190,7 +190,7 @@ def test_gradients_are_those_of_the_plainly_written_objective(kind: Kind) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bits", [2, 8])
-def test_positions_begin_at_the_codes_and_lean_towards_the_float_weight(kind: Kind, bits: int) -> None:
+def test_positions_begin_at_the_codes_and_lean_towards_the_float_weight(kind, bits):
     here = case(kind, torch.float64, bits)
     for name, linear in here.with_codes().items():
         layer, weight = here.layers[name], here.model.original[name]
@@ -204,7 +204,7 @@ def test_positions_begin_at_the_codes_and_lean_towards_the_float_weight(kind: Ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_pass_the_rounding_of_positions(kind: Kind) -> None:
+def test_gradients_pass_the_rounding_of_positions(kind):
     """That of the distance is as without rounding, at the codes; that of the penalty for positions is at these."""
     here, lam = case(kind, torch.float64), 0.4
     tuned = here.with_codes(lam)
@@ -249,7 +249,7 @@ def plainly(layer: QuantizedLayer, codes: Tensor, unknowns: list[Tensor]) -> Ten
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_positions_move_along_the_sign_and_stay_on_the_grid(kind: Kind) -> None:
+def test_positions_move_along_the_sign_and_stay_on_the_grid(kind):
     here = case(kind, torch.float64)
     for linear in here.with_codes().values():
         before = linear._positions.detach().clone()
@@ -269,7 +269,7 @@ def test_positions_move_along_the_sign_and_stay_on_the_grid(kind: Kind) -> None:
 @pytest.mark.parametrize("tunes_codes", [False, True], ids=["scales", "scales and codes"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_what_is_tuned_is_judged_as_it_is_stored(kind: Kind, dtype: torch.dtype, tunes_codes: bool) -> None:
+def test_what_is_tuned_is_judged_as_it_is_stored(kind, dtype, tunes_codes):
     here = case(kind, dtype)
     tuned = here.with_codes(0.1) if tunes_codes else here.tuned(0.1)
     epochs, layers = run(tuned, here.model, epochs=6, rate=0.005, travel=0.6)
@@ -298,7 +298,7 @@ def test_what_is_tuned_is_judged_as_it_is_stored(kind: Kind, dtype: torch.dtype,
 
 
 @pytest.mark.parametrize("bits", [2, 4])
-def test_the_first_step_moves_the_outermost_levels_as_far_at_any_width(bits: int) -> None:
+def test_the_first_step_moves_the_outermost_levels_as_far_at_any_width(bits):
     """Adam's first step is its rate along the sign of the gradient."""
     here = case("affine", torch.float64, bits)
     tuned = here.with_codes()
@@ -318,7 +318,7 @@ def with_a_norm(dtype: torch.dtype = torch.float32) -> tuple[Case, TunedNorm]:
     return here, TunedNorm(norm)
 
 
-def test_the_gradient_of_a_norm_is_that_of_the_plainly_written_divergence() -> None:
+def test_the_gradient_of_a_norm_is_that_of_the_plainly_written_divergence():
     here, norm = with_a_norm(torch.float64)
     original = here.model.original["n"]
     norm.change.data.copy_(torch.linspace(-0.2, 0.1, HIDDEN))
@@ -338,7 +338,7 @@ def test_the_gradient_of_a_norm_is_that_of_the_plainly_written_divergence() -> N
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_norm_is_tuned_with_the_scales_and_judged_as_it_is_stored(dtype: torch.dtype) -> None:
+def test_a_norm_is_tuned_with_the_scales_and_judged_as_it_is_stored(dtype):
     here, norm = with_a_norm(dtype)
     epochs, found = walked(here.tuned(0.1), here.model, epochs=4, norms={"n": norm}, rate=0.005)
     held_out = [epoch.held_out for epoch in epochs]
@@ -349,7 +349,7 @@ def test_a_norm_is_tuned_with_the_scales_and_judged_as_it_is_stored(dtype: torch
 
 
 @pytest.mark.parametrize("rate", [5.0, 1e6])
-def test_the_start_is_kept_where_every_epoch_is_worse(rate: float) -> None:
+def test_the_start_is_kept_where_every_epoch_is_worse(rate):
     here = case("affine")
     epochs, layers = run(here.tuned(), here.model, epochs=10, rate=rate)
     assert len(epochs) <= 1 + PATIENCE
@@ -358,7 +358,7 @@ def test_the_start_is_kept_where_every_epoch_is_worse(rate: float) -> None:
         assert torch.equal(layer.dequantized, here.layers[name].stored())
 
 
-def test_a_model_without_numbers_is_an_error() -> None:
+def test_a_model_without_numbers_is_an_error():
     here = case()
     here.model.original = {name: weight * torch.nan for name, weight in here.model.original.items()}
     tuned = case().tuned()

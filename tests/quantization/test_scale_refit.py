@@ -84,7 +84,7 @@ def assert_same(layer: QuantizedLayer, expected: tuple[Any, ...], least: int = R
         (3, "affine", "activation"),
     ],
 )
-def test_rounds_equal_least_squares_and_descent_by_definition(bits: int, kind: Kind, order: Any, passes: int) -> None:
+def test_rounds_equal_least_squares_and_descent_by_definition(bits, kind, order, passes):
     point = ColumnSolver(lam=0.1, gamma=0.3, saliency="saliency", order=order)
     s = oracles.saliency(np.abs(X).mean(axis=0), W, 0.3)
     g = oracles.regularised_gram(GRAM, s, 0.1)
@@ -100,7 +100,7 @@ def test_rounds_equal_least_squares_and_descent_by_definition(bits: int, kind: K
 
 @pytest.mark.parametrize("group", [8, None])
 @pytest.mark.parametrize("kind", ["asymmetric", "affine"])
-def test_groups_of_any_size(kind: Kind, group: int | None) -> None:
+def test_groups_of_any_size(kind, group):
     point = method("rqc-gbs", lam=0.1, static_groups=True)
     plain = solved(point, kind, 3, group)
     expected = by_definition(W, oracles.regularised_gram(GRAM, None, 0.1), plain, 3, kind, passes=1, rounds=1)
@@ -108,7 +108,7 @@ def test_groups_of_any_size(kind: Kind, group: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["gptaq", "gptaq-full"])
-def test_with_a_shift_scales_are_fitted_to_the_shifted_weight(name: str) -> None:
+def test_with_a_shift_scales_are_fitted_to_the_shifted_weight(name):
     point = method(name)
     g = oracles.regularised_gram(GRAM, None, point.lam)
     target = oracles.shifted_target(W, g, oracles.cross_by_token(X_FLOAT, X), point.shift_strength)
@@ -117,7 +117,7 @@ def test_with_a_shift_scales_are_fitted_to_the_shifted_weight(name: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["asymmetric", "affine"])
-def test_rounding_to_nearest_is_refitted_on_the_gram_itself(kind: Kind) -> None:
+def test_rounding_to_nearest_is_refitted_on_the_gram_itself(kind):
     expected = by_definition(W, GRAM, solved(method("rtn", range="search"), kind, 3), 3, kind, passes=2, rounds=2)
     point = method("rtn", range="search", refine=2, refit=2)
     assert point.aim == method("rtn", refit=1).aim == "outputs"
@@ -125,7 +125,7 @@ def test_rounding_to_nearest_is_refitted_on_the_gram_itself(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("name", ["awq", "sarqc-gs"])
-def test_a_scale_search_is_refitted_in_the_coordinates_of_its_scaled_weight(name: str) -> None:
+def test_a_scale_search_is_refitted_in_the_coordinates_of_its_scaled_weight(name):
     plain = solved(method(name), bits=3)
     scale = plain.channel_scale
     objective = oracles_fitting.objective_of_search(name, W, X, 3, GROUP, "asymmetric")
@@ -156,9 +156,9 @@ def test_a_scale_search_is_refitted_in_the_coordinates_of_its_scaled_weight(name
     activation=st.booleans(),
 )
 def test_no_step_raises_the_objective_of_a_row(
-    seed: int, candidates: int, rows: int, groups: int, size: int, tokens: int, bits: int, kind: Kind, passes: int,
-    storage: torch.dtype, dead: bool, equal: bool, activation: bool,
-) -> None:  # fmt: skip
+    seed, candidates, rows, groups, size, tokens, bits, kind, passes,
+    storage, dead, equal, activation,
+):  # fmt: skip
     torch.manual_seed(seed)
     width = groups * size
     inputs = torch.randn(candidates, tokens, width).double() @ torch.randn(width, width).double()
@@ -202,7 +202,7 @@ def test_no_step_raises_the_objective_of_a_row(
 
 
 @pytest.mark.parametrize("kind", ["asymmetric", "affine"])
-def test_a_group_that_decides_nothing_keeps_its_numbers(kind: Kind) -> None:
+def test_a_group_that_decides_nothing_keeps_its_numbers(kind):
     """Dead channels, codes at the zero point, equal codes of the affine grid: as they were, the others as without."""
     x = X.copy()
     x[:, :GROUP] = 0
@@ -221,7 +221,7 @@ def test_a_group_that_decides_nothing_keeps_its_numbers(kind: Kind) -> None:
     assert np.allclose(new_zeros[0].numpy(), expected_zeros, rtol=1e-8, atol=1e-12)
 
 
-def test_a_scale_never_turns_round() -> None:
+def test_a_scale_never_turns_round():
     """Codes of the opposite sign would take a negative scale: their group keeps its own, the row's others improve."""
     grid, target = Grid(3, GROUP, "symmetric"), torch.from_numpy(W)[None]
     plain = solved(method("rtn"), "symmetric", 3)
@@ -234,7 +234,7 @@ def test_a_scale_never_turns_round() -> None:
     assert bool((new_scales > 0).all())
 
 
-def test_some_rows_at_a_time_are_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_rows_at_a_time_are_all_rows(monkeypatch):
     shapes = []
     made = scale_refit._normal_matrix
 
@@ -256,7 +256,7 @@ def test_some_rows_at_a_time_are_all_rows(monkeypatch: pytest.MonkeyPatch) -> No
         assert torch.allclose(alone.scales[0], together.scales[row])
 
 
-def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
+def test_scales_of_a_quantized_checkpoint_are_not_refitted():
     layer = solved(method("gptq"))
     found = FoundCodes(layer.codes, layer.scales, layer.zero_points, layer.dequantized)
     checked = CheckedLayer(torch.from_numpy(W), STATISTICS, Grid(2, GROUP, "asymmetric"), None, found=found, name="q")
@@ -265,7 +265,7 @@ def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
     assert "Set refit to 0" in refused.value.remedy
 
 
-def test_work_grows_with_rounds() -> None:
+def test_work_grows_with_rounds():
     work = Workload(
         shapes=((256, 256),) * 4, block_weights=4 * 256 * 256, bits=2, group_size=64, points=1, together=1, sequences=8,
         length=64, walks=1, budget_bytes=1 << 30,

@@ -43,7 +43,7 @@ def channel_scale(layer: QuantizedLayer) -> oracles.Array:
 @pytest.mark.parametrize("group_size", [32, None])
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_choice_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int | None) -> None:
+def test_choice_codes_and_losses_equal_the_oracle(bits, kind, group_size):
     weight, grid = WEIGHTS[kind], Grid(bits, group_size, kind)
     for salient in (True, False):
         saliency = "saliency" if salient else "identity"
@@ -70,7 +70,7 @@ def test_choice_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_si
 
 
 @pytest.mark.parametrize("dead", ["channel", "column", "both"])
-def test_dead_channels_and_columns(dead: str) -> None:
+def test_dead_channels_and_columns(dead):
     """The floors keep s̃ finite, so the search equals the oracle there too."""
     x, weight = X.copy(), _MIXED.copy()
     if dead != "column":

@@ -22,7 +22,7 @@ def tokens(count: int, width: int, seed: int = 0) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("count", "width"), SHAPES)
-def test_both_estimators_written_out(count: int, width: int) -> None:
+def test_both_estimators_written_out(count, width):
     x = tokens(count, width).numpy()
     second = sum(np.outer(row, row) for row in x) / count
     target = second.trace() / width * np.eye(width)
@@ -35,7 +35,7 @@ def test_both_estimators_written_out(count: int, width: int) -> None:
     assert ours.oas == pytest.approx(min(1, oas), rel=1e-9)
 
 
-def test_codes_at_the_lambda_are_those_of_the_shrunk_second_moment() -> None:
+def test_codes_at_the_lambda_are_those_of_the_shrunk_second_moment():
     x, weight = tokens(60, 16), torch.randn(8, 16, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     statistics, grid = LayerStatistics.from_inputs(x), Grid(3, 8, "asymmetric")
     rho = statistics.shrinkage.oas
@@ -50,7 +50,7 @@ def test_codes_at_the_lambda_are_those_of_the_shrunk_second_moment() -> None:
     assert not torch.equal(codes[0], codes[2])
 
 
-def test_what_is_not_known_is_not_a_number() -> None:
+def test_what_is_not_known_is_not_a_number():
     assert tuple(LayerStatistics.from_inputs(2 * torch.eye(6)).shrinkage) == (1.0, 1.0)  # their own target
     assert lam_of(1.0) == math.inf
     x = tokens(40, 12)
@@ -62,7 +62,7 @@ def test_what_is_not_known_is_not_a_number() -> None:
         assert all(map(math.isnan, LayerStatistics.from_inputs(nothing).shrinkage))
 
 
-def test_the_sum_of_fourth_powers_merges_as_other_sums_do() -> None:
+def test_the_sum_of_fourth_powers_merges_as_other_sums_do():
     x = tokens(40, 12)
     whole = LayerStatistics.from_inputs(x)
     merged = LayerStatistics.from_inputs(x[:15]) + LayerStatistics.from_inputs(x[15:])

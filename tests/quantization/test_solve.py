@@ -115,7 +115,7 @@ def assert_sound(layer: QuantizedLayer, case: Case) -> None:
 
 @odd_layers
 @given(case=cases(), method_=st.sampled_from(LAYER_METHODS))
-def test_every_odd_layer_gives_a_sound_result(case: Case, method_: Method) -> None:
+def test_every_odd_layer_gives_a_sound_result(case, method_):
     weight, statistics = torch.from_numpy(case.weight.copy()), case.statistics
     gram, abs_sum = statistics.gram.clone(), statistics.abs_sum.clone()
     layer = quantize_layer(weight, statistics, case.grid, method_)
@@ -128,7 +128,7 @@ def test_every_odd_layer_gives_a_sound_result(case: Case, method_: Method) -> No
 @pytest.mark.thorough
 @odd_layers
 @given(case=cases(), lam=st.sampled_from([0.0, 0.01, 1.0]), gamma=st.sampled_from([None, 0.1, 0.5]))
-def test_every_odd_layer_follows_algorithm_2(case: Case, lam: float, gamma: float | None) -> None:
+def test_every_odd_layer_follows_algorithm_2(case, lam, gamma):
     """With the floor that the report states added to the oracle's diagonal; both well enough conditioned to compare."""
     layer = quantize_layer(torch.from_numpy(case.weight), case.statistics, case.grid, column_solver(lam, gamma))
     gram = oracles.gram_by_token(case.x)
@@ -153,7 +153,7 @@ def test_every_odd_layer_follows_algorithm_2(case: Case, lam: float, gamma: floa
 
 @odd_layers
 @given(case=cases(), method_=st.sampled_from(LAYER_METHODS), dtype=st.sampled_from([torch.float32, torch.float16]))
-def test_every_odd_layer_is_sound_in_low_precision(case: Case, method_: Method, dtype: torch.dtype) -> None:
+def test_every_odd_layer_is_sound_in_low_precision(case, method_, dtype):
     statistics = LayerStatistics.from_inputs(torch.from_numpy(case.x).float())
     weight = torch.from_numpy(case.weight).to(dtype)
     layer = quantize_layer(weight, statistics, case.grid, method_)
@@ -171,7 +171,7 @@ def test_every_odd_layer_is_sound_in_low_precision(case: Case, method_: Method, 
 
 @pytest.mark.parametrize("name", ["rtn", "awq", "rqc-gs", "sarqc-gs", "gptq", "rqc-gbs", "sarqc-gbs"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_layer_that_saw_no_token_is_rounded(kind: str, name: str) -> None:
+def test_a_layer_that_saw_no_token_is_rounded(kind, name):
     """An expert without tokens keeps its weights, rounded to nearest, with a finite report."""
     weight = oracles.uneven_weight(83, 5, 24)
     statistics = LayerStatistics.from_inputs(torch.zeros(0, 24, dtype=torch.float64))
@@ -190,7 +190,7 @@ def test_a_layer_that_saw_no_token_is_rounded(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rtn", "awq", "rqc-gs", "sarqc-gs", "gptq", "rqc-gbs", "sarqc-gbs"])
-def test_a_layer_of_zeros_stays_zero(name: str) -> None:
+def test_a_layer_of_zeros_stays_zero(name):
     weight = torch.zeros(3, 16, dtype=torch.float64)
     statistics = statistics_of(oracles.correlated_inputs(84, 40, 16))
     for kind in KINDS:
@@ -206,7 +206,7 @@ def test_a_layer_of_zeros_stays_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("gamma", [None, 0.5])
-def test_singular_gram_without_lambda_takes_a_recorded_floor(gamma: float | None) -> None:
+def test_singular_gram_without_lambda_takes_a_recorded_floor(gamma):
     x, weight = (
         torch.from_numpy(part).float()
         for part in (oracles.correlated_inputs(85, 6, 48), oracles.uneven_weight(86, 4, 48))
@@ -220,7 +220,7 @@ def test_singular_gram_without_lambda_takes_a_recorded_floor(gamma: float | None
 
 
 @pytest.mark.parametrize("unit", [2.0**-16, 1.0, 2.0**16])
-def test_the_floor_is_measured_by_the_gram_alone(unit: float) -> None:
+def test_the_floor_is_measured_by_the_gram_alone(unit):
     """1e-6 of the Gram's own largest diagonal entry, also where a dead channel has been given a 1 to factorise."""
     x, weight = unit * oracles.correlated_inputs(85, 6, 48), oracles.uneven_weight(86, 4, 48)
     x[:, 7] = 0.0
@@ -240,7 +240,7 @@ def small() -> tuple[torch.Tensor, LayerStatistics]:
     return weight, LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(92, 96, 48)))
 
 
-def test_the_largest_usual_size_is_named() -> None:
+def test_the_largest_usual_size_is_named():
     """As for DeepSeek-MoE's 10944 = 171·64, in small: 5·64 is not a multiple of 128, but of 64."""
     weight = torch.from_numpy(oracles.uneven_weight(93, 2, 320))
     statistics = LayerStatistics(torch.eye(320).double(), torch.ones(320).double(), 4)
@@ -249,7 +249,7 @@ def test_the_largest_usual_size_is_named() -> None:
     assert "64" in refused.value.remedy
 
 
-def test_shapes_that_do_not_fit() -> None:
+def test_shapes_that_do_not_fit():
     weight, statistics = small()
     other = LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(94, 30, 32)))
     grid = Grid(3, 16, "symmetric")

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from sarqc import Grid, LayerStatistics, method, quantize_layer
-from sarqc.quantization.storage import KINDS, Kind, bits_per_weight
+from sarqc.quantization.storage import KINDS, bits_per_weight
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("group_size", [8, 16, None])
-def test_bits_are_those_of_the_tensors(kind: Kind, group_size: int | None) -> None:
+def test_bits_are_those_of_the_tensors(kind, group_size):
     random, bits, total, weights = torch.Generator().manual_seed(0), 3, 0, 0
     shapes = [(6, 32), (4, 16)]
     for rows, width in shapes:
@@ -25,7 +25,7 @@ def test_bits_are_those_of_the_tensors(kind: Kind, group_size: int | None) -> No
     assert bits_per_weight(shapes, kind, bits, group_size) == total / weights
 
 
-def test_groups_that_do_not_divide_a_width_are_whole_rows_there() -> None:
+def test_groups_that_do_not_divide_a_width_are_whole_rows_there():
     assert bits_per_weight([(4, 48)], "symmetric", 4, 32) == 4 + 16 / 48
     mixed = bits_per_weight([(4, 48), (2, 32)], "affine", 2, 32)
     assert mixed == pytest.approx(2 + 32 * (4 + 2) / (4 * 48 + 2 * 32))

@@ -37,7 +37,7 @@ def at(method_: Method, lam: float, gamma: float | None) -> Method:
 
 
 @pytest.mark.parametrize(("name", "gammas"), [("rqc-gbs", (None,)), ("sarqc-gbs", (0.1, 0.5))])
-def test_a_singular_point_does_not_touch_its_neighbours(name: str, gammas: tuple[float | None, ...]) -> None:
+def test_a_singular_point_does_not_touch_its_neighbours(name, gammas):
     """Twelve tokens for 64 channels: λ = 0 needs a floor, λ > 0 does not, in the same batch."""
     statistics = LayerStatistics.from_inputs(X[:12])
     grid = Grid(3, 32, "asymmetric")
@@ -58,7 +58,7 @@ def test_a_singular_point_does_not_touch_its_neighbours(name: str, gammas: tuple
         assert float(floors[i, zero]) == single.report.diagonal_floor
 
 
-def test_held_out_is_nan_where_there_is_none() -> None:
+def test_held_out_is_nan_where_there_is_none():
     for name in ("rqc-gbs", "sarqc-gs"):
         sweep = sweep_layer(W, STATISTICS, Grid(3, 32, "symmetric"), method(name), lams=(0.1, 1.0))
         for field in ("held_out_loss", "relative_held_out"):
@@ -67,7 +67,7 @@ def test_held_out_is_nan_where_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gptaq"])
-def test_a_smaller_budget_takes_more_turns_and_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_smaller_budget_takes_more_turns_and_changes_nothing(name, monkeypatch):
     """What is solved at once stays within the budget, counted in the tensors that the column solver holds."""
     solve_columns, turns = column_solver.solve_columns, []
 
@@ -109,7 +109,7 @@ class SmallDevice:
         monkeypatch.setattr(column_solver._Batch, "of", of)
 
 
-def test_a_batch_without_room_is_halved_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_without_room_is_halved_and_that_is_said(monkeypatch):
     layer = CheckedLayer(W, STATISTICS, Grid(3, 16, "asymmetric"), HELD_OUT)
     job = LayerJob(layer, method("rqc-gbs").points(LAMS))
     plain = [solved.layer for solved in only_solved(quantize([job], Context()))]
@@ -122,13 +122,13 @@ def test_a_batch_without_room_is_halved_and_that_is_said(monkeypatch: pytest.Mon
         assert other.report.flags == ("little_memory",)
 
 
-def test_a_point_that_has_no_room_alone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_point_that_has_no_room_alone_is_an_error(monkeypatch):
     SmallDevice(monkeypatch, 0)
     with pytest.raises(torch.OutOfMemoryError):
         quantize_layer(W, STATISTICS, Grid(3, 16, "asymmetric"), method("rqc-gbs"))
 
 
-def test_auto_says_that_its_candidates_had_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_says_that_its_candidates_had_no_room(monkeypatch):
     jobs = [SelectionJob("one", W, STATISTICS, HELD_OUT), SelectionJob("two", W, STATISTICS, HELD_OUT)]
     points = method("rqc-gbs").points(LAMS)
     plain = select_layers(jobs, Grid(3, 16, "asymmetric"), points)

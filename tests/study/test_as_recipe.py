@@ -1,8 +1,5 @@
 """A line of a study as the run that it asks for."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from sarqc import Recipe, execute
@@ -14,7 +11,7 @@ SHIPPED = sorted(path.parent for path in Settings().assets_dir.glob("studies/*/s
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
-def test_every_line_of_a_shipped_study_can_be_run(folder: Path) -> None:
+def test_every_line_of_a_shipped_study_can_be_run(folder):
     study = Study.open(folder)
     for line in study.lines:
         said = as_recipe(study, line)
@@ -53,9 +50,7 @@ def test_every_line_of_a_shipped_study_can_be_run(folder: Path) -> None:
         {"method": "rtn"},
     ],
 )
-def test_a_run_comes_back(
-    more: dict[str, Any], random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_run_comes_back(more, random_llama, text_file, fresh_settings, tmp_path):
     recipe = Recipe.parse(
         {"model": str(random_llama), "bits": 2, "group_size": 16, "calibration": str(text_file), "samples": 3,
          "length": 32, "seed": 5, "sampling": "random"} | more
@@ -72,7 +67,7 @@ def test_a_run_comes_back(
     assert said["left"] == []
 
 
-def test_what_no_recipe_can_say_is_said(tmp_path: Path) -> None:
+def test_what_no_recipe_can_say_is_said(tmp_path):
     study = Study.open(SHIPPED[0])
     line = study.lines[0]
     own = {"model": "toy", "calibration": "a", "layer": "model.layers.0.q", "sweep": [0, 1], "inputs_from": "float"}

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from safetensors.numpy import load_file
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import lab_view
 from sarqc.recipe import method_title
-from sarqc.settings import Settings
 from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter, one_draw, rewrite
 from tests.former_studies import VERSIONS, former_study
 from tests.synthetic_study import write_study
@@ -35,7 +33,7 @@ def a_study(folder: Path, values: np.ndarray) -> Study:
     )  # fmt: skip
 
 
-def test_arrays_round_trip_and_writing_again_replaces_the_whole(tmp_path: Path) -> None:
+def test_arrays_round_trip_and_writing_again_replaces_the_whole(tmp_path):
     values = np.array([[[np.nan, 2.5]]])
     a_study(tmp_path / "a", values)
     study = Study.open(tmp_path / "a")
@@ -49,7 +47,7 @@ def test_arrays_round_trip_and_writing_again_replaces_the_whole(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_no_study_a_newer_one_and_a_damaged_one(tmp_path: Path) -> None:
+def test_no_study_a_newer_one_and_a_damaged_one(tmp_path):
     with pytest.raises(NotFound):
         Study.open(tmp_path)
     a_study(tmp_path / "a", np.zeros((1, 1, 2)))
@@ -63,7 +61,7 @@ def test_no_study_a_newer_one_and_a_damaged_one(tmp_path: Path) -> None:
         Study.open(tmp_path / "a")
 
 
-def test_the_file_is_one_that_safetensors_reads(tmp_path: Path) -> None:
+def test_the_file_is_one_that_safetensors_reads(tmp_path):
     written = write_study(tmp_path / "toy", auto=True)
     read = load_file(tmp_path / "toy" / "study.safetensors")
     expected = {f"{line.name}/{line.bits}/{name}" for line in written.lines for name in line.arrays}
@@ -94,9 +92,7 @@ def test_the_file_is_one_that_safetensors_reads(tmp_path: Path) -> None:
         (lambda content: None, "missing"),
     ],
 )
-def test_damaged_arrays_are_refused_by_what_is_wrong(
-    tmp_path: Path, change: Callable[[bytes], bytes | None], what: str
-) -> None:
+def test_damaged_arrays_are_refused_by_what_is_wrong(tmp_path, change, what):
     study = a_study(tmp_path / "a", np.zeros((1, 1, 2)))
     path = tmp_path / "a" / "study.safetensors"
     content = change(path.read_bytes())
@@ -107,7 +103,7 @@ def test_damaged_arrays_are_refused_by_what_is_wrong(
         study.array(study.lines[0], "perplexity")
 
 
-def test_a_writer_takes_its_own_arrays_once(tmp_path: Path) -> None:
+def test_a_writer_takes_its_own_arrays_once(tmp_path):
     study = a_study(tmp_path / "a", np.zeros((1, 1, 2)))
     writer = StudyWriter(tmp_path / "b")
     with pytest.raises(ValueError, match="not added here"):
@@ -121,7 +117,7 @@ def test_a_writer_takes_its_own_arrays_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_former_versions_open_and_are_rewritten_with_the_same_numbers(version: str, tmp_path: Path) -> None:
+def test_former_versions_open_and_are_rewritten_with_the_same_numbers(version, tmp_path):
     folder = former_study(version, tmp_path / "former")
     document = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     assert f"v{document['schema_version']}" == version
@@ -154,7 +150,7 @@ def test_former_versions_open_and_are_rewritten_with_the_same_numbers(version: s
     assert lab_view(new, layer=1)["figures"] == lab_view(study, layer=1)["figures"]
 
 
-def test_every_shipped_study_opens(settings: Settings) -> None:
+def test_every_shipped_study_opens(settings):
     folders = [path.parent for path in (settings.assets_dir / "studies").glob("*/study.json")]
     assert folders
     for folder in folders:
@@ -174,7 +170,7 @@ def test_every_shipped_study_opens(settings: Settings) -> None:
                     assert array.shape == (points[0], len(study.layers), *points[1:])
 
 
-def test_an_opened_study_calls_methods_as_they_are_called_today(settings: Settings, tmp_path: Path) -> None:
+def test_an_opened_study_calls_methods_as_they_are_called_today(settings, tmp_path):
     """A method that is not known here keeps the title that it came with."""
     folder = tmp_path / "former"
     shutil.copytree(settings.assets_dir / "studies" / "tiny-llama-methods", folder)

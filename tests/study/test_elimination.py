@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from benchmarks.simulated_races import K, Noise, Simulated
+from benchmarks.simulated_races import K, Simulated
 from sarqc.study.elimination import DELTA, INDIFFERENT, PATIENCE, SuccessiveElimination
 
 matrices = arrays(float, st.tuples(st.integers(2, 5), st.integers(2, 5)), elements=st.floats(-1, 1, width=32))
@@ -33,7 +33,7 @@ def beaten(rows: list[list[float]], one: int, other: int, candidates: int, most_
 
 
 @given(matrices, st.integers(0, 3))
-def test_the_first_look_is_the_definition(seen: np.ndarray, later: int) -> None:
+def test_the_first_look_is_the_definition(seen, later):
     rows, count = seen[:2].tolist(), seen.shape[1]
     values = np.full((2 + later, count), np.nan)
     values[:2] = seen[:2]
@@ -45,20 +45,20 @@ def test_the_first_look_is_the_definition(seen: np.ndarray, later: int) -> None:
 
 
 @given(matrices, arrays(float, 5, elements=st.floats(-100, 100, width=16)))
-def test_what_a_draw_does_to_all_alike_does_not_count(seen: np.ndarray, effects: np.ndarray) -> None:
+def test_what_a_draw_does_to_all_alike_does_not_count(seen, effects):
     values = np.round(seen * 1024) / 1024  # sums with the effects are exact
     moved = values + np.round(effects[: len(values), None])
     assert SuccessiveElimination(moved).running().tolist() == SuccessiveElimination(values).running().tolist()
 
 
 @given(matrices)
-def test_the_smallest_mean_is_never_given_up(seen: np.ndarray) -> None:
+def test_the_smallest_mean_is_never_given_up(seen):
     values = np.full((len(seen) + 1, seen.shape[1]), np.nan)
     values[:2] = seen[:2]
     assert SuccessiveElimination(values).running()[int(seen[:2].mean(axis=0).argmin())]
 
 
-def test_nothing_is_given_up_after_one_draw_or_alone() -> None:
+def test_nothing_is_given_up_after_one_draw_or_alone():
     values = np.full((4, 3), np.nan)
     values[0] = (0, 1, 2)
     assert SuccessiveElimination(values).running().all()
@@ -72,7 +72,7 @@ def with_room(rows: list[list[float]], most_draws: int) -> np.ndarray:
     return values
 
 
-def test_equal_enough_is_told() -> None:
+def test_equal_enough_is_told():
     close, tiny = INDIFFERENT / 4, 1e-7
     rows = [[0.0, close], [tiny, close], [0.0, close + tiny]]
     assert SuccessiveElimination(with_room(rows, 8)).told_apart()
@@ -80,7 +80,7 @@ def test_equal_enough_is_told() -> None:
     assert not SuccessiveElimination(with_room(far, 8)).told_apart()
 
 
-def test_what_no_draw_could_tell_is_not_raced_for() -> None:
+def test_what_no_draw_could_tell_is_not_raced_for():
     rng = np.random.default_rng(0)
     alike = rng.normal(0, 0.01, (PATIENCE, 3)).tolist()
     assert not SuccessiveElimination(with_room(alike[:-1], 8)).told_apart()
@@ -104,7 +104,7 @@ def raced(everything: np.ndarray) -> SuccessiveElimination:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("draws", "kind"), [(5, "independent"), (8, "independent"), (8, "uneven")])
-def test_the_best_is_kept_as_often_as_promised(draws: int, kind: Noise) -> None:
+def test_the_best_is_kept_as_often_as_promised(draws, kind):
     """Also where errors differ between candidates, which the guarantee does not cover: there each has its own."""
     rng, lost, given_up, models, races = np.random.default_rng(draws), 0, 0, 20, 20
     for _ in range(models):

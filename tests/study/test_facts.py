@@ -403,5 +403,5 @@ def test_a_layer_is_one_stretch_of_bytes():
     ("value", "text"),
     [(0.0, "0"), (0.0004, "0.040"), (0.0018, "0.18"), (0.0194, "1.9"), (0.0499, "5.0"), (0.0996, "10"), (0.3, "30")],
 )
-def test_a_small_share_is_not_nothing(value: float, text: str) -> None:
+def test_a_small_share_is_not_nothing(value, text):
     assert sentence_words.small_percent(value) == f"{text}\N{NO-BREAK SPACE}%"

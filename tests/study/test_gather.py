@@ -39,9 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, settings: Settings, random_ll
 
 
 @pytest.mark.thorough
-def test_it_is_the_survey_of_the_same_points(
-    runs: Path, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
-) -> None:
+def test_it_is_the_survey_of_the_same_points(runs, fresh_settings, tmp_path, random_llama, text_file):
     gathered = gather(studies_below(runs), tmp_path / "gathered")
     assert Study.open(tmp_path / "gathered") == gathered
     survey = Survey.model_validate({
@@ -68,7 +66,7 @@ def test_it_is_the_survey_of_the_same_points(
     assert lab_view(gathered, method="sarqc-gbs", bits=2, layer=None)["line"]["bits"] == 2
 
 
-def test_a_point_that_no_run_has_is_unknown_and_pictures_are_left_out(runs: Path, tmp_path: Path) -> None:
+def test_a_point_that_no_run_has_is_unknown_and_pictures_are_left_out(runs, tmp_path):
     studies = [study for study in studies_below(runs) if study.id != "run-2"]  # λ = 0.3 of the first draw
     gathered = gather(studies, tmp_path / "gathered")
     line = gathered.line("sarqc-gbs", 2)
@@ -79,7 +77,7 @@ def test_a_point_that_no_run_has_is_unknown_and_pictures_are_left_out(runs: Path
     lab_view(gathered, method="sarqc-gbs", bits=2, layer=None)
 
 
-def test_what_can_not_be_compared_is_refused(runs: Path, tmp_path: Path) -> None:
+def test_what_can_not_be_compared_is_refused(runs, tmp_path):
     first, *rest = studies_below(runs)
     other = first.model_copy(update={"model": first.model.model_copy(update={"name": "another"})})
     shorter = first.model_copy(update={"protocol": first.protocol | {"test": first.protocol["test"] | {"window": 32}}})

@@ -3,7 +3,6 @@
 import json
 import re
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,7 +64,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, lines_of_a_ladder: list[set[
 @pytest.mark.parametrize(
     "order", [None, ("lambda", "range", "order", "refine"), ("refine", "range", "lambda", "order")]
 )
-def test_every_step_is_its_paired_difference(study: Study, order: tuple[str, ...] | None) -> None:
+def test_every_step_is_its_paired_difference(study, order):
     climbed = ladder(study, 2, order)
     assert climbed is not None
     order = order or STEPS
@@ -91,19 +90,19 @@ def test_every_step_is_its_paired_difference(study: Study, order: tuple[str, ...
 
 
 @pytest.mark.parametrize("steps", [("order",), ("order", "order", "lambda", "refine"), ("all", "of", "them", "so")])
-def test_other_steps_are_refused(study: Study, steps: tuple[str, ...]) -> None:
+def test_other_steps_are_refused(study, steps):
     with pytest.raises(Refused, match="steps"):
         ladder(study, 2, steps)
 
 
-def test_without_a_corner_there_is_none(study: Study) -> None:
+def test_without_a_corner_there_is_none(study):
     for missing in range(1, 9):
         fewer = study.model_copy(update={"lines": study.lines[:missing] + study.lines[missing + 1 :]})
         assert ladder(fewer, 2) is None
     assert ladder(study, 3) is None
 
 
-def test_the_page_has_it_in_the_order_asked_for(study: Study) -> None:
+def test_the_page_has_it_in_the_order_asked_for(study):
     view = lab_view(study, method="rqc-gbs", bits=2, steps="lambda,refine,order,range")
     assert [step["name"] for step in view["ladder"]["steps"]] == ["lambda", "refine", "order", "range"]
     figure = view["figures"]["ladder"]
@@ -128,13 +127,13 @@ def test_the_page_has_it_in_the_order_asked_for(study: Study) -> None:
     assert "perplexity_difference" not in table["rows"][0]
 
 
-def test_it_is_said_how_kl_was_measured_where_it_was(study: Study, tmp_path: Path) -> None:
+def test_it_is_said_how_kl_was_measured_where_it_was(study, tmp_path):
     told = {one["name"]: one["text"] for one in lab_view(study, method="rqc-gbs", bits=2)["measured"]}
     assert "KL(float ‖ quantized) in nats" in told["KL to the float model"]
     assert "KL" not in json.dumps(lab_view(write_study(tmp_path / "older"))["measured"])
 
 
-def test_lines_on_a_better_grid(study: Study) -> None:
+def test_lines_on_a_better_grid(study):
     """Chosen apart from the method; compared with GPTQ on their own grid, and with themselves on the plain one."""
     name = "rqc-gbs-search-activation-refine3"
     names = [one["name"] for one in lab_view(study)["choices"]]
@@ -154,7 +153,7 @@ def test_lines_on_a_better_grid(study: Study) -> None:
     assert any(trace.get("name") == "quality, min–max grid" for trace in hero["data"])
 
 
-def test_without_kl_perplexity_has_all_the_room(tmp_path: Path, study: Study) -> None:
+def test_without_kl_perplexity_has_all_the_room(tmp_path, study):
     writer = StudyWriter(tmp_path / "without-kl")
     lines = [copied(study, part, writer) for part in study.lines]
     lines[0] = lines[0].model_copy(update={"arrays": {k: v for k, v in lines[0].arrays.items() if k != "kl"}})
@@ -164,7 +163,7 @@ def test_without_kl_perplexity_has_all_the_room(tmp_path: Path, study: Study) ->
     assert [trace["name"] for trace in figure["data"]] == ["perplexity"]
 
 
-def test_learned_rounding_stands_for_the_others_unless_it_begins_at_their_codes(tmp_path: Path, study: Study) -> None:
+def test_learned_rounding_stands_for_the_others_unless_it_begins_at_their_codes(tmp_path, study):
     warm = "sarqc-signround", {"range": "search", "warm_start": "gptq"}, (0.05,), (70 + DRAWS)[:, None]
     plain = "signround", {}, (0.0,), (69 + DRAWS)[:, None]
     for added, name, value in (([warm], "+ learned rounding", 70), ([warm, plain], "Learned rounding instead", 69)):

@@ -18,7 +18,7 @@ def facts_of(name: str, method: str = "rqc-gbs", layer: int | None = None) -> Li
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe"])
-def test_one_layer_has_its_own_and_all_layers_have_the_median(name: str) -> None:
+def test_one_layer_has_its_own_and_all_layers_have_the_median(name):
     facts = facts_of(name)
     for estimator in ESTIMATORS:
         rho = facts.study.read(facts.line, estimator)
@@ -40,14 +40,14 @@ def test_one_layer_has_its_own_and_all_layers_have_the_median(name: str) -> None
     assert one.low == one.lam == one.high
 
 
-def test_it_stands_on_lines_alone_whose_lambda_is_a_damping() -> None:
+def test_it_stands_on_lines_alone_whose_lambda_is_a_damping():
     assert shrinkage_lam(facts_of("tiny-llama", "sarqc-gbs")) is None
     assert shrinkage_lam(facts_of("tiny-llama", "rqc-gs")) is None
     assert shrinkage_lam(facts_of("tiny-moe", "rqc-gbs-damped")) is None  # λ times a factor of each expert
     assert shrinkage_lam(facts_of("tiny-llama", "rqc-gbs-search-activation-refine3")) is not None
 
 
-def test_a_study_without_it_shows_nothing() -> None:
+def test_a_study_without_it_shows_nothing():
     facts = facts_of("tiny-llama")
     arrays = {name: ref for name, ref in facts.line.arrays.items() if name not in ESTIMATORS}
     line = facts.line.model_copy(update={"arrays": arrays})
@@ -58,7 +58,7 @@ def test_a_study_without_it_shows_nothing() -> None:
     assert "shrinkage" not in " ".join([flag.name for flag in flags_of(old)] + small_print(old, 0, 0))
 
 
-def test_the_regret_is_paired_by_draw_and_interpolated() -> None:
+def test_the_regret_is_paired_by_draw_and_interpolated():
     facts = facts_of("tiny-llama")
     lams, quality = facts.line.lams, facts.perplexity
     assert quality is not None

@@ -35,7 +35,7 @@ def quality_of(values: np.ndarray) -> Quality:
 @pytest.mark.parametrize("kind", ["independent", "smooth"])
 @pytest.mark.parametrize("draws", [2, 5, 8])
 @pytest.mark.parametrize("lams", [5, 12])
-def test_without_a_difference_at_most_one_claim_in_twenty(kind: str, draws: int, lams: int) -> None:
+def test_without_a_difference_at_most_one_claim_in_twenty(kind, draws, lams):
     """That the best is better than the baseline. By the interval of a single comparison it would be more."""
     quality = quality_of(made(kind, draws, lams))
     assert quality.best_of(0).among == lams - 1
@@ -48,7 +48,7 @@ def test_without_a_difference_at_most_one_claim_in_twenty(kind: str, draws: int,
 @pytest.mark.parametrize("kind", ["independent", "smooth"])
 @pytest.mark.parametrize("draws", [2, 5, 8])
 @pytest.mark.parametrize("lams", [5, 12])
-def test_the_band_misses_the_best_at_most_once_in_twenty(kind: str, draws: int, lams: int) -> None:
+def test_the_band_misses_the_best_at_most_once_in_twenty(kind, draws, lams):
     """Of curves whose best λ is any, by a hair, and of curves that rise on both sides of it."""
     flat = quality_of(made(kind, draws, lams))
     assert flat.band.mean() >= 0.95 - DEVIATION
@@ -58,7 +58,7 @@ def test_the_band_misses_the_best_at_most_once_in_twenty(kind: str, draws: int, 
 
 
 @pytest.mark.parametrize("draws", [2, 5])
-def test_the_band_by_loops(draws: int) -> None:
+def test_the_band_by_loops(draws):
     """A λ is in the band if no other beats it by the interval of as many comparisons as there are others."""
     values = made("independent", draws, 6) + np.array([0, 2, 4, 1, 0, 9])
     _, band = sweet_spots(values)
@@ -70,7 +70,7 @@ def test_the_band_by_loops(draws: int) -> None:
             assert band[study, lam] == (not any(beaten))
 
 
-def test_a_lambda_of_fewer_draws_is_neither_best_nor_in_the_band() -> None:
+def test_a_lambda_of_fewer_draws_is_neither_best_nor_in_the_band():
     values = made("independent", 5, 5)
     values[0, :, 3] = np.nan
     values[..., 3] -= 8
@@ -89,7 +89,7 @@ def clear_at_best(quality: Quality, among: int) -> np.ndarray:
     return clear
 
 
-def test_the_best_of_several_gammas_is_chosen_of_all_their_points() -> None:
+def test_the_best_of_several_gammas_is_chosen_of_all_their_points():
     """Two γ of six λ each, beside a baseline of their own: the best of twelve is judged as that."""
     values = made("independent", 5, 13)
     points, baseline = values[..., 1:], values[..., :1]

@@ -1,7 +1,6 @@
 """A short part of the torture; all of it is ``make torture``."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -34,56 +33,56 @@ def figures() -> Iterator[Figures]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("profile", requests_of_a_profile.PROFILES)
-def test_malformed_requests_break_nothing(tmp_path: Path, figures: Figures, profile: str) -> None:
+def test_malformed_requests_break_nothing(tmp_path, figures, profile):
     requests_of_a_profile.play(tmp_path, profile, figures, REQUESTS, 1, with_pages=False)
     assert figures.counts["requests"] > 0.9 * REQUESTS
 
 
 @pytest.mark.soak
-def test_pattern_bombs_freeze_nothing(tmp_path: Path, figures: Figures) -> None:
+def test_pattern_bombs_freeze_nothing(tmp_path, figures):
     some = {"froze": [pattern_bombs.FROZE], "many": pattern_bombs.BOMBS["many"]}
     pattern_bombs.play(tmp_path, figures, some)
     assert figures.counts[pattern_bombs.PLANS] == 3 * (1 + len(some))
 
 
 @pytest.mark.soak
-def test_hostile_models_hold_up_nobody(tmp_path: Path, figures: Figures) -> None:
+def test_hostile_models_hold_up_nobody(tmp_path, figures):
     hostile_models.play(tmp_path, figures, times=1)
 
 
 @pytest.mark.soak
-def test_quirks_are_measured_or_refused(tmp_path: Path, figures: Figures) -> None:
+def test_quirks_are_measured_or_refused(tmp_path, figures):
     strangers.play(tmp_path, figures, pairs=20, seed=1)
 
 
 @pytest.mark.soak
-def test_kills_change_nothing(tmp_path: Path, figures: Figures) -> None:
+def test_kills_change_nothing(tmp_path, figures):
     kills.play(tmp_path, figures, KILLS, 1, [kills.RECIPES[-1]])
     assert figures.counts["kills"] == KILLS
 
 
 @pytest.mark.soak
-def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path, figures: Figures) -> None:
+def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path, figures):
     viewers.listen(tmp_path, figures, 300, 2)
     assert figures.counts[viewers.HEARD] >= 300 * 3
 
 
 @pytest.mark.soak
-def test_downloads_leave_nothing(tmp_path: Path, figures: Figures) -> None:
+def test_downloads_leave_nothing(tmp_path, figures):
     downloads.play(tmp_path, figures, readers=5)
 
 
 @pytest.mark.soak
-def test_a_full_hall_hears_each_change(tmp_path: Path, figures: Figures) -> None:
+def test_a_full_hall_hears_each_change(tmp_path, figures):
     halls.fill(tmp_path, figures)
 
 
 @pytest.mark.soak
-def test_runs_one_after_the_other_leave_nothing_behind(tmp_path: Path, figures: Figures) -> None:
+def test_runs_one_after_the_other_leave_nothing_behind(tmp_path, figures):
     many_runs.play(tmp_path, figures, 4)
 
 
-def test_a_single_bit_is_seen(tmp_path: Path) -> None:
+def test_a_single_bit_is_seen(tmp_path):
     arrays = tmp_path / "state" / "studies" / "a" / FILE
     arrays.parent.mkdir(parents=True)
     app, run = SimpleNamespace(folder=tmp_path), {"study_id": "a", "summary": {"perplexity": 80.0}}
@@ -112,7 +111,7 @@ FINISHED = {"seq": 4, "type": "finished"}
         ([STARTED, layer(3, 0), layer(3, 1), FINISHED], 1),
     ],
 )
-def test_faults_of_events_are_seen(events: list[dict[str, object]], number: int) -> None:
+def test_faults_of_events_are_seen(events, number):
     assert len(kills.faults(events)) == number
 
 
@@ -125,7 +124,7 @@ def test_faults_of_events_are_seen(events: list[dict[str, object]], number: int)
         (200, "application/json", b'{"path": "/nowhere/state/x"}', 1),
     ],
 )
-def test_wrong_answers_are_seen(status: int, kind: str, body: bytes, complaints: int) -> None:
+def test_wrong_answers_are_seen(status, kind, body, complaints):
     figures = Figures()
     judge = Judge.__new__(Judge)
     judge.figures, judge.hidden = figures, [b"/nowhere/state"]

@@ -5,7 +5,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from sarqc.extras.classroom.lecture_api import _begun, _followed, qr_rows
 from sarqc.extras.classroom.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess, new_code
 from sarqc.jobs.bell import Bell
 from sarqc.web.streams import states
-from tests.http.conftest import TOKEN, App, assert_error, opened
+from tests.http.conftest import TOKEN, assert_error, opened
 from tests.http.test_access import Door, door
 from tests.http.test_streams import run_apart
 from tests.jobs.conftest import settings_in
@@ -143,14 +142,14 @@ def begun(now: float = 0.0) -> tuple[Lectures, Lecture, str]:
     [{"lams": []}, {"lams": [0.1, 0.1]}, {"lams": [1.0, 0.0]}, {"phase": "revealed"}, {"phase": "revealed", "best": 4},
      {"phase": "revealed", "best": 1, "band": (1, 4)}],
 )  # fmt: skip
-def test_a_question_that_makes_no_sense_changes_nothing(given: dict[str, Any]) -> None:
+def test_a_question_that_makes_no_sense_changes_nothing(given):
     _, lecture, _ = begun()
     with pytest.raises(Refused):
         lecture.tell(LectureWish.model_validate(wish() | given), 0.0)
     assert lecture.as_phone()["phase"] == "waiting"
 
 
-def test_a_phone_counts_once_and_takes_its_time() -> None:
+def test_a_phone_counts_once_and_takes_its_time():
     _, lecture, _ = begun()
     lecture.tell(LectureWish.model_validate(wish()), 0.0)
     lecture.guess(said(1, 0), 10.0)
@@ -161,7 +160,7 @@ def test_a_phone_counts_once_and_takes_its_time() -> None:
     assert lecture.as_hall()["counts"] == [1, 0, 0, 1]
 
 
-def test_a_full_lecture_takes_nobody_in_until_somebody_leaves() -> None:
+def test_a_full_lecture_takes_nobody_in_until_somebody_leaves():
     _, lecture, _ = begun()
     listening = [lecture.joined(phone(number)) for number in range(PHONES)]
     for one in listening:
@@ -177,7 +176,7 @@ def test_a_full_lecture_takes_nobody_in_until_somebody_leaves() -> None:
         pass
 
 
-def test_a_lecture_that_nobody_leads_ends_by_itself_and_nobody_has_all_of_them() -> None:
+def test_a_lecture_that_nobody_leads_ends_by_itself_and_nobody_has_all_of_them():
     lectures, lecture, secret = begun(0.0)
     for _ in range(LECTURES_EACH - 1):
         lectures.begin(new_code(), "ada", 5.0)
@@ -197,7 +196,7 @@ def test_a_lecture_that_nobody_leads_ends_by_itself_and_nobody_has_all_of_them()
     assert len(lectures) == 0
 
 
-def test_codes_can_not_be_guessed_and_are_easily_typed() -> None:
+def test_codes_can_not_be_guessed_and_are_easily_typed():
     codes = {new_code() for _ in range(200)}
     assert len(codes) == 200
     assert all(re.fullmatch(r"([a-z2-9]{4}-){2}[a-z2-9]{4}", code) for code in codes)
@@ -212,7 +211,7 @@ def documents(parts: list[bytes]) -> list[dict[str, Any]]:
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
-def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing_of_each_other() -> None:
+def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing_of_each_other():
     async def listen() -> tuple[list[bytes], list[bytes]]:
         bell = Bell()
         lectures = Lectures(bell)
@@ -249,7 +248,7 @@ def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing
     assert [one["guesses"] for one in documents(hall)] == [0, 0, 1, 2, 2, 2, 0]
 
 
-def test_a_second_stream_of_a_phone_ends_the_first() -> None:
+def test_a_second_stream_of_a_phone_ends_the_first():
     async def listen() -> bool:
         bell = Bell()
         lecture, _ = Lectures(bell).begin(new_code(), "ada", 0.0)
@@ -279,7 +278,7 @@ def hall(door: Door) -> Iterator[tuple[TestClient, TestClient, dict[str, Any], d
     return lecturer, door(), begun.json(), {"X-Lecture-Secret": begun.json()["secret"]}
 
 
-def test_the_code_lets_a_phone_guess_and_opens_nothing_else(hall: Any) -> None:
+def test_the_code_lets_a_phone_guess_and_opens_nothing_else(hall):
     lecturer, guest, lecture, own = hall
     code = lecture["code"]
     assert lecture["address"] == f"http://testserver/join/{code}"
@@ -298,7 +297,7 @@ def test_the_code_lets_a_phone_guess_and_opens_nothing_else(hall: Any) -> None:
     assert_error(guest.post(f"/api/join/{code}/guess", json=GUESS), 409, "conflict")
 
 
-def test_only_the_holder_of_the_secret_moves_and_ends_a_lecture(hall: Any) -> None:
+def test_only_the_holder_of_the_secret_moves_and_ends_a_lecture(hall):
     lecturer, guest, lecture, own = hall
     code = lecture["code"]
     for headers in ({"X-Lecture-Secret": code}, {"X-Lecture-Secret": "é".encode()}):
@@ -313,12 +312,12 @@ def test_only_the_holder_of_the_secret_moves_and_ends_a_lecture(hall: Any) -> No
     assert_error(guest.get(f"/api/join/{code}/events?phone={phone(1)}"), 404, "not_found")
 
 
-def test_a_viewer_begins_no_lecture(door: Door) -> None:
+def test_a_viewer_begins_no_lecture(door):
     guest = door(access="open", strangers="viewer", hosts="testserver")
     assert_error(guest.post("/api/lectures"), 403, "forbidden")
 
 
-def test_a_guess_of_another_shape_is_refused(hall: Any) -> None:
+def test_a_guess_of_another_shape_is_refused(hall):
     lecturer, guest, lecture, own = hall
     address = f"/api/join/{lecture['code']}/guess"
     lecturer.put(f"/api/lectures/{lecture['code']}", json=wish(), headers=own)
@@ -330,7 +329,7 @@ def test_a_guess_of_another_shape_is_refused(hall: Any) -> None:
     assert guest.post(address, json=GUESS).status_code == 204
 
 
-def test_the_code_to_scan_is_a_qr_code_of_the_address() -> None:
+def test_the_code_to_scan_is_a_qr_code_of_the_address():
     rows = qr_rows("https://demo.example/join/abcd-efgh-jkmn")
     size = len(rows)
     assert all(len(row) == size and set(row) <= {"0", "1"} for row in rows)
@@ -341,7 +340,7 @@ def test_the_code_to_scan_is_a_qr_code_of_the_address() -> None:
 
 
 @pytest.mark.thorough
-def test_a_phone_follows_a_lecture_through_a_server(serve: Callable[..., App], tmp_path: Path) -> None:
+def test_a_phone_follows_a_lecture_through_a_server(serve, tmp_path):
     app = serve("quick")
     lecture = app.http.post("/api/lectures").json()
     own, code = {"X-Lecture-Secret": lecture["secret"]}, lecture["code"]
@@ -360,22 +359,20 @@ def test_a_phone_follows_a_lecture_through_a_server(serve: Callable[..., App], t
 @pytest.mark.parametrize(
     "origin", [f"https://{'a' * 3000}.example", "javascript:alert(1)", "null", "https://x.example/path", "https://a@b"]
 )
-def test_an_origin_that_is_none_is_no_address_for_phones(client: TestClient, origin: str) -> None:
+def test_an_origin_that_is_none_is_no_address_for_phones(client, origin):
     begun = client.post("/api/lectures", headers={"Sec-Fetch-Site": "none", "Origin": origin})
     assert begun.status_code == 201
     assert begun.json()["address"] == f"http://testserver/join/{begun.json()['code']}"
 
 
-def test_a_lecture_whose_code_can_not_be_drawn_has_not_begun(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lecture_whose_code_can_not_be_drawn_has_not_begun(client, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(lecture_api, "qr_rows", lambda text: 1 / 0)
         assert [client.post("/api/lectures").status_code for _ in range(3)] == [500] * 3
     assert client.post("/api/lectures").status_code == 201
 
 
-def test_a_small_hall_loses_no_guess(tmp_path: Path) -> None:
+def test_a_small_hall_loses_no_guess(tmp_path):
     """Two lectures at one address with more phones than it may have connections, or requests a minute."""
     figures = Figures()
     limits = {"SARQC_MAX_CONNECTIONS_PER_ADDRESS": 16, "SARQC_REQUESTS_PER_MINUTE": 20}
@@ -384,7 +381,7 @@ def test_a_small_hall_loses_no_guess(tmp_path: Path) -> None:
     assert figures.counts[halls.LISTENED] == 24
 
 
-def test_strangers_of_an_address_share_its_lectures(tmp_path: Path) -> None:
+def test_strangers_of_an_address_share_its_lectures(tmp_path):
     """Without cookies each request is that of another guest; another address has lectures of its own."""
     settings = settings_in(tmp_path, access="open", strangers="runner", hosts="testserver", proxy_addresses="10.0.0.9")
     with opened(settings, client=("10.0.0.9", 1)) as client:

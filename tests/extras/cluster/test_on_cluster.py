@@ -1,7 +1,5 @@
 """A queue that lives as long as somebody waits for it; workers of this host stand for those of a cluster."""
 
-from pathlib import Path
-
 import pytest
 
 from sarqc.errors import NumericalError, Refused
@@ -19,7 +17,7 @@ def cluster(settings: Settings, function: str, *layers: int) -> OnCluster:
 
 
 @pytest.mark.thorough
-def test_studies_and_models_are_where_a_local_run_leaves_them(settings: Settings, tmp_path: Path) -> None:
+def test_studies_and_models_are_where_a_local_run_leaves_them(settings, tmp_path):
     with cluster(settings, "exporting", 1, 2) as runs:
         for layers in (2, 1):
             events = list(runs.events(recipe(layers)))
@@ -34,7 +32,7 @@ def test_studies_and_models_are_where_a_local_run_leaves_them(settings: Settings
     assert not list((settings.resolved_state_dir() / "logs").iterdir())
 
 
-def test_an_error_is_that_of_the_run_and_names_its_log(settings: Settings) -> None:
+def test_an_error_is_that_of_the_run_and_names_its_log(settings):
     with cluster(settings, "refuses", 1) as runs, pytest.raises(NumericalError, match="channel 3") as caught:
         list(runs.events(recipe(1)))
     (log,) = (settings.resolved_state_dir() / "logs").iterdir()
@@ -42,14 +40,14 @@ def test_an_error_is_that_of_the_run_and_names_its_log(settings: Settings) -> No
     assert "Traceback" in log.read_text()
 
 
-def test_who_no_longer_waits_ends_the_work(settings: Settings) -> None:
+def test_who_no_longer_waits_ends_the_work(settings):
     with cluster(settings, "long_layer", 1) as runs:
         next(runs.events(recipe(1)))
         until((settings.storage_dir() / "inside").exists)
     assert (settings.storage_dir() / "cleaned").exists()
 
 
-def test_without_an_address_there_is_no_cluster(settings: Settings) -> None:
+def test_without_an_address_there_is_no_cluster(settings):
     with pytest.raises(Refused) as caught:
         check_cluster(settings)
     assert caught.value.where == "SARQC_RAY_ADDRESS"

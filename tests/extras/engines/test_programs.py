@@ -64,7 +64,7 @@ def modifiers(program: str) -> list[dict[str, Any]]:
     return [group["GPTQModifier"] for group in stage.values()]
 
 
-def test_saliency_is_a_solver_of_ours_in_gptqmodel() -> None:
+def test_saliency_is_a_solver_of_ours_in_gptqmodel():
     document = PLAIN | TAKEN["gptqmodel"] | {"method": "sarqc-gbs", "gamma": 0.5, "lambda": 2}
     program = program_for("gptqmodel", document)
     (withs,) = (node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.With))
@@ -75,7 +75,7 @@ def test_saliency_is_a_solver_of_ours_in_gptqmodel() -> None:
     assert assigned(program)["damp_percent"] == 1e-6
 
 
-def test_saliency_is_a_modifier_of_ours() -> None:
+def test_saliency_is_a_modifier_of_ours():
     program = program_for("llmcompressor", PLAIN | TAKEN["llmcompressor"] | {"method": "sarqc-gbs", "gamma": 0.5})
     ((group,),) = (stage.values() for stage in yaml.safe_load(assigned(program)["RECIPE"]).values())
     said = group["SARQCModifier"]
@@ -86,13 +86,13 @@ def test_saliency_is_a_modifier_of_ours() -> None:
 
 @pytest.mark.parametrize("engine", TAKEN)
 @pytest.mark.parametrize("lam", [0.25, 0.0125])
-def test_lambda_is_the_damping_of_each_engine(engine: str, lam: float) -> None:
+def test_lambda_is_the_damping_of_each_engine(engine, lam):
     program = program_for(engine, PLAIN | TAKEN[engine] | {"lambda": lam})
     said = modifiers(program)[0]["dampening_frac"] if engine == "llmcompressor" else assigned(program)["damp_percent"]
     assert said == lam
 
 
-def test_the_recipe_of_llmcompressor() -> None:
+def test_the_recipe_of_llmcompressor():
     program = program_for("llmcompressor", PLAIN | TAKEN["llmcompressor"])
     (modifier,) = modifiers(program)
     assert modifier["actorder"] is None
@@ -120,7 +120,7 @@ def test_the_recipe_of_llmcompressor() -> None:
         assert [bool(outside.match(name)) for name in names] == [False, True, False, True]
 
 
-def test_the_settings_of_gptqmodel() -> None:
+def test_the_settings_of_gptqmodel():
     said = assigned(program_for("gptqmodel", PLAIN | TAKEN["gptqmodel"] | {"revision": "abc"}))
     wanted_here = {
         "bits": 4, "group_size": 128, "sym": False, "desc_act": False, "act_group_aware": False, "static_groups": True,
@@ -171,7 +171,7 @@ def trouble_with(engine: str, document: dict[str, Any]) -> str:
         ("gptqmodel", {"lambda": 0}, "lambda"),
     ],
 )
-def test_what_means_something_else_is_refused(engine: str | None, change: dict[str, Any], field: str) -> None:
+def test_what_means_something_else_is_refused(engine, change, field):
     for name in ENGINES if engine is None else [engine]:
         document = PLAIN | TAKEN.get(name, {}) | change
         with pytest.raises(Refused) as caught:
@@ -185,7 +185,7 @@ def test_what_means_something_else_is_refused(engine: str | None, change: dict[s
             assert trouble_with(name, document | fix.values) != refusal.what
 
 
-def test_all_steps_of_an_effort_are_left_out_at_once() -> None:
+def test_all_steps_of_an_effort_are_left_out_at_once():
     best = {"range": "joint", "refine": 3, "refit": 3, "distill": 5, "held_out_samples": 4, "order": "activation"}
     with pytest.raises(
         Refused, match=r"searched for.*refined.*fitted to the codes.*tuned by the predictions"
@@ -196,7 +196,7 @@ def test_all_steps_of_an_effort_are_left_out_at_once() -> None:
     assert program_for("gptqmodel", PLAIN | TAKEN["gptqmodel"] | best | fix.values)
 
 
-def test_all_engines_are_answered_for() -> None:
+def test_all_engines_are_answered_for():
     said = {one["name"]: one for one in programs(PLAIN | TAKEN["gptqmodel"])}
     assert said.keys() == ENGINES.keys()
     for one in said.values():
@@ -208,7 +208,7 @@ def test_all_engines_are_answered_for() -> None:
         program_for("awq", PLAIN)
 
 
-def test_names_are_strings_of_a_program_and_no_code() -> None:
+def test_names_are_strings_of_a_program_and_no_code():
     with pytest.raises(Refused, match="line break"):
         program_for("gptqmodel", PLAIN | TAKEN["gptqmodel"] | {"model": "a\nimport os"})
     hostile = 'a""" + __import__("os").name + """'
@@ -222,9 +222,7 @@ def test_names_are_strings_of_a_program_and_no_code() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("more", [{}, {"sampling": "random", "seed": 3, "held_out_samples": 2}, {"test": "same"}])
-def test_the_tokens_are_those_of_the_run(
-    more: dict[str, Any], tiny_llama: Path, text_file: Path, settings: Settings
-) -> None:
+def test_the_tokens_are_those_of_the_run(more, tiny_llama, text_file, settings):
     from transformers import AutoTokenizer
 
     more = {"test": str(text_file)} if more.get("test") else more
@@ -241,7 +239,7 @@ def test_the_tokens_are_those_of_the_run(
     np.testing.assert_array_equal(names["tokens"], drawn.calibration)
 
 
-def test_texts_of_the_hub_are_named_with_what_is_read_of_them() -> None:
+def test_texts_of_the_hub_are_named_with_what_is_read_of_them():
     whole, first = (token_lines(Recipe.parse(PLAIN | {"calibration": name})).body for name in ("wikitext2", "c4"))
     assert 'load_dataset("Salesforce/wikitext", "wikitext-2-raw-v1", split="train")' in whole
     assert 'islice(load_dataset("allenai/c4", "en", split="train", streaming=True), 2000)' in first
@@ -263,7 +261,7 @@ def by_layer(random_llama: Path, text_file: Path, tmp_path_factory: pytest.TempP
 
 
 @pytest.mark.thorough
-def test_lambda_by_linear(by_layer: Study) -> None:
+def test_lambda_by_linear(by_layer):
     _, line, document = of_run(by_layer.folder)
     chosen = {name: report["chosen"]["lam"] for name, report in by_layer.layer_reports.items()}
     assert len(set(chosen.values())) > 1
@@ -278,7 +276,7 @@ def test_lambda_by_linear(by_layer: Study) -> None:
         assert (dynamic or [settings["damp_percent"]]) == [lam]
 
 
-def test_names_of_layers_are_paths(by_layer: Study) -> None:
+def test_names_of_layers_are_paths(by_layer):
     first, *others = by_layer.layers
     hostile = by_layer.model_copy(update={"layers": (first.model_copy(update={"name": 'a"""'}), *others)})
     hostile._folder = by_layer.folder
@@ -286,7 +284,7 @@ def test_names_of_layers_are_paths(by_layer: Study) -> None:
         wanted(Recipe.parse(by_layer.recipe or {}), hostile, hostile.lines[0])
 
 
-def test_the_command(by_layer: Study, tmp_path: Path) -> None:
+def test_the_command(by_layer, tmp_path):
     done = sarqc("recipe", str(by_layer.folder), "--for", "llmcompressor")
     assert done.returncode == 0, done.stderr
     _, line, document = of_run(by_layer.folder)
@@ -301,6 +299,6 @@ def test_the_command(by_layer: Study, tmp_path: Path) -> None:
     assert yaml.safe_load(sarqc("recipe", str(by_layer.folder)).stdout)["lambda"] == "auto"
 
 
-def test_a_study_of_several_runs_has_no_single_recipe() -> None:
+def test_a_study_of_several_runs_has_no_single_recipe():
     with pytest.raises(Refused, match="one run"):
         of_run(Settings().assets_dir / "studies" / "tiny-llama")

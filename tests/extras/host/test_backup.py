@@ -25,7 +25,7 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 from tests.http.conftest import write_study
-from tests.jobs.conftest import Supervise, settings_in, until, until_state
+from tests.jobs.conftest import settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
@@ -42,9 +42,7 @@ def of_snapshot(backup: Path) -> tuple[dict[str, str], set[str]]:
 
 
 @pytest.mark.thorough
-def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(
-    supervise: Supervise, settings: Settings, other: Settings, tmp_path: Path
-) -> None:
+def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(supervise, settings, other, tmp_path):
     """Runs end, are deleted and write all the time: several backups, each of which is one moment of the host."""
     supervisor = supervise("quick")
     ended = threading.Event()
@@ -92,9 +90,7 @@ def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(
         store.close()
 
 
-def test_what_is_removed_while_it_is_copied_is_not_named(
-    store: Store, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_removed_while_it_is_copied_is_not_named(store, settings, tmp_path, monkeypatch):
     """Somebody deletes a run between the copy of the database and that of its study."""
     supervisor = Supervisor(store, settings)
     ids = []
@@ -122,9 +118,7 @@ def test_what_is_removed_while_it_is_copied_is_not_named(
     assert [path.name for path in (tmp_path / "backup" / "studies").iterdir() if any(path.iterdir())] == [ids[1]]
 
 
-def test_a_study_that_is_replaced_while_it_is_read_is_read_again(
-    store: Store, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_that_is_replaced_while_it_is_read_is_read_again(store, settings, tmp_path, monkeypatch):
     write_study(settings.studies_dir(), "one")
     copy, read = module._copy, []
 
@@ -150,7 +144,7 @@ def test_a_study_that_is_replaced_while_it_is_read_is_read_again(
     assert (tmp_path / "another" / "studies" / "one" / "study.safetensors").read_bytes() == b"damaged where it is"
 
 
-def test_one_file_holds_the_same(store: Store, settings: Settings, other: Settings, tmp_path: Path) -> None:
+def test_one_file_holds_the_same(store, settings, other, tmp_path):
     store.create(recipe(), "ann")
     write_study(settings.studies_dir(), "one")
     ArtefactStore(settings.artefacts_dir()).write("0" * 32, ".layer", b"codes")
@@ -165,7 +159,7 @@ def test_one_file_holds_the_same(store: Store, settings: Settings, other: Settin
     assert (other.database().stat().st_mode & 0o777, (tmp_path / "state.tar").stat().st_mode & 0o777) == (0o600, 0o600)
 
 
-def test_what_restoring_refuses(store: Store, settings: Settings, other: Settings, tmp_path: Path) -> None:
+def test_what_restoring_refuses(store, settings, other, tmp_path):
     """A running app, a state that is not empty, what is not a backup, a damaged one; nothing is changed by any."""
     store.create(recipe(), "ann")
     backup = tmp_path / "backup"
@@ -195,7 +189,7 @@ def test_what_restoring_refuses(store: Store, settings: Settings, other: Setting
         back_up(settings, tmp_path / "more", without=["secret"])
 
 
-def test_what_is_there_is_moved_aside(store: Store, settings: Settings, tmp_path: Path) -> None:
+def test_what_is_there_is_moved_aside(store, settings, tmp_path):
     backup = tmp_path / "backup"
     back_up(settings, backup)
     store.create(recipe(), "later")
@@ -211,7 +205,7 @@ def test_what_is_there_is_moved_aside(store: Store, settings: Settings, tmp_path
 
 
 @pytest.mark.thorough
-def test_writers_are_not_kept_waiting(store: Store, settings: Settings, tmp_path: Path) -> None:
+def test_writers_are_not_kept_waiting(store, settings, tmp_path):
     """A backup of a larger database, and the longest that a write took meanwhile."""
     run_id = store.create(recipe(), "ann").id
     store.append(run_id, [Stage("words", "x" * 10_000)] * 3_000)

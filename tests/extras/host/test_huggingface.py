@@ -100,7 +100,7 @@ def left_for(client: TestClient, provider: Provider, to: str = "/runs") -> str:
 
 
 @pytest.mark.thorough
-def test_from_the_link_to_a_name(client: TestClient, provider: Provider) -> None:
+def test_from_the_link_to_a_name(client, provider):
     assert client.get("/api/runs").status_code == 401
     state = left_for(client, provider)
     entered = client.get("/sign-in/callback", params={"state": state, "code": "the-code"})
@@ -113,16 +113,14 @@ def test_from_the_link_to_a_name(client: TestClient, provider: Provider) -> None
 
 
 @pytest.mark.thorough
-def test_an_operator_by_name(client: TestClient, provider: Provider) -> None:
+def test_an_operator_by_name(client, provider):
     provider.name = "olga"
     client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
     assert client.get("/api/visitor").json()["role"] == "operator"
 
 
 @pytest.mark.thorough
-def test_an_operator_no_more_signs_in_again_as_what_they_are_now(
-    client: TestClient, provider: Provider, tmp_path: Path
-) -> None:
+def test_an_operator_no_more_signs_in_again_as_what_they_are_now(client, provider, tmp_path):
     provider.name = "olga"
     client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
     copied = client.cookies["sarqc_visitor"]
@@ -136,7 +134,7 @@ def test_an_operator_no_more_signs_in_again_as_what_they_are_now(
         assert again.get("/api/visitor").json()["role"] == "runner"
 
 
-def test_signing_out_ends_the_cookie_everywhere(client: TestClient, provider: Provider) -> None:
+def test_signing_out_ends_the_cookie_everywhere(client, provider):
     client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
     copy = TestClient(client.app, cookies={"sarqc_visitor": client.cookies["sarqc_visitor"]})
     assert copy.get("/api/visitor").json()["name"] == "ann"
@@ -146,7 +144,7 @@ def test_signing_out_ends_the_cookie_everywhere(client: TestClient, provider: Pr
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("wrong", ["code", "state", "elsewhere", "name"])
-def test_what_is_forged_signs_nobody_in(client: TestClient, provider: Provider, wrong: str) -> None:
+def test_what_is_forged_signs_nobody_in(client, provider, wrong):
     state, code = left_for(client, provider), "the-code"
     if wrong == "code":
         code = "another"

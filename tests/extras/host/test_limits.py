@@ -9,9 +9,8 @@ import signal
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import uvicorn
@@ -23,11 +22,10 @@ from app import create_app
 from sarqc.extras.host import limits
 from sarqc.extras.host.limits import RequestLimits
 from sarqc.extras.host.settings import HostSettings
-from sarqc.settings import Settings
 from sarqc.web.process import OnceAMinute, raise_file_limit
 from sarqc.web.responses import OneShape
 from tests.event_loops import run_apart
-from tests.http.conftest import App, assert_error, finished, submit, write_study
+from tests.http.conftest import assert_error, finished, submit, write_study
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 
@@ -45,9 +43,7 @@ def many_files() -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("many_files")
 @pytest.mark.parametrize("said", [b"", b"POST /api/plan HTTP/1.1\r\nHost: x\r\n"])
-def test_the_app_answers_beside_more_idle_connections_than_it_has_files(
-    serve: Callable[..., App], tmp_path: Path, said: bytes
-) -> None:
+def test_the_app_answers_beside_more_idle_connections_than_it_has_files(serve, tmp_path, said):
     app = serve("quick", FEW_FILES)
     with contextlib.ExitStack() as stack:
         for _ in range(IDLE):
@@ -64,9 +60,7 @@ def test_the_app_answers_beside_more_idle_connections_than_it_has_files(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("many_files")
-def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
-    serve: Callable[..., App], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(serve, monkeypatch):
     monkeypatch.setenv("SARQC_MAX_STREAMS_PER_ADDRESS", "5")
     app = serve("long_layer")
     run_id = submit(app.http)["id"]
@@ -107,7 +101,7 @@ def answer_to(connection: socket.socket) -> bytes:
     return connection.recv(4096)
 
 
-def test_a_newcomer_resets_nobody_who_is_about_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newcomer_resets_nobody_who_is_about_to_ask(monkeypatch):
     """The ninth of eight is refused in words, until one of them has waited for some seconds."""
     with served(max_connections_per_address=8) as port, contextlib.ExitStack() as stack:
 
@@ -129,7 +123,7 @@ def test_a_newcomer_resets_nobody_who_is_about_to_ask(monkeypatch: pytest.Monkey
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"])
-def test_half_a_request_is_not_waited_for(short_server: int, said: bytes) -> None:
+def test_half_a_request_is_not_waited_for(short_server, said):
     with socket.create_connection(("127.0.0.1", short_server), timeout=20) as connection:
         connection.sendall(said)
         received = b""
@@ -139,9 +133,7 @@ def test_half_a_request_is_not_waited_for(short_server: int, said: bytes) -> Non
     assert received.count(b"HTTP/1.1 404") == said.count(b"\r\n\r\n")
 
 
-def test_a_body_that_stops_arriving_is_an_error_of_the_request(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_stops_arriving_is_an_error_of_the_request(settings, monkeypatch):
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.05)
     app = create_app(settings, execute="tests.jobs.fake_runs:quick", with_pages=False)
     scope = {
@@ -168,7 +160,7 @@ def test_a_body_that_stops_arriving_is_an_error_of_the_request(
     assert b"did not arrive in time" in sent[1]["body"]
 
 
-def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words() -> None:
+def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words():
     """As uvicorn does it: it cancels what is still under way after some seconds, and writes plain text for the rest."""
     sent: list[Message] = []
 
@@ -191,9 +183,7 @@ def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words() -> No
 
 
 @pytest.mark.thorough
-def test_a_plan_that_the_end_of_the_app_cuts_off_is_answered_in_words(
-    serve: Callable[..., App], tmp_path: Path
-) -> None:
+def test_a_plan_that_the_end_of_the_app_cuts_off_is_answered_in_words(serve, tmp_path):
     app = serve("quick")
     with ThreadPoolExecutor(1) as somebody:
         asked = somebody.submit(app.http.post, "/api/plan", json=recipe(97).to_json())
@@ -202,7 +192,7 @@ def test_a_plan_that_the_end_of_the_app_cuts_off_is_answered_in_words(
         assert "being ended" in assert_error(asked.result(), 503, "busy")["what"]
 
 
-def test_requests_at_once_have_a_limit() -> None:
+def test_requests_at_once_have_a_limit():
     app = FastAPI()
     entered, leave = threading.Semaphore(0), threading.Event()
 
@@ -223,7 +213,7 @@ def test_requests_at_once_have_a_limit() -> None:
         assert client.get("/slow").status_code == 200
 
 
-def test_a_flood_of_one_message_is_a_line_a_minute() -> None:
+def test_a_flood_of_one_message_is_a_line_a_minute():
     now = 0.0
     flood = OnceAMinute(lambda: now)
 
@@ -243,7 +233,7 @@ def test_a_flood_of_one_message_is_a_line_a_minute() -> None:
 
 
 @pytest.mark.thorough
-def test_nobody_else_on_the_host_can_read_the_state(serve: Callable[..., App], tmp_path: Path) -> None:
+def test_nobody_else_on_the_host_can_read_the_state(serve, tmp_path):
     app = serve("quick")
     run_id = finished(app.http, submit(app.http)["id"])["id"]
     state = tmp_path / "state"
@@ -252,7 +242,7 @@ def test_nobody_else_on_the_host_can_read_the_state(serve: Callable[..., App], t
     assert [path for path in files if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
 
-def test_studies_are_as_private_as_the_process_that_writes_them(tmp_path: Path) -> None:
+def test_studies_are_as_private_as_the_process_that_writes_them(tmp_path):
     for umask, mode in ((0o077, 0o700), (0o022, 0o755)):
         before = os.umask(umask)
         try:
@@ -262,7 +252,7 @@ def test_studies_are_as_private_as_the_process_that_writes_them(tmp_path: Path) 
         assert stat.S_IMODE((tmp_path / f"study-{mode}").stat().st_mode) == mode
 
 
-def test_the_soft_limit_of_files_becomes_the_hard_one() -> None:
+def test_the_soft_limit_of_files_becomes_the_hard_one():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))

@@ -3,7 +3,6 @@
 import base64
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from sarqc.extras.host.passwords import AT_ONCE, WAITING
 from sarqc.extras.host.users import User, write_user
 from sarqc.settings import Settings
 from sarqc.web.throttle import OF_A_NAME, OF_AN_ADDRESS, LoginThrottle
-from tests.http.conftest import App, opened
+from tests.http.conftest import opened
 from tests.jobs.conftest import settings_in, until
 
 ADDRESS = OF_AN_ADDRESS
@@ -39,9 +38,7 @@ def resident_mib(pid: int) -> float:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("way", "wrong"), [("page", 403), ("basic", 401)])
-def test_of_two_hundred_guesses_at_once_ten_are_judged(
-    serve: Callable[[str], App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, wrong: int
-) -> None:
+def test_of_two_hundred_guesses_at_once_ten_are_judged(serve, tmp_path, monkeypatch, way, wrong):
     write_user(tmp_path / "users", "ann", "runner", "password of ann")
     monkeypatch.setenv("SARQC_ACCESS", "users")
     monkeypatch.setenv("SARQC_USERS_FILE", str(tmp_path / "users"))
@@ -62,7 +59,7 @@ def test_of_two_hundred_guesses_at_once_ten_are_judged(
 
 
 @pytest.mark.thorough
-def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_are_served_while_passwords_wait(tmp_path, monkeypatch):
     """More guesses than the app has threads, from as many addresses, none of which comes to an end."""
     going_on, at_once, most = threading.Event(), Counter[str](), Counter[str]()
 
@@ -93,7 +90,7 @@ def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.thorough
-def test_who_is_right_does_not_count(tmp_path: Path) -> None:
+def test_who_is_right_does_not_count(tmp_path):
     with opened(of_users(tmp_path)) as client:
         for _ in range(2 * ADDRESS):
             assert client.get("/api/visitor", headers=basic("ann", "password of ann")).json()["name"] == "ann"
@@ -103,7 +100,7 @@ def test_who_is_right_does_not_count(tmp_path: Path) -> None:
         assert client.get("/api/visitor", headers=basic("ann", "password of ann")).status_code == 429
 
 
-def test_a_former_password_is_wrong(tmp_path: Path) -> None:
+def test_a_former_password_is_wrong(tmp_path):
     """Also one that was right a moment ago."""
     with opened(of_users(tmp_path)) as client:
         assert client.get("/api/visitor", headers=basic("ann", "password of ann")).status_code == 200
@@ -122,7 +119,7 @@ def judged(tries: LoginThrottle, address: str, name: str, *, is_right: bool = Fa
     return True
 
 
-def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in() -> None:
+def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in():
     tries = LoginThrottle()
     assert judged(tries, "home", "ann", is_right=True)
     guesses = [judged(tries, f"address {number}", "ann") for number in range(OF_A_NAME + 5)]
@@ -132,7 +129,7 @@ def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in
     assert judged(tries, "a new address", "bob", is_right=True)
 
 
-def test_one_that_is_not_judged_yet_counts() -> None:
+def test_one_that_is_not_judged_yet_counts():
     tries = LoginThrottle()
     with tries.one("here", "home", "ann"):
         for number in range(ADDRESS - 1):
@@ -140,7 +137,7 @@ def test_one_that_is_not_judged_yet_counts() -> None:
         assert not judged(tries, "home", "bob")
 
 
-def test_guesses_at_other_names_do_not_lock_out_who_came_in_from_there() -> None:
+def test_guesses_at_other_names_do_not_lock_out_who_came_in_from_there():
     tries = LoginThrottle()
     assert judged(tries, "home", "ann", is_right=True)
     assert [judged(tries, "home", "") for _ in range(ADDRESS + 1)] == [True] * ADDRESS + [False]
@@ -150,7 +147,7 @@ def test_guesses_at_other_names_do_not_lock_out_who_came_in_from_there() -> None
     assert [judged(tries, "home", "ann") for _ in range(ADDRESS + 1)] == [True] * ADDRESS + [False]
 
 
-def test_a_program_goes_on_beside_wrong_tokens_of_others(tmp_path: Path) -> None:
+def test_a_program_goes_on_beside_wrong_tokens_of_others(tmp_path):
     with opened(of_users(tmp_path)) as client:
         right = basic("ann", "password of ann")
         assert client.get("/api/visitor", headers=right).status_code == 200

@@ -19,7 +19,7 @@ def bytes_of(study: Study, lam: float) -> bytes:
     return (study.folder / FOLDER / file["name"]).read_bytes()
 
 
-def test_further_points_have_the_codes_of_their_runs(fresh_settings: Settings, tmp_path: Path) -> None:
+def test_further_points_have_the_codes_of_their_runs(fresh_settings, tmp_path):
     study = study_of({"lambda": 0.25, "sweep": [1]}, fresh_settings, tmp_path)
     before = bytes_of(study, 0.25)
     assert len(list(keep_points(study, fresh_settings))) == 1
@@ -29,7 +29,7 @@ def test_further_points_have_the_codes_of_their_runs(fresh_settings: Settings, t
     assert bytes_of(study, 1.0) == bytes_of(alone, 1.0)
 
 
-def test_lines_without_codes_for_pages_are_refused(fresh_settings: Settings, tmp_path: Path) -> None:
+def test_lines_without_codes_for_pages_are_refused(fresh_settings, tmp_path):
     study = study_of({"lambda": 0.25}, fresh_settings, tmp_path)
     with pytest.raises(Refused, match="no such line"):
         list(keep_points(study, fresh_settings, bits=2))
@@ -42,13 +42,13 @@ def shipped(fresh_settings: Settings, tmp_path: Path) -> Study:
     return Study.open(shutil.copytree(folder, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER)))
 
 
-def test_rounded_codes_of_a_shipped_study_are_its_own(fresh_settings: Settings, shipped: Study) -> None:
+def test_rounded_codes_of_a_shipped_study_are_its_own(fresh_settings, shipped):
     assert len(list(keep_points(shipped, fresh_settings, method="rtn", bits=3))) == 1
     kept = kept_codes(shipped)
     assert [(point["method"], point["bits"], point["lam"]) for point in kept["points"]] == [("rtn", 3, None)]
 
 
-def test_other_errors_than_those_of_the_study_are_refused(fresh_settings: Settings, shipped: Study) -> None:
+def test_other_errors_than_those_of_the_study_are_refused(fresh_settings, shipped):
     shipped.protocol["calibration"] |= {"samples": 1, "length": 16}
     with pytest.raises(Refused, match="the study has"):
         list(keep_points(shipped, fresh_settings, method="rqc-gbs", bits=3))

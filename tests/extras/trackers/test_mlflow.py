@@ -56,7 +56,7 @@ def tell(run: Told, project: str = "sarqc") -> list[Event]:
     return said
 
 
-def test_a_run_is_there_as_it_was(run: Told, store: Any) -> None:
+def test_a_run_is_there_as_it_was(run, store):
     recipe, events = run
     (saved,) = tell(run)
     (there,) = runs_of(store, "sarqc")
@@ -85,7 +85,7 @@ def test_a_run_is_there_as_it_was(run: Told, store: Any) -> None:
 
 
 @pytest.mark.parametrize(("error", "status"), [(Refused("a", "b", "c"), "FAILED"), (KeyboardInterrupt(), "KILLED")])
-def test_the_end_is_that_of_the_run(run: Told, store: Any, error: BaseException, status: str) -> None:
+def test_the_end_is_that_of_the_run(run, store, error, status):
     with pytest.raises(type(error)), destination("mlflow", "--report", status).run(run[0], print):
         raise error
     (there,) = runs_of(store, status)
@@ -93,7 +93,7 @@ def test_the_end_is_that_of_the_run(run: Told, store: Any, error: BaseException,
     assert there.data.tags.get("error") == (str(error) if status == "FAILED" else None)
 
 
-def test_a_server_without_an_answer_is_a_warning(run: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_an_answer_is_a_warning(run, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ann:secret@127.0.0.1:{server.getsockname()[1]}")
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -109,7 +109,7 @@ def test_a_server_without_an_answer_is_a_warning(run: Told, monkeypatch: pytest.
     assert "no answer for 0.2 seconds" in silent.what
 
 
-def test_a_batch_on_the_command_line(random_llama: Path, text_file: Path, store: Any, tmp_path: Path) -> None:
+def test_a_batch_on_the_command_line(random_llama, text_file, store, tmp_path):
     batch = tmp_path / "ladder.yaml"
     recipe = {
         "model": str(random_llama), "group_size": 16, "method": "rqc-gbs", "calibration": str(text_file), "samples": 2,

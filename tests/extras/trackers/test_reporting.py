@@ -69,7 +69,7 @@ def tell(tracker: Notebook, run: Told) -> list[Event]:
 
 
 @pytest.mark.thorough
-def test_a_run_is_told_from_its_recipe_to_its_end(run: Told) -> None:
+def test_a_run_is_told_from_its_recipe_to_its_end(run):
     tracker = Notebook()
     assert tell(tracker, run) == [Saved("report", "a notebook")]
     recipe, events = run
@@ -89,7 +89,7 @@ def test_a_run_is_told_from_its_recipe_to_its_end(run: Told) -> None:
 @pytest.mark.parametrize(
     ("error", "state"), [(Refused("a", "b", "c"), "failed"), (KeyboardInterrupt(), "killed"), (None, "finished")]
 )
-def test_the_state_is_that_of_the_run(run: Told, error: BaseException | None, state: State) -> None:
+def test_the_state_is_that_of_the_run(run, error, state):
     tracker = Notebook()
     expected = nullcontext() if error is None else pytest.raises(type(error))
     with expected, Destination(lambda: tracker, "--report", "p").run(run[0], print):
@@ -100,7 +100,7 @@ def test_the_state_is_that_of_the_run(run: Told, error: BaseException | None, st
 
 
 @pytest.mark.parametrize("refused", ["begin", "numbers", "keep", "finished"])
-def test_a_tracker_that_fails_is_one_warning_and_nothing_more_is_told(run: Told, refused: str) -> None:
+def test_a_tracker_that_fails_is_one_warning_and_nothing_more_is_told(run, refused):
     def hinder(what: str) -> None:
         if what == refused:
             raise ConnectionError("https://ann:secret@tracker.example is away")
@@ -113,9 +113,7 @@ def test_a_tracker_that_fails_is_one_warning_and_nothing_more_is_told(run: Told,
     assert "secret" not in warned.what
 
 
-def test_a_tracker_that_does_not_answer_is_waited_for_so_long_and_no_longer(
-    run: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tracker_that_does_not_answer_is_waited_for_so_long_and_no_longer(run, monkeypatch):
     monkeypatch.setattr(reporting, "PATIENCE", 0.2)
     answers = threading.Event()
     tracker = Notebook(lambda what: None if what == "begin" else answers.wait() and None)
@@ -127,7 +125,7 @@ def test_a_tracker_that_does_not_answer_is_waited_for_so_long_and_no_longer(
 
 
 @pytest.mark.thorough
-def test_a_survey_is_a_run_and_one_for_each_line(settings: Any) -> None:
+def test_a_survey_is_a_run_and_one_for_each_line(settings):
     study = Study.open(settings.assets_dir / "studies" / "tiny-moe")
     made: list[Notebook] = []
 
@@ -148,7 +146,7 @@ def test_a_survey_is_a_run_and_one_for_each_line(settings: Any) -> None:
             assert list(tracker.metrics["lambda"].values()) == list(line.lams) * len(line.gammas)
 
 
-def test_lambda_is_a_metric_beside_those_of_its_point() -> None:
+def test_lambda_is_a_metric_beside_those_of_its_point():
     point = PointDone("a", 3, 9, 0.25, 0.1, None, 0.2, float("nan"))
     assert list(numbers_of(point)) == [
         ({"curve/lambda": 0.25, "curve/relative_recon": 0.1, "curve/relative_sar": 0.2}, 3)
@@ -158,9 +156,7 @@ def test_lambda_is_a_metric_beside_those_of_its_point() -> None:
     assert list(numbers_of(Measured("accuracy", "float", 0.5, 0.1, protocol))) == [(accuracy, 0)]
 
 
-def test_what_can_not_be_told_is_refused_before_any_work(
-    random_llama: Path, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_can_not_be_told_is_refused_before_any_work(random_llama, text_file, tmp_path, monkeypatch):
     state = tmp_path / "state"
     flags = ["--model", str(random_llama), "--calibration", str(text_file), "--method", "rtn", "--json"]
     unknown = sarqc("quantize", *flags, "--report", "wandb", SARQC_STATE_DIR=str(state))

@@ -28,7 +28,7 @@ def in_a_process(folder: Path, *command: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_run_of_the_command_line_is_there(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
+def test_a_run_of_the_command_line_is_there(random_llama, text_file, tmp_path):
     flags = {
         "model": str(random_llama), "group-size": "16", "method": "rqc-gbs", "lambda": "0.5", "samples": "2",
         "calibration": str(text_file), "length": "32", "blocks": "0", "test": str(text_file), "test-tokens": "320",

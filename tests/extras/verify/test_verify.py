@@ -95,7 +95,7 @@ KINDS = [
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("checkpoint_format", "changes"), KINDS)
-def test_what_is_sound_passes(make: Make, state: Settings, given: dict, checkpoint_format: str, changes: dict) -> None:
+def test_what_is_sound_passes(make, state, given, checkpoint_format, changes):
     folder = make(checkpoint_format, **changes)
     study, stamp = Study.open(folder / "study"), Stamp.read(folder / "model")
     assert study.stamp == stamp
@@ -116,7 +116,7 @@ def test_what_is_sound_passes(make: Make, state: Settings, given: dict, checkpoi
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("model", ["tiny-llama", "tiny-moe"])
-def test_the_embedded_models(state: Settings, tmp_path: Path, model: str) -> None:
+def test_the_embedded_models(state, tmp_path, model):
     recipe = Recipe.parse({
         "model": model, "bits": 4, "grid": "symmetric", "group_size": 32, "method": "gptq",
         "calibration": f"{model}-calibration", "samples": 2, "length": 32,
@@ -152,7 +152,7 @@ def one_bit(words: torch.Tensor) -> None:
         (f"{LINEAR}.weight_scale", lambda scales: scales[5].mul_(1.001), "scales, weight"),
     ],
 )
-def test_a_changed_linear_is_named(copied: Path, checked: Callable, name: str, change: Callable, said: str) -> None:
+def test_a_changed_linear_is_named(copied, checked, name, change, said):
     spoil(copied, name, change)
     checks = checked(copied)
     assert words(checks, "quantized linears") == f"{LINEAR}: {said}."
@@ -160,7 +160,7 @@ def test_a_changed_linear_is_named(copied: Path, checked: Callable, name: str, c
     assert verdict(checks) == "different"
 
 
-def test_other_changes_are_named(copied: Path, checked: Callable) -> None:
+def test_other_changes_are_named(copied, checked):
     spoil(copied, "model.layers.2.input_layernorm.weight", lambda norm: norm[0].mul_(2))
     checks = checked(copied)
     assert words(checks, "other tensors") == "model.layers.2.input_layernorm.weight: is not the float model's."
@@ -175,9 +175,7 @@ def test_other_changes_are_named(copied: Path, checked: Callable) -> None:
     assert f"{LINEAR}: can't be read" in words(checked(copied), "quantized linears")
 
 
-def test_a_changed_stamp_another_text_and_another_model(
-    make: Make, copied: Path, checked: Callable, given: dict, tmp_path: Path
-) -> None:
+def test_a_changed_stamp_another_text_and_another_model(make, copied, checked, given, tmp_path):
     document = json.loads((copied / FILE).read_text())
     document["recipe"]["bits"] = 3
     (copied / FILE).write_text(json.dumps(document))
@@ -198,7 +196,7 @@ def test_a_changed_stamp_another_text_and_another_model(
     assert outcomes(checks)["quantized linears"] == "equal"
 
 
-def test_codes_that_do_not_come_out_again(make: Make, copied: Path, checked: Callable) -> None:
+def test_codes_that_do_not_come_out_again(make, copied, checked):
     """Files and stamp that agree, and were both changed."""
     spoil(copied, f"{LINEAR}.weight_packed", one_bit)
     stamp = Stamp.read(copied)
@@ -212,7 +210,7 @@ def test_codes_that_do_not_come_out_again(make: Make, copied: Path, checked: Cal
     assert words(checks, "solved again") == f"{LINEAR}: other codes, weight (1 of 2,048 codes)."
 
 
-def test_what_is_not_here_is_no_pass(copied: Path, state: Settings, given: dict) -> None:
+def test_what_is_not_here_is_no_pass(copied, state, given):
     without_model = list(verify(copied, state, VerificationRequest(1)))
     assert outcomes(without_model)["float model"] == "unchecked"
     assert "--model" in words(without_model, "float model")
@@ -223,7 +221,7 @@ def test_what_is_not_here_is_no_pass(copied: Path, state: Settings, given: dict)
         assert (outcomes(checks)["quantized linears"], verdict(checks)) == ("equal", "unchecked")
 
 
-def test_without_a_stamp(state: Settings, tmp_path: Path, copied: Path) -> None:
+def test_without_a_stamp(state, tmp_path, copied):
     with pytest.raises(NotFound, match="neither"):
         list(verify(tmp_path, state, ALL))
     shipped = state.assets_dir / "studies" / "tiny-llama"
@@ -235,7 +233,7 @@ def test_without_a_stamp(state: Settings, tmp_path: Path, copied: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make: Make, state: Settings, given: dict) -> None:
+def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make, state, given):
     stamp = Stamp.read(make("packed") / "model")
     assert (stamp.made_with["threads"], stamp.computing.threads) == (torch.get_num_threads(), None)
     assert stamp.model_copy(update={"made_with": stamp.made_with | {"threads": 64}}).sealed().digest == stamp.digest
@@ -252,9 +250,7 @@ def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make: Make, st
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["as-found", "gptq"])
-def test_the_study_of_an_opened_checkpoint(
-    make: Make, base: dict, state: Settings, tmp_path: Path, method: str
-) -> None:
+def test_the_study_of_an_opened_checkpoint(make, base, state, tmp_path, method):
     theirs = Path(shutil.copytree(make("packed") / "model", tmp_path / "theirs"))
     without = ("lambda", "gamma", "bits", "grid", "group_size")
     document = {name: value for name, value in base.items() if name not in without}
