@@ -3,8 +3,6 @@
 A page is one file with a ``PAGE``, and an entry in ``PAGES``.
 """
 
-from __future__ import annotations
-
 import gradio as gr
 
 from pages import calibrate, lab, layout, learn, runs

@@ -3,8 +3,6 @@
 The plan is the only thing that waits for the server; the page asks for it over REST like everybody else.
 """
 
-from __future__ import annotations
-
 import json
 from html import escape
 

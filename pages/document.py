@@ -5,8 +5,6 @@ Gradio's document introduces itself as Gradio, and its elements come when its sc
 neither scripts nor what comes later, and a reader need not wait for the bar.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Parts of the Lab: two figures, and below them five parts that open."""
 
-from __future__ import annotations
-
 import gradio as gr
 
 from pages.layout import part

@@ -3,8 +3,6 @@
 The fields are Gradio components whose listeners run in the browser only: nothing here waits for the server.
 """
 
-from __future__ import annotations
-
 import json
 from html import escape
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The Lab: one sentence, and everything on the page is evidence for it."""
 
-from __future__ import annotations
-
 from html import escape
 
 import gradio as gr

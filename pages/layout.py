@@ -1,7 +1,5 @@
 """Parts of every page: the top bar, the head of the document, and the theme that Gradio's own fields take."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence

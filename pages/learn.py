@@ -1,7 +1,5 @@
 """Learn: ten steps, each of which asks before it shows. Words: assets/tour.json, figures: assets/js/learn."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

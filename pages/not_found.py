@@ -1,7 +1,5 @@
 """The answer where there is no page: the bar, what was asked for, and where to go on from there."""
 
-from __future__ import annotations
-
 from html import escape
 
 from starlette.responses import HTMLResponse, Response

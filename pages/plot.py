@@ -4,8 +4,6 @@ gr.Plot makes its element anew with every value, so that a camera or a cell with
 card; figures come from the REST interface and never pass through a component's value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 

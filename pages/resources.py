@@ -1,7 +1,5 @@
 """Files of ours that the pages load: a module of scripts for each page, and one style sheet for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Runs: every run of this host as a table that follows them; size against quality, and a comparison of those picked."""
 
-from __future__ import annotations
-
 import gradio as gr
 
 from pages.layout import Page, part

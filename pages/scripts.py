@@ -5,8 +5,6 @@ The modules themselves stay as they are, for tests and for tools. A statement th
 is refused: an import cycle, a default export, an export that is assigned again later.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Sequence

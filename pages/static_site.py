@@ -5,8 +5,6 @@ Scripts, styles and the elements around the parts are the same, so that all of t
 asks of a server it finds in files (``assets/js/base/published.js``). The list of several studies is a document too.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Collection, Sequence

@@ -3,8 +3,6 @@
 Public names are imported on first use, so importing sarqc loads neither torch nor gradio.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

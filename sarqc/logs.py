@@ -3,8 +3,6 @@
 A line is cleaned when it is written, with everything that is in it by then: arguments, exceptions, addresses.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Values in plain form: as JSON can hold them, and sizes as people read them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import TypeAlias

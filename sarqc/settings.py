@@ -1,7 +1,5 @@
 """Settings from the environment, which nothing else reads. Each field is ``SARQC_<NAME>`` in upper case."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 

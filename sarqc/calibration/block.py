@@ -1,7 +1,5 @@
 """The linears of one block, solved by the method's unit: each by itself, by input group, or all together."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

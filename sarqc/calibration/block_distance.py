@@ -3,8 +3,6 @@
 Axes: T tokens of a sequence, D hidden size.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

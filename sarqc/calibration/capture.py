@@ -3,8 +3,6 @@
 Axes: B sequences of a batch, T tokens of a sequence, D hidden size, N tokens, K experts of a token, I in_features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial

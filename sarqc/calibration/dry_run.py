@@ -5,8 +5,6 @@ What a run holds besides is held meanwhile: the states of all sequences, and the
 quantized linears of a block, which wait for its last one, are not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain

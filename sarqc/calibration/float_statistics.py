@@ -4,8 +4,6 @@ They depend on the model and the sequences alone: a further question about the s
 that works on single layers, costs no pass through the model. A Gram is symmetric, so that half of it is kept.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Sequence
 

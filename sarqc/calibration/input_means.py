@@ -1,7 +1,5 @@
 """Means over the inputs of a linear in the float model, and the scale of its drift that they give."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

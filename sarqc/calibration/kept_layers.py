@@ -1,7 +1,5 @@
 """A finished layer as one safetensors file, so that a run that was stopped continues to the same bits."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import deque

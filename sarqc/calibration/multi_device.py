@@ -5,8 +5,6 @@ the device changes no bit. The model stays in the process that walks it: only st
 memory, and the results come back in the order of the linears.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

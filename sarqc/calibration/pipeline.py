@@ -6,8 +6,6 @@ anything is solved, and a run that was stopped continues from its files to bit-i
 through a whole block are the same for one number of threads, which is then part of the key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

@@ -3,8 +3,6 @@
 They come from anybody and may ask for any amount of memory, so a process within limits reads them.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -3,8 +3,6 @@
 Axes: N sequences, B sequences of a step, T tokens of a sequence, D hidden size, V vocabulary, I in_features.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial

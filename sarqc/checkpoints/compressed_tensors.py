@@ -5,8 +5,6 @@ Codes are packed along the rows of a weight, zero points along the columns of th
 Axes: O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Places of codes in compressed-tensors: packed, or one to a byte; no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ Loading is tested: ``make loaders`` gives checkpoints of every kind to every ava
 loaders.json beside this file.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

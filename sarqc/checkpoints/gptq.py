@@ -8,8 +8,6 @@ have the zero point 2^(b-1) throughout and are written in the first, which more 
 Axes: O out_features, I in_features, G groups of a row, W 32-bit words.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

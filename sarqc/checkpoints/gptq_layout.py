@@ -5,8 +5,6 @@ points along its rows, AWQ both along rows of the transposed weight, at 4 bits i
 either under a configuration of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Everything that can't be read is refused here, before any work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

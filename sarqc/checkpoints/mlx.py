@@ -7,8 +7,6 @@ with one scale.
 Axes: E experts, O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any

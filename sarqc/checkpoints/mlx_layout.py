@@ -1,7 +1,5 @@
 """Places of codes in MLX's format: ``weight``, ``scales`` and ``biases``, experts stacked; no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The model card, README.md of an exported model: its quantization, its measurements, and the programs that load it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast

@@ -4,8 +4,6 @@ Checkpoints come from anybody, so ``re`` never runs their expressions in this pr
 expression makes endless, and no other thread goes on meanwhile. Expressions that just list names need no other process.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ The files are the float checkpoint again, tensor by tensor under its own names a
 something was quantized or took up a scale. One block at a time is needed in memory.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

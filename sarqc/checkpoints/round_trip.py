@@ -3,8 +3,6 @@
 It follows the definition of the format and uses nothing but the files.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

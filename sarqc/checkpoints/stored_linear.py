@@ -3,8 +3,6 @@
 Axes: O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

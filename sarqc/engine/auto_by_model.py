@@ -1,7 +1,5 @@
 """“auto” for the whole model: one λ by the perplexity of calibration sequences that nothing was solved on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace

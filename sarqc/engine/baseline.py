@@ -1,7 +1,5 @@
 """GPTQ 1 % on the same grid and texts as a run, and how much the run's perplexity is lower."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import cast

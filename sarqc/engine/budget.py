@@ -1,7 +1,5 @@
 """The time of a run that compares models: what is spent and left of it, by the clock on the wall."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator
 from time import monotonic

@@ -3,8 +3,6 @@
 Tuning: how many λ are compared in how many draws. A ladder: how many draws of all its steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """What tuning and a ladder have in common: models that are compared in several draws, as far as there is time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace

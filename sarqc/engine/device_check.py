@@ -1,7 +1,5 @@
 """A device's solvers compared with the CPU's: for the doctor, and once for each card and driver before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 

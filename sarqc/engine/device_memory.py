@@ -1,7 +1,5 @@
 """Whether a run fits its device: a dry run of its largest parts before any work, and the error where it does not."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The devices of a run: the one that it is walked on, and those that its linears are solved on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -4,8 +4,6 @@ Tuned layers are kept under keys of their own and take the place of the solver's
 files; so do tuned norms. Errors of layers and pictures of their weights stay those of the solver.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

@@ -5,8 +5,6 @@ There each block is tuned to the outputs of the float block on the float blocks 
 blocks before it make. Finished blocks are kept, so that a run that was stopped goes on after them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Generator, Mapping, Sequence

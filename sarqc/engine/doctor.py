@@ -1,7 +1,5 @@
 """Whether this host's device does what it is asked to: every solver on the embedded model, on it and on the CPU."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The effort of a recipe on a given model: what of it is not available there, and which effort a recipe amounts to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

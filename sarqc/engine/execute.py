@@ -3,8 +3,6 @@
 The model is prepared and loaded here; the stages that follow are those of the kind of run, see ``stages.kinds``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checks of what a run feeds its model: tokens that other programs would not, and windows without their first token."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterable
 from importlib.metadata import version

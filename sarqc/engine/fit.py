@@ -1,7 +1,5 @@
 """Whether a run fits its host: the memory of its device, and the disk. No torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

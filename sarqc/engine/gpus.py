@@ -1,7 +1,5 @@
 """This host's GPUs and their memory, asked of nvidia-smi: no torch, so that asking makes no context on a device."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

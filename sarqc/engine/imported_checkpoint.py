@@ -1,7 +1,5 @@
 """A recipe's quantized checkpoint as plans need it: where it is, and whether it belongs to the model. No torch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -8,8 +8,6 @@ that. Whatever differs for another reason belongs to another model, and is refus
 Axes: O out_features, I in_features, R rows of an operation before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What solving a line of a survey on one draw left, as one safetensors file: a survey that was stopped need not solve
 again what it has measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Axes: N windows, T tokens of a window, D hidden size.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 

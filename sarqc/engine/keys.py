@@ -4,8 +4,6 @@ The number of a format is part of its keys: raise it when the same inputs would 
 kept holds more. Nothing else may change the bytes of a key, or everything kept is made again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass

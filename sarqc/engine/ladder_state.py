@@ -3,8 +3,6 @@
 Nothing is measured here: ``stages.ladder`` does that.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The points of a model's own ladder, as its recipe asks for them. No torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

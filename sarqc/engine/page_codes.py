@@ -4,8 +4,6 @@ They are kept for a model that ships with the app, whose float weights pages can
 architecture.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

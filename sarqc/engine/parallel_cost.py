@@ -1,7 +1,5 @@
 """What solving takes where several devices share a block's linears, see ``calibration.multi_device``. No torch."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Sequence

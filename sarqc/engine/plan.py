@@ -4,8 +4,6 @@
 is queued, ``Job``: the recipe with every value that the host supplies, and its ``Plan``, the job described to a person.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Warnings of a plan: what is to be known of a run before it begins. No torch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from math import prod

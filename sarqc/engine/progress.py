@@ -1,7 +1,5 @@
 """Generators of events: of work that calls back how far it is, and with a value that they return."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait

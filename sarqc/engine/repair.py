@@ -1,7 +1,5 @@
 """What a repair is worth: the checkpoint as it was found, measured beside the float model, and the same repaired."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

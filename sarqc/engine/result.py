@@ -1,7 +1,5 @@
 """The summary of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

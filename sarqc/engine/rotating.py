@@ -3,8 +3,6 @@
 Axes: O out_features, I in_features.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

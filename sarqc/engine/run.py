@@ -1,7 +1,5 @@
 """A run whose model is loaded, and what its stages leave to later ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

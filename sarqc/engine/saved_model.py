@@ -1,7 +1,5 @@
 """The quantized model written to files, and read again from them: the same tokens as before, or where they part."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ is stopped anywhere is as far as its time allowed.
 Axes: R draws that there may be, K candidates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

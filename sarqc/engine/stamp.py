@@ -1,7 +1,5 @@
 """The stamp of a run, made when its layers are solved. ``verify`` hashes with the same functions."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping

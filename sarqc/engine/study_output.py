@@ -3,8 +3,6 @@
 Axes in comments: D calibration draws, L layers, G γ values, M λ values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What quantized models answer on tasks: for the λ that a tuning run can't tell apart by perplexity."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the device of a run does in a second: as the doctor measured it there, as published, or as two CPU cores."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -1,7 +1,5 @@
 """The study of a tuning run, which the Lab opens like any other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

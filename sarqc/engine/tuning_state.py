@@ -3,8 +3,6 @@
 Nothing is measured here: ``stages.tuning`` does that. What follows from measurements is ``search.Search``'s to say.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Measurements of a model: perplexity, tasks, texts side by side, speed. The constants here need no torch."""
 
-from __future__ import annotations
-
 TEXTS = "text side by side"  # the stage of a run that continues prompts
 TEMPERATURE = 0.8  # of sampled text
 TOP_P = 0.95

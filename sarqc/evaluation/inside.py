@@ -7,8 +7,6 @@ answers in any way that its isolation leaves open, and without tests only the pr
 reached its last line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -5,8 +5,6 @@ A number never comes without the corpus, the window, the tokens and the dtype.
 Axes: N windows, B windows of a batch, T tokens of a window, D hidden size, V vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass

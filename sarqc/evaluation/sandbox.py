@@ -7,8 +7,6 @@ and a program can exceed them between two looks. The kernel is the host's: it is
 of a program, not a proof against an attacker who knows a hole in the kernel.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import functools

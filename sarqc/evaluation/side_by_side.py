@@ -3,8 +3,6 @@
 Axes: T tokens of a continuation, V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

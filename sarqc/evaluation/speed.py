@@ -7,8 +7,6 @@ from 0.
 Axes: O out_features, I in_features, G groups, N tokens.
 """
 
-from __future__ import annotations
-
 import copy
 import statistics
 import time

@@ -3,8 +3,6 @@
 ``python -m sarqc.evaluation.task_names`` writes the file anew from the installed lm-eval; a test compares the two.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

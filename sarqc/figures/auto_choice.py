@@ -1,7 +1,5 @@
 """What “auto” chose, and what it chose among: errors or perplexities of the candidates on held-out calibration text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

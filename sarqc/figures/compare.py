@@ -1,7 +1,5 @@
 """Studies side by side: where their recipes differ, their numbers, and their curves overlaid."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict

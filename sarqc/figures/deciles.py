@@ -4,8 +4,6 @@ Beside it the same drift as a difference to identity's, in percent: the two curv
 channels saliency holds, and which it lets go, is in that difference.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sarqc.figures.drawing import (

@@ -7,8 +7,6 @@ A binding is ``{"path": "data.3.y", "over": ["gamma", "lambda"], "values": neste
 study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, cast, final

@@ -1,7 +1,5 @@
 """Figures of a mixture's experts: the calibration tokens that reached each, and those of one block side by side."""
 
-from __future__ import annotations
-
 import math
 from typing import TypedDict
 

@@ -6,8 +6,6 @@ positive finite numbers only. A difference that several draws do not show clearl
 Axes in comments: D calibration draws, L layers, S sizes of calibration text, G γ values, M λ values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal

@@ -6,8 +6,6 @@ matrix of a layer's inputs, so that defaults of other tools are places on its ax
 ``dampings.toml`` beside this file. Under saliency the same λ weighs channels unequally, and only 0 means the same.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass

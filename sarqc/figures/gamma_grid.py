@@ -1,7 +1,5 @@
 """λ × γ as a map of quality; of a line over α or β λ × that."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sarqc.figures.drawing import (

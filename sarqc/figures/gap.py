@@ -1,7 +1,5 @@
 """Why a calibration set misleads: the error on calibration text and on unseen text over the amount of calibration."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The Lab's main figure: quality, error or drift over λ, with sweet spot and flags; and all three together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Axes in comments: G γ values, M λ values, C weights of the group, B levels.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache

@@ -3,8 +3,6 @@
 A study has one, and a run of its own shows one at any moment of it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

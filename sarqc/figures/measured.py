@@ -1,7 +1,5 @@
 """How the numbers of a line were measured, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 

@@ -3,8 +3,6 @@
 Axes in comments: D calibration draws, G γ values, M λ values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass

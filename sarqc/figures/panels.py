@@ -3,8 +3,6 @@
 A panel holds curves of one quantity; all panels share the axis, the marker of the shown λ and the sweet-spot band.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Perplexities of other models or other test texts can't be compared, so each model and text has a frontier of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypedDict

@@ -4,8 +4,6 @@ Corollary 1 made visible. The hull lies in the plane (relative drift², relative
 that are drawn, so its weight is a multiplier μ of relative drift², and not the λ of a solver, which may weigh channels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

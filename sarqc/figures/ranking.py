@@ -1,7 +1,5 @@
 """The methods of a study side by side: each at its own best λ, absolute and against its baseline in the same draws."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A faint line is the held-out error of one block, with a mark at the step that wa
 blocks, as far as every block was checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 

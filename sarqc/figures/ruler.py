@@ -7,8 +7,6 @@ the defaults of the tools below it.
 Axes in comments: D calibration draws, M λ values of the identity line.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

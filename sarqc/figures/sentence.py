@@ -9,8 +9,6 @@ what is copied, read aloud and tested.
 A clause is a list of its words and pieces in the order in which they are read; a clause that goes on is itself in it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -8,8 +8,6 @@ Every line has a view of all layers together, over all draws. Single layers and 
 and further layers where a page needs them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product

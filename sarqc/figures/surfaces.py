@@ -1,7 +1,5 @@
 """Figures of the weights themselves: |Ŵ − W| or Ŵ − W as surfaces, as maps, and as the difference to the smallest λ."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, TypedDict

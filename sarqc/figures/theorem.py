@@ -7,8 +7,6 @@ weights that a run has chosen, whose radius nobody fixed beforehand.
 Axes in comments: D calibration draws, L layers, G γ values, M λ values.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar

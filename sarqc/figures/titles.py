@@ -6,8 +6,6 @@ clearly is called unclear, and one draw is named as such. The name of what is dr
 Axes in comments: D calibration draws, G γ values, M λ values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 how a saving is written; and the sentence of a run at any moment of it, and the small print.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

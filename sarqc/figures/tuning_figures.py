@@ -13,8 +13,6 @@ Among the errors of layers, by which λ are ruled out before any model is measur
 own best λ; the line is their mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby

@@ -3,8 +3,6 @@
 A key is a chain: it hashes everything that determines a result, including the key of what came before it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -5,8 +5,6 @@ known by its age and can be taken over. Where two hold the same claim after all,
 work, and nothing depends on it.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

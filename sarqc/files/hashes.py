@@ -1,7 +1,5 @@
 """SHA-256 of files, each read once as long as its size and the time of its last change are the same."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import stat

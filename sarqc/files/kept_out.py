@@ -1,7 +1,5 @@
 """What is kept out of answers and logs: paths of this host, and secrets."""
 
-from __future__ import annotations
-
 import re
 import sysconfig
 from collections.abc import Iterable, Mapping

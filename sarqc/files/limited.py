@@ -5,8 +5,6 @@ writes the bytes that it returns to standard output. An error for people goes th
 where, and the remedy; the exit code is ``REFUSED`` then.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Free memory of the host."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

@@ -1,7 +1,5 @@
 """Who may read the files that are left: everyone whom the process allows, by its umask."""
 
-from __future__ import annotations
-
 import os
 
 

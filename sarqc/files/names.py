@@ -1,7 +1,5 @@
 """Files that come from outside: what a name can mean, and reading no more than is asked for."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from contextlib import suppress

@@ -4,8 +4,6 @@ A library of its own knows each kind (for S3 it is s3fs), finds credentials wher
 again for a while what fails. Nothing of it is imported before there is an address.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Places for files that several processes, perhaps of several hosts, read and write: a folder, or object storage."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Room on a disk: how much there is, and waiting for more."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path

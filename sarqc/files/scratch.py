@@ -1,7 +1,5 @@
 """Folders that belong to a process while it works, and are removed by the next one where it was ended."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

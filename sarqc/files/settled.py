@@ -1,7 +1,5 @@
 """Files that are on the disk before they count: a loss of power leaves them whole, or not there."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 They are stored as they are: made smaller by a third they would take ten times as long, of everybody's time.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """YAML and JSON files that people write: plain values, and nothing by which a small file could become a large one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 An entry is a row of the store, written in the transaction of what it tells of, and a line in the log “sarqc.audit”.
 """
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """A bell: all who wait for news of a topic are woken."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

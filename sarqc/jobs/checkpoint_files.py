@@ -1,7 +1,5 @@
 """What an exported checkpoint consists of: noted when it is written, compared before it is served."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

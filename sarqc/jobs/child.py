@@ -15,8 +15,6 @@ a process that is stopped or stuck does not give and one that computes does. Fou
 On a full disk the last line says ``yielded`` too, and that the run waits for room.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging

@@ -4,8 +4,6 @@ Readers see the last committed state and wait for nobody; a writer waits its tur
 What SQLite has to say about a full disk, a lock or a damaged page is said in words.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

@@ -5,8 +5,6 @@ any other, and whatever becomes of it, its parent stays as it is. Finished layer
 Its files are in a folder named by its id, in which a checkpoint appears whole or not at all.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tarfile

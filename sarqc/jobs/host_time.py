@@ -1,8 +1,6 @@
 """The host's time, and whether it can be trusted where something is deleted by it: a clock that was set wrong may be
 forty days ahead."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

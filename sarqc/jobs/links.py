@@ -4,8 +4,6 @@ revoked.
 Only the hash of a secret is kept.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import time

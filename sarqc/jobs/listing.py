@@ -5,8 +5,6 @@ among ten thousand touches fifty recipes and summaries, and an order with an ind
 ``row_of`` wrote it: rows of another form are made again when the store is opened.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

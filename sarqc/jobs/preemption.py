@@ -4,8 +4,6 @@ A run that steps aside loads its model again later, and walks through the blocks
 as much time went into new work as into that, so that it comes to an end however many previews come.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """A worker process as its parent has it: started, given a job, listened to, asked to stop and ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Taking runs and uploads off the host: rows, files and an entry in the audit log, all of it or nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sarqc.files.names import remove

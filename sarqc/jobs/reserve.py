@@ -1,7 +1,5 @@
 """A file that only takes room: what is freed of a full disk when something is to be deleted."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ nothing goes that somebody has shared or written on (a name, a note, tags), nor 
 still need.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -10,8 +10,6 @@ queued <─> running ──> finished          back to queued: it steps aside fo
   └──────────────────────────────────┘  continue: finished layers are kept
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

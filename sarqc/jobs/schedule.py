@@ -10,8 +10,6 @@ While all devices are busy with batch runs, one of them steps aside for a previe
 the first of its lane to go on, whosever turn it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """The tables of the database of runs: steps that are only ever added to, and the way of a database up to the last."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """Sessions: a number for each person, raised by signing out. What was signed in under a former number is worth nothing,
 in whichever browser it is kept."""
 
-from __future__ import annotations
-
 from sarqc.jobs.store import Store
 
 RAISED = "INSERT INTO sessions VALUES (?, 1) ON CONFLICT (owner) DO UPDATE SET number = number + 1"

@@ -6,8 +6,6 @@ disagree. Every change of a row takes the next number of one counter, its ``revi
 plain query. All methods may be called from any thread.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import secrets

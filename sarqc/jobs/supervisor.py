@@ -8,8 +8,6 @@ While a preview waits and no device is free, a batch run is asked to step aside,
 a full disk says so and waits; it goes on once there is more room than it found.
 """
 
-from __future__ import annotations
-
 import logging
 import queue
 import shutil

@@ -1,8 +1,6 @@
 """What a tuning run came to, in the few numbers and words that lists, files and comparisons show: made here and nowhere
 else, so that all of them say the same."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

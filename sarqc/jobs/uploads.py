@@ -3,8 +3,6 @@
 The same content brought by two people is one file with two owners; it goes with the last.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Literal

@@ -6,8 +6,6 @@ terminal does not reach it and SIGKILL reaches whatever it started. Job and even
 be executed crosses the boundary.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

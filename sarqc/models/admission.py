@@ -1,7 +1,5 @@
 """Admission of a derived model: its blocks, run one by one, must give its own logits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial

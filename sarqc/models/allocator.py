@@ -1,7 +1,5 @@
 """Return of freed memory to the system."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Resolving a name never loads weights and never runs code of a checkpoint. No torch.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Templates are programs of whoever made the model: they run in the sandbox of transformers, in a process within limits.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 from array import array

@@ -1,7 +1,5 @@
 """A decoder as ``derivation`` describes it: its blocks, and which linears of a block read one tensor; no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -5,8 +5,6 @@ unchanged. Blocks are LLaMA's, except that most have a mixture of experts for an
 small experts for each token, and a shared one takes every token. Every expert has its own linears.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Descriptions of decoders without a written family: derived in a process of their own, and kept on disk; no torch."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A field that is left out has the default of its class, and older spellings are those of today.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys

@@ -3,8 +3,6 @@
 Nothing here imports torch: the web process reads it to plan a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

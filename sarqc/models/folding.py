@@ -6,8 +6,6 @@ rounding.
 Axes: O out_features, I channels of the tensor that a group reads, R rows of the operation that makes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The gguf package reads them in a process with limits: nothing behind the end of 
 all, only the lengths, and of texts only short ones.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -3,8 +3,6 @@
 A field of a header that is not understood is refused: it would change what the model computes.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

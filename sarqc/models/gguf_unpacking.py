@@ -3,8 +3,6 @@
 ``python -m sarqc.models.gguf_unpacking FILE FOLDER`` does it by hand.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -6,8 +6,6 @@ width that allows none is divided into blocks of the largest power of two.
 R. E. A. C. Paley, On orthogonal matrices, J. Math. Phys. 12 (1933).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import isqrt
 

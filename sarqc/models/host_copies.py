@@ -3,8 +3,6 @@
 Beside an H100 a plain copy of 90 MB took 55 ms, for which kernels waited; through pinned memory it takes 11 ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

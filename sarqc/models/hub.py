@@ -5,8 +5,6 @@ A model is judged by its configuration and its size, and then brought to this ho
 A resolver that hangs obeys no time-out, so the caller does not wait for the resolver.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import threading

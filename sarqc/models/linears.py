@@ -10,8 +10,6 @@ names of their own, such as mlp.experts.7.up_proj.
 Axes: E experts, O out_features, I in_features, D hidden size, F width of an expert.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any

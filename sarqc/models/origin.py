@@ -1,7 +1,5 @@
 """Origin of an unpacked checkpoint's weights, GGUF files that were quantized before, in a file; no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field, ValidationError

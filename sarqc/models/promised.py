@@ -1,7 +1,5 @@
 """Tensors that a configuration promises, by their names in files, and those beside them; one check for all files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate

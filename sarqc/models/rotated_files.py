@@ -7,8 +7,6 @@ processor, with any number of threads.
 Axes: O out_features, I in_features, R rows, D channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import sqrt
 

@@ -12,8 +12,6 @@ tokens and not channels: a head's rows of the value projection become Rᵀ W, it
 S. Ashkboos et al., QuaRot, arXiv:2404.00456; Z. Liu et al., SpinQuant, arXiv:2405.16406 (R1 and R2 there).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

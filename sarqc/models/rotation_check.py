@@ -4,8 +4,6 @@ Both compute in float32 at least, with one block in memory at a time, and the ro
 dtype: what is left are rounding errors of the computation.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """Blocks with their weights in memory only during use: from the checkpoint's files, or as changed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import weakref

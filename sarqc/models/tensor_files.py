@@ -1,7 +1,5 @@
 """The safetensors files of a folder and their headers; no weight is read, and no torch."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ tokens. transformers' AutoTokenizer makes some of its classes from the vocabular
 library's own steps in place of the rest.
 """
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Weights of a checkpoint: read from memory-mapped safetensors files on demand, and written."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping

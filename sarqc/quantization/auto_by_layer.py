@@ -3,8 +3,6 @@
 Axes: C candidates, O out_features, I in_features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Axes: O out_features, I in_features, G groups of a row, B sequences of a batch, T tokens, D hidden size.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

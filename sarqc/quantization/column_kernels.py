@@ -7,8 +7,6 @@ only where PyTorch's ``addcmul`` is, quotients are rounded correctly.
 Axes: C candidates, B columns of the block, O out_features.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

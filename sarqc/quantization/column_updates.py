@@ -7,8 +7,6 @@ are compared on each device before its first use; if they differ, the loops belo
 Axes: C candidates, B columns of the block, O out_features.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from functools import lru_cache
 from types import ModuleType

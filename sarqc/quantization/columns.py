@@ -3,8 +3,6 @@
 Axes: C candidates, B columns of the block, O out_features.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, TypeVar
 

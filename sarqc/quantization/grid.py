@@ -6,8 +6,6 @@ unit of the weights; a finished layer stores the two under different names.
 Axes at the ends of lines: O out_features, I in_features, G groups of a row, K channels of a group; ... leading ones.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Standard library only, so that pages can use it without torch.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ Each group's range is [sigmoid(lower) · min, sigmoid(upper) · max] with two le
 Axes: O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 

@@ -7,8 +7,6 @@ gradient. They are written out by hand, so that autograd sees nothing but the bl
 Axes: O out_features, I in_features, G groups of a row, K channels of a group.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

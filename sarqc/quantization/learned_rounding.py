@@ -11,8 +11,6 @@ neighbouring code on its side, and codes that the objective hardly tells apart c
 Axes: O out_features, I in_features, G groups of a row, K channels of a group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 

@@ -3,8 +3,6 @@
 Axes: O out_features, I in_features; ... any leading ones (candidates, experts, stacked linears).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

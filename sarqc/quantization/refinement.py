@@ -7,8 +7,6 @@ Axes: C candidates, O out_features, I in_features, G groups of a row, B columns 
 I, O), so that one column of the weight is contiguous.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ error. So the existing codes are always among the candidates, and stay if no can
 was fitted to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

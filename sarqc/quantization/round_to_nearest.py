@@ -1,7 +1,5 @@
 """Rounding to nearest, the simplest solver, with an optional searched range, refinement and refit of scales."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from sarqc.quantization.grid import dequantize_groups, round_to_grid

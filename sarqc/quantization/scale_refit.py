@@ -12,8 +12,6 @@ Axes: C candidates, O out_features, I in_features, G groups of a row, K channels
 of a row: G, on the affine grid 2G, the scales before the biases.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

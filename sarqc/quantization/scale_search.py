@@ -5,8 +5,6 @@ A search serves a group of linears that read one tensor and share one s̃; a lin
 Axes: A candidates for α, O out_features of a linear, R of all linears of a group, I in_features.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

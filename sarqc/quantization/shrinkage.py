@@ -9,8 +9,6 @@ S holds second moments, not covariances, because the reconstruction error does.
 Axes: p input channels, n tokens.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ The method itself names its solver; this module holds only what all units have i
 Axes: O out_features, I in_features.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Kinds of grids, and the bits that codes and the numbers beside them take in storage; no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """Batches: documents of recipes with lists instead of single values."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -14,8 +14,6 @@ Activation order is part of ``balanced`` for pretrained models: on SmolLM2 at 3 
 other steps on, and on tiny-llama at 2 bits it costs 1 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, get_args

@@ -1,7 +1,5 @@
 """Fields of a recipe, and what follows from their values."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

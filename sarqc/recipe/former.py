@@ -1,7 +1,5 @@
 """Recipes as documents had them before: former names of fields, and what runs did before a field existed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sarqc.errors import refused_for

@@ -4,8 +4,6 @@
 1 %, on the same calibration draws.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import TypedDict

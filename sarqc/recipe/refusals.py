@@ -1,7 +1,5 @@
 """Pydantic's complaints about a recipe, in plain words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, get_args
 

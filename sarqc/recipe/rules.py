@@ -1,7 +1,5 @@
 """Rules between the fields of a recipe: which exclude each other, and which have no effect."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sarqc.errors import Fix, Refused, in_recipe, refused_for

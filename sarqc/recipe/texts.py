@@ -4,8 +4,6 @@ A batch can also be written as a shell script, as jobs of SLURM, Hugging Face an
 text holds only the differences from the defaults (``sarqc.recipe.spare``) and means the same runs.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """The recipe of a study's line: its settings, and in words all that a recipe cannot hold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict

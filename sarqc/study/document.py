@@ -61,8 +61,6 @@ Every schema version that was ever written can be opened. Up to version 3 each a
 content, and an error of a layer that no token reached was 0; both are still read, and errors come out as NaN.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -11,8 +11,6 @@ union bound over rivals and looks, the best candidate is given up with a probabi
 elimination is Even-Dar, Mannor and Mansour (2006); blocks in a race are Moore and Lee (1994).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

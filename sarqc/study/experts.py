@@ -3,8 +3,6 @@
 Axes in comments: D calibration draws, L layers, B blocks that have experts, E experts of a block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -10,8 +10,6 @@ test text show within draws. Without windows they count as fully correlated, whi
 Axes: R draws, K candidates, W windows of the test text.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

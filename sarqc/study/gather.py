@@ -4,8 +4,6 @@ Runs of one method, grid and width become one line over their draws, γ and λ. 
 unknown.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 The same rule as in assets/js/base/format.js; the golden file tests/golden/format.json is read by both sides' tests.
 """
 
-from __future__ import annotations
-
 import math
 
 from sarqc.study.paired import Difference

@@ -4,8 +4,6 @@ The folder ``codes`` of a study has ``codes.json`` and a file for each kept poin
 ``python -m sarqc codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

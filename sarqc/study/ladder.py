@@ -4,8 +4,6 @@ Rounding to nearest, GPTQ 1 %, then the steps in an order that may be chosen, si
 before it, and at last learned rounding, which takes their place or begins at GPTQ's codes. D calibration draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations

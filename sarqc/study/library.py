@@ -1,7 +1,5 @@
 """Studies of a host: shipped, made by runs, uploaded."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Statistics of paired draws: means, differences with their standard error, the sweet spot and its band."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache

@@ -3,8 +3,6 @@
 Axes in comments: B blocks, S checked steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self

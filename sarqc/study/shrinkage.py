@@ -6,8 +6,6 @@ A study holds ρ of each draw and layer, see ``sarqc/quantization/shrinkage.py``
 Axes in comments: D calibration draws, L layers, M λ values.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ and zero points (O, G) as uint8, counted from the lowest level as files have the
 dtype of the checkpoint. Axes: O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

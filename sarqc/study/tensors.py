@@ -5,8 +5,6 @@ numbers, little-endian and in C order. It is written and read here so that a lar
 and so that a browser can request the bytes of one layer: ``Tensor.offset`` counts from the start of the file.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

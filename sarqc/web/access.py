@@ -6,8 +6,6 @@ those of the command line to the operator. A share link shows one run or one stu
 its owner. What a visitor may not see is not there for them: 404.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated

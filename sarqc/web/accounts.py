@@ -1,7 +1,5 @@
 """Ways to know who asks by name (``SARQC_ACCESS``): the base, which knows nobody, and one token for everybody."""
 
-from __future__ import annotations
-
 import hmac
 from dataclasses import dataclass
 from html import escape

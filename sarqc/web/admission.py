@@ -5,8 +5,6 @@ one may see. Texts: named ones, .txt files of SARQC_TEXT_DIRS, uploaded texts. O
 Hub only what the operator lists with a revision, and of the uploads only one's own.
 """
 
-from __future__ import annotations
-
 from sarqc.calibration import corpora
 from sarqc.calibration.text_files import UPLOADED
 from sarqc.errors import Forbidden, NotFound, in_recipe

@@ -5,8 +5,6 @@ Who asks is never a claim of the request, see ``sarqc.web.identity``; what they 
 ``sarqc.web.access``. What is hidden from somebody is answered as if it were not there.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Callable, Iterable

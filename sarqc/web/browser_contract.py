@@ -5,8 +5,6 @@ of documents. A name has its home where Python uses it (events, states, scales, 
 and scripts use live here. ``python -m sarqc.web.browser_contract --write`` writes the files, ``--check`` compares them.
 """
 
-from __future__ import annotations
-
 import math
 import pkgutil
 import re

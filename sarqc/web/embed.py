@@ -6,8 +6,6 @@ not by somebody who has signed in. Such an answer sets no cookie either. Everyth
 keeps ``SARQC_FRAME_ANCESTORS``.
 """
 
-from __future__ import annotations
-
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import Scope

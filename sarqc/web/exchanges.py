@@ -1,7 +1,5 @@
 """Every request with its answer, told when it is over: to the access log, and to the counters."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ It turns away requests under a foreign host name, writes to Gradio's own routes 
 one address, and visitors who have to sign in first. Routes behind it read ``request.state.visitor``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

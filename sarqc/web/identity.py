@@ -1,7 +1,5 @@
 """From a request to a visitor: by what it states, by its cookie, or as a stranger."""
 
-from __future__ import annotations
-
 import hmac
 from dataclasses import replace
 

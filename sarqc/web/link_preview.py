@@ -2,8 +2,6 @@
 all others. The picture is the same for every link.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

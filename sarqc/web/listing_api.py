@@ -1,7 +1,5 @@
 """Lists of runs over REST: filtered, sorted and in parts, in groups, as CSV, and what is done to many runs at once."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

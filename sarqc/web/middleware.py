@@ -4,8 +4,6 @@ Below such a path (``SARQC_ROOT_PATH``) the app stands at “/” for itself. Wh
 path; the headers of answers get it here, so that no route has to think of it.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from abc import ABC, abstractmethod

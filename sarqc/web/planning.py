@@ -1,7 +1,5 @@
 """Slow work, such as plans, in a few threads, with a share for each person."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ For programs that watch over the app: answered before anything else is asked, wi
 answer ``/healthz`` is to be started again; one that is not ready may mend itself, and is to get no visitors meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

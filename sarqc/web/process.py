@@ -1,7 +1,5 @@
 """Demands of the serving process on its host: private files, many connections, a log that does not flood."""
 
-from __future__ import annotations
-
 import logging
 import os
 import resource

@@ -3,8 +3,6 @@
 A host that others can reach is public, and does not start before somebody has decided who may come in.
 """
 
-from __future__ import annotations
-
 import ipaddress
 
 from pydantic import SecretStr

@@ -4,8 +4,6 @@ Pages are documents that are given; what they ask the REST interface is written 
 compressed, since plain file servers do not compress. Each study has a folder of its name.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import shutil

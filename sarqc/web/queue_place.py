@@ -1,7 +1,5 @@
 """Place of a waiting run: how many are before it, behind which, and when it may begin."""
 
-from __future__ import annotations
-
 import heapq
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Every error, wherever it was noticed, is ``{"error": {"kind", "what", "where", "
 what a field of a recipe has to be turned down for names that ``field`` and has ``fixes``, each with words and values.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Signing in and out, and following a share link: small pages of their own, beside Gradio's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import Annotated

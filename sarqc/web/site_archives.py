@@ -3,8 +3,6 @@ same study meanwhile waits for the same file, and a site that nobody waits for a
 are kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Files of a site that are made of a study: apart, so that processes that make nothing else load little."""
 
-from __future__ import annotations
-
 import gzip
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A site as a static Space of Hugging Face: the files that it needs beside those of any file server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import yaml

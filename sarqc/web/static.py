@@ -2,8 +2,6 @@
 their addresses change with their content.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial

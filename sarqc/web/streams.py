@@ -6,8 +6,6 @@ replay and live, a listener that is slow costs no memory, and any number of them
 sends ``Last-Event-ID`` and goes on where it was.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping

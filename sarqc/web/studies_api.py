@@ -5,8 +5,6 @@ never changes and may be kept for ever. Everything else is asked for again and a
 same.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path

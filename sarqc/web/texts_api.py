@@ -3,8 +3,6 @@
 The numbers of a run tell much of the text it was measured on, so a text is seen and used by its owner alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Wrong tokens and passwords, of the sign-in page and of programs alike, counted by address and by name."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence

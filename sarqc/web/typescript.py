@@ -4,8 +4,6 @@ Dataclasses, pydantic models and TypedDicts become interfaces, enumerations and 
 Python itself says no more than ``dict[str, Any]`` is ``Record<string, unknown>``.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import types

@@ -5,8 +5,6 @@ Nothing is unpacked by the names in the archive: the only files read are study.j
 and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

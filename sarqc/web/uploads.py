@@ -4,8 +4,6 @@ Nothing of an archive is read by the process that serves the app. ``upload_check
 with bounded memory and time; what that one has unpacked and approved is moved into place here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

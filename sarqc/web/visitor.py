@@ -3,8 +3,6 @@
 A name is never what a request claims. A browser keeps it in a cookie that is signed with a secret of this host.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

@@ -1,7 +1,5 @@
 """The stages of a run that quantizes or repairs, while its model is float."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sarqc.calibration.kept_layers import SUFFIX

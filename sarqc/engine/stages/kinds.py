@@ -1,7 +1,5 @@
 """The stages of each kind of run, in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from sarqc.engine.baseline import compare_with_baseline

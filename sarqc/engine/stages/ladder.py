@@ -6,8 +6,6 @@ paired over the draws that have both of its points. Statistics are of the float 
 keys of tuning, which then has these points already, and the other way round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """The stages of a run that quantizes or repairs, once its layers are solved: stamp and measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sarqc.engine.measure import compare_prompts, measure

@@ -1,7 +1,5 @@
 """The stages of a run that solve its layers, and change or compare them afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import cast
 

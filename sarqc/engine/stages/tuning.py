@@ -10,8 +10,6 @@ true whenever it stops. Statistics are of the float model, as in an exploring st
 prefix.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The routes of a classroom around the core's app."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from fastapi import FastAPI

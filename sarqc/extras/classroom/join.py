@@ -2,8 +2,6 @@
 phones asks for one file each. Script: assets/js/lecture/join_page.js.
 """
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from html import escape

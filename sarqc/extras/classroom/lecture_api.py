@@ -4,8 +4,6 @@ Below ``JOIN`` nobody has to sign in: the code of a lecture is all that a phone 
 page of the lecture alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

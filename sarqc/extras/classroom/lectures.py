@@ -7,8 +7,6 @@ the lecturer has, moves and ends it. Nobody is asked for a name: a phone is a ra
 Everything here is called from the event loop of the app, so nothing needs a lock. Times are given, not looked up.
 """
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from collections.abc import Iterator

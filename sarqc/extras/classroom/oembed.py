@@ -1,7 +1,5 @@
 """oEmbed (https://oembed.com): by it an editor learns the frame of an address of the Lab, see ``sarqc.web.embed``."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Annotated, Any
 from urllib.parse import urlencode, urlsplit

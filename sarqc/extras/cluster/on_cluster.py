@@ -1,7 +1,5 @@
 """Runs done by a Ray cluster for a process that waits for them: a queue that lives no longer than it waits."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

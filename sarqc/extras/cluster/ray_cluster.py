@@ -3,8 +3,6 @@
 A process of its own speaks with Ray, because Ray ends a process whose cluster is gone for good, and the app goes on.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -5,8 +5,6 @@ its log are fetched by its relay (``sarqc.extras.cluster.ray_relay``), in order,
 arrived.
 """
 
-from __future__ import annotations
-
 import json
 import queue
 import subprocess

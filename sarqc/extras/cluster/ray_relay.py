@@ -8,8 +8,6 @@ it ends, however it went, Ray ends the actor. It gives a sign of life for each t
 for a place; where a node is silent it is silent too. A lost node is said as ``Interrupted``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

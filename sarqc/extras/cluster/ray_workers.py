@@ -4,8 +4,6 @@ The app itself never speaks with Ray. Each run has a process on the app's host (
 that stands for its worker, and one more process names the nodes of the cluster (``sarqc.extras.cluster.ray_cluster``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

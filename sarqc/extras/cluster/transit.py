@@ -4,8 +4,6 @@ Texts that people brought go with the job, and what a run leaves comes back befo
 wait below one name in the storage, which the relay of the worker clears in the end.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -5,8 +5,6 @@ to each of its entries. Settings that no engine has are refused here, settings t
 is written.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Common parts of the programs for all engines: their beginning, the calibration tokens, and text that is the same."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ to lie between 0 and 1; columns are solved in blocks of 128, and a group that be
 weights that lack the share of the block's earlier columns; the symmetric grid is absmax / ((2^b - 1)/2).
 """
 
-from __future__ import annotations
-
 import json
 
 from sarqc.errors import Fix

@@ -5,8 +5,6 @@ scales are those of the original weights, of the extremes of a group; the order 
 (``static``), or none; the symmetric grid is absmax / ((2^b - 1)/2).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A host for other people: accounts and sign-in, limits by address, metrics, and commands of its operator."""
 
-from __future__ import annotations
-
 from sarqc.extras import Extra, lazily
 from sarqc.extras.host.settings import HostSettings, check
 

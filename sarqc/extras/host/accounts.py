@@ -1,7 +1,5 @@
 """Accounts of people: of a users file, of a reverse proxy, and of Hugging Face."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from functools import lru_cache

@@ -8,8 +8,6 @@ Files are written once and whole: artefacts under the hash of what determines th
 None is copied in half. A study that was replaced while it was read is noticed by its checksum, and read again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The database of runs, read and changed beside an app that may have it open."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands of an operator: user · backup · restore · prune · audit."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The parts of a public host around the core's app."""
 
-from __future__ import annotations
-
 from fastapi import FastAPI
 
 from sarqc.extras import Host

@@ -4,8 +4,6 @@ What is counted as it happens (requests, layers, waits) begins at zero with the 
 (runs, the queue, devices, the disk) is asked when somebody reads.
 """
 
-from __future__ import annotations
-
 import hmac
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Passwords: judged a few at a time in threads of their own, since a guess costs 16 MiB and some 50 ms."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import secrets

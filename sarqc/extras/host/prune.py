@@ -1,7 +1,5 @@
 """``python -m sarqc prune``: what has to go by the host's settings, said or done at once instead of part by part."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from contextlib import closing

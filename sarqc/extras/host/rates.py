@@ -1,7 +1,5 @@
 """Requests that an address or a crowd may send in a minute."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from limits import RateLimitItemPerMinute

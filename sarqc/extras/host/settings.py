@@ -1,7 +1,5 @@
 """Settings of a host for other people, beside those of the core."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

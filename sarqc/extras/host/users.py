@@ -1,7 +1,5 @@
 """The users of a host: a text file with a line for each, ``name:role:salt:hash``, the hash by scrypt."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

@@ -1,7 +1,5 @@
 """Codes of the points of a study, computed by runs and kept beside it: with them pages run its model there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

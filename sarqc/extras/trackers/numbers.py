@@ -4,8 +4,6 @@ Metrics of a layer have its number as their step, those of a curve over λ the p
 metric: a step is a whole number. Names are those of events and summaries. What was not measured is left out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The trackers of experiments, and the events of a run told to one of them, in a thread that no run waits for."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import threading

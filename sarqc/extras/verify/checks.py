@@ -6,8 +6,6 @@ it make, an exported model gives these blocks, whose codes were compared before,
 them. A study has no codes: there every linear before the chosen ones is solved too. Solving all proves the whole.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """The command verify."""
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import asdict
 from pathlib import Path

@@ -3,8 +3,6 @@
 Axes: O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
