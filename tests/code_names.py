@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -121,6 +122,11 @@ class CodeNames:
         return set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 
     @cached_property
+    def pip_extras(self) -> set[str]:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return {*project["optional-dependencies"]}
+
+    @cached_property
     def fields(self) -> dict[str, set[str]]:
         """The fields of a recipe as documents spell them, each with the words that it takes."""
         return {
@@ -139,6 +145,8 @@ class CodeNames:
         if re.match(r"(GET|POST|PATCH|DELETE) /", name):
             path = _PARAMETER.sub("/x", name.partition("?")[0])
             return any(re.fullmatch(route, path) for route in self.routes)
+        if match := re.fullmatch(r"(?:pip install ')?sarqc\[([\w,]+)\]'?", name):
+            return {*match[1].split(",")} <= self.pip_extras
         if re.fullmatch(r"data-[a-z-]+", name):
             return any(name in text for text in self.scripts)
         if re.fullmatch(r"\w[\w-]*(?:/[\w-]+)+", name):

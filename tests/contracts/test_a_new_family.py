@@ -33,6 +33,10 @@ class Shrunk(Method):
     lam: float = 0.25
     on: Unit = "layer"
 
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        return ()  # a row of ``METHODS`` sets the unit, not a recipe
+
     @property
     def unit(self) -> Unit:
         return self.on
