@@ -18,7 +18,7 @@ from sarqc.calibration.kept_layers import SUFFIX, LayerWriter, read_layer
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.models.allocator import release_freed
+from sarqc.files.memory import release_freed
 from sarqc.models.families import LayerInfo
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel

@@ -19,7 +19,7 @@ from sarqc.engine.costs import DISTILLING
 from sarqc.engine.distill import ScaleTuning, best_of, tuned, what_is_tuned
 from sarqc.engine.keys import distilled_layer_key
 from sarqc.events import BlockDistilled, Event, Stage
-from sarqc.models.allocator import release_freed
+from sarqc.files.memory import release_freed
 from sarqc.models.families import LayerInfo
 from sarqc.plain import measured as or_none
 from sarqc.quantization.quantized_layer import LayerReport

@@ -19,7 +19,7 @@ from sarqc.documents import PerplexityProtocol
 from sarqc.errors import NumericalError, Refused
 from sarqc.evaluation import LOGIT_BYTES, loss_bytes
 from sarqc.evaluation.divergence import Divergence, Summed, token_divergences
-from sarqc.models.allocator import release_freed
+from sarqc.files.memory import release_freed
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import last_states
 

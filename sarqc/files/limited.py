@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from sarqc import errors
 from sarqc.errors import Refused, SarqcError, disk_error
-from sarqc.files.memory import free_memory
+from sarqc.files.memory import free_memory, release_freed
 
 GIB = 1 << 30
 REFUSED = 3  # exit code
@@ -81,6 +81,7 @@ def answer_of(
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+        release_freed()  # each thread's heap would keep what the largest file took
     if unwanted is not None and unwanted.is_set():
         raise Exhausted("nobody waits for it")
     if process.returncode == REFUSED:
