@@ -22,7 +22,7 @@ from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, StepCheck
 
@@ -42,10 +42,10 @@ class BlockData:
     held_out_inputs: list[Tensor] = field(default_factory=list)  # of held-out sequences, if the method needs them
     held_out_targets: list[Tensor] = field(default_factory=list)
 
-    def linear(self, path: str, info: LayerInfo, weight: Tensor, found: FoundCodes | None = None) -> LinearData:
+    def linear(self, path: str, info: LayerInfo, weight: Tensor, codes: ImportedCodes | None = None) -> LinearData:
         """Return the linear at a path with its statistics."""
         held_out = None if self.held_out is None else self.held_out[path]
-        return LinearData(info, weight, tuple(part[path] for part in self.parts), held_out, found)
+        return LinearData(info, weight, tuple(part[path] for part in self.parts), held_out, codes)
 
 
 def solve_block(
@@ -74,14 +74,14 @@ def solve_block(
         SarqcError: For errors of the mathematics, with the name of the layer or the block.
     """
     weights = {path: loaded.weight(layer.name) for path, layer in layers.items()}  # (O, I)
-    if job.found is None:  # exact: they were loaded from there, and nothing is multiplied into them
+    if job.imported is None:  # exact: they were loaded from there, and nothing is multiplied into them
         weights = {path: weight.to(loaded.stored_as(f"{layers[path].name}.weight")) for path, weight in weights.items()}
     if job.method.unit == "layer":
         together = layer_batches(job, layers, weights, data)
         if spread is not None:
             yield from spread.solved(together)
         else:
-            yield from chain.from_iterable(one.solved(context) for one in together)
+            yield from chain.from_iterable(batch.solved(context) for batch in together)
         return
     started = time.perf_counter()
     index = next(iter(layers.values())).block
@@ -107,7 +107,9 @@ def layer_batches(
     """Yield the linears of a block as they are solved together, by a method that works on single layers."""
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         linears = (
-            data.linear(path, layers[path], weights[path], None if job.found is None else job.found.layer(layers[path]))
+            data.linear(
+                path, layers[path], weights[path], None if job.imported is None else job.imported.layer(layers[path])
+            )
             for path in together
         )
         yield LayerBatch(
@@ -172,9 +174,9 @@ def solve_points(
             )
             for path in together
         ]
-        found = (step.layer for step in only_solved(quantize(solving, context)))
+        solved = (step.layer for step in only_solved(quantize(solving, context)))
         for path in together:
-            yield path, [next(found) for _ in points]
+            yield path, [next(solved) for _ in points]
 
 
 def solve_curve(

@@ -49,35 +49,35 @@ def collect(
     Returns:
         The statistics by path within the block, and the outputs of each batch; none without ``outputs``.
     """
-    found = _Found(block, walk.loaded.family, walk.loaded.groups(block), RunningSums)
+    collector = _Collector(block, walk.loaded.family, walk.loaded.groups(block), RunningSums)
     made = []
     with torch.no_grad():
         for batch, hidden in enumerate(walk.hidden):
             if float_walk is not None:
                 # The float inputs come first: the statistics of the batch need both, and are added by the second pass.
-                with _hooked(block, found.keepers()):
+                with _hooked(block, collector.keepers()):
                     float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch], batch)
-            adders = found.adders()
+            adders = collector.adders()
             with _hooked(block, adders if outputs else _ending(adders)), suppress(_AllSeen):
                 states = walk.through(block, hidden, batch)
                 if outputs:
                     made.append(states)
-    return found.statistics(), made
+    return collector.statistics(), made
 
 
 def input_means(walk: BlockWalk, block: nn.Module) -> tuple[dict[str, InputMeans], list[Tensor]]:
     """Return the means of the inputs of every linear of the block, by path, and its outputs of each batch."""
-    found = _Found(block, walk.loaded.family, walk.loaded.groups(block), RunningMeans)
-    with _hooked(block, found.adders()):
+    collector = _Collector(block, walk.loaded.family, walk.loaded.groups(block), RunningMeans)
+    with _hooked(block, collector.adders()):
         outputs = walk.outputs(block)
-    return found.statistics(), outputs
+    return collector.statistics(), outputs
 
 
 class _AllSeen(Exception):
     """Ends a forward pass in which every hook has been called."""
 
 
-class _Found(Generic[_Total]):
+class _Collector(Generic[_Total]):
     """Inputs and statistics that the hooks of one pass gather."""
 
     def __init__(

@@ -100,12 +100,12 @@ def is_named(name: str, settings: Settings) -> bool:
 
 def declared_files(settings: Settings) -> dict[str, Path]:
     """Return the text files in the operator's declared folders (SARQC_TEXT_DIRS), by their names in recipes."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for root in filter(None, map(path_of, filter(None, settings.text_dirs.split(":")))):
         for path in sorted(root.glob("*.*")):
             if path.suffix in (".txt", *READERS) and (file := inside(root, path)):
-                found.setdefault(path.name, file)
-    return found
+                files.setdefault(path.name, file)
+    return files
 
 
 def offered(settings: Settings) -> list[CorpusEntry]:
@@ -335,8 +335,8 @@ def _encode_cached(text: str, folder: Path, model: str, vocabulary: int, artefac
     """Return the result of ``encode``, read from a file where a process has computed it before."""
     store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
     key = chain_key("tokens 2", content, sha256_of(folder / FAST), vocabulary, tokenizers.__version__)
-    if (kept := store.read(key, ".tokens")) is not None:
-        return np.frombuffer(kept, dtype=np.int32).astype(np.int64)
+    if (cached := store.read(key, ".tokens")) is not None:
+        return np.frombuffer(cached, dtype=np.int32).astype(np.int64)
     ids = encode(text, folder, model, vocabulary)
     with suppress(OSError):  # a full disk; the next request waits again
         store.write(key, ".tokens", ids.astype(np.int32).tobytes())

@@ -18,7 +18,7 @@ from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, Method
-from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes, QuantizedLayer
 from sarqc.quantization.repair import repair_layer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import Context, LayerJob
@@ -32,7 +32,7 @@ class LinearData:
     weight: Tensor  # (O, I)
     parts: tuple[LayerStatistics, ...]  # of all calibration sequences, or of train and of validation
     held_out: LayerStatistics | None
-    found: FoundCodes | None = None  # of a checkpoint that was opened
+    imported: ImportedCodes | None = None  # of a checkpoint that was opened
 
     def statistics(self) -> LayerStatistics:
         """Return the statistics of all calibration sequences."""
@@ -42,7 +42,7 @@ class LinearData:
     def checked(self, grid: Grid, name: str, row_scale: Tensor | None = None) -> CheckedLayer:
         """Return the linear as solvers take it; ``name`` is its name in errors."""
         statistics = self.statistics()
-        return CheckedLayer(self.weight, statistics, grid, self.held_out, row_scale, found=self.found, name=name)
+        return CheckedLayer(self.weight, statistics, grid, self.held_out, row_scale, imported=self.imported, name=name)
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class LayerBatch:
             SarqcError: For errors of the mathematics, with the name of the linear.
         """
         started = time.perf_counter()
-        found = self._chosen(context) if self.candidates else self._at_each_point(context)
+        results = self._chosen(context) if self.candidates else self._at_each_point(context)
         for linear in self.linears:
             info, layers = linear.info, []
             for index in range(len(self.lams)):
-                layers.append(next(found))
+                layers.append(next(results))
                 if self.tells_points:
                     yield point_event(info, self.lams, index, layers[-1])
             curve = curve_of(self.lams, layers, linear.weight, linear.statistics(), linear.held_out, self.grid)
@@ -105,7 +105,7 @@ class LayerBatch:
                 weight=linear.weight.to(device),
                 parts=tuple(map(there, linear.parts)),
                 held_out=None if linear.held_out is None else there(linear.held_out),
-                found=None if linear.found is None else linear.found.to(device),
+                imported=None if linear.imported is None else linear.imported.to(device),
             )
             for linear in self.linears
         )
@@ -113,12 +113,12 @@ class LayerBatch:
 
     def _chosen(self, context: Context) -> Iterator[QuantizedLayer]:
         selecting = [
-            SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.found)
+            SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.imported)
             for linear in self.linears
             for train, validation in [linear.parts]
         ]
         candidates = self._points(self.candidates)
-        if any(job.found is not None for job in selecting):
+        if any(job.imported is not None for job in selecting):
             solvers = [point for point in candidates if isinstance(point, ColumnSolver)]
             return (repair_layer(job, self.grid, solvers, context) for job in selecting)
         fraction = self.channel_fraction

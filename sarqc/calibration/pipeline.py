@@ -60,22 +60,22 @@ def calibrate(
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
-    if job.found is not None:
-        job.found.put_outside(loaded)
+    if job.imported is not None:
+        job.imported.put_outside(loaded)
     walks = Walks(loaded, job) if last_missing >= 0 else None
     context = Context.on(loaded.device, budget_bytes)
     with LayerWriter(store) as writer:
         for index, block in enumerate(loaded.blocks()):
             layers, own = by_block.get(index, []), job.in_block(index)
-            kept = {
+            stored = {
                 layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers
             }
-            with loaded.at(block, changes=bool(layers) or job.found is not None):
-                if job.found is not None:
-                    job.found.put_into(loaded, index)
+            with loaded.at(block, changes=bool(layers) or job.imported is not None):
+                if job.imported is not None:
+                    job.imported.put_into(loaded, index)
                 data = None
                 if walks is not None and index <= last_missing:
-                    if layers and (job.inputs_from == "float" or any(solved is None for solved in kept.values())):
+                    if layers and (job.inputs_from == "float" or any(solved is None for solved in stored.values())):
                         _check_weights(loaded, layers)
                         try:
                             data = walks.collect(block)
@@ -85,7 +85,7 @@ def calibrate(
                     else:
                         walks.pass_float(block)  # while the block is float: its layers are all kept
                 solved_layers = []
-                for solved in _solved(loaded, own, index, layers, kept, data, context, spread):
+                for solved in _solved(loaded, own, index, layers, stored, data, context, spread):
                     if isinstance(solved, SolvedLayer):
                         solved_layers.append(solved)
                         yield from writer.keep(keys[solved.info.name], solved)
@@ -107,21 +107,21 @@ def _solved(
     job: CalibrationJob,
     index: int,
     layers: list[LayerInfo],
-    kept: dict[str, SolvedLayer | None],
+    stored: dict[str, SolvedLayer | None],
     data: BlockData | None,
     context: Context,
     spread: MultiDevice | None,
 ) -> Iterator[SolvedLayer | Progress]:
     """Yield the block's layers in order, kept ones from the store; linears that depend on each other all together."""
     by_path = {_path(loaded, layer): layer for layer in layers}
-    missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
+    missing = {path for path, layer in by_path.items() if stored[layer.name] is None}
     storages = {path: loaded.stored_as(f"{layer.name}.weight") for path, layer in by_path.items()}
-    wanted = whole_batches(by_path, storages, missing)
+    unsolved = whole_batches(by_path, storages, missing)
     if job.method.unit != "layer" and missing:
-        wanted = by_path
-    fresh = solve_block(loaded, job, wanted, data, context, spread) if wanted and data is not None else iter(())
+        unsolved = by_path
+    fresh = solve_block(loaded, job, unsolved, data, context, spread) if unsolved and data is not None else iter(())
     for path, layer in by_path.items():
-        solved = None if path in wanted else kept[layer.name]
+        solved = None if path in unsolved else stored[layer.name]
         if solved is not None and job.curves.tells_points:
             yield from point_events(solved)
         while solved is None:
@@ -136,13 +136,13 @@ def _solved(
 def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: list[SolvedLayer]) -> None:
     """Put a block's quantized weights into the model, for a foldable search with scales in the operations before."""
     if job.method.unit == "group":
-        by_path = {_path(loaded, one.info): one.quantized for one in solved}
+        by_path = {_path(loaded, layer.info): layer.quantized for layer in solved}
         block = loaded.blocks()[index]
         prefix = f"{loaded.family.blocks}.{index}."
         write_folded(block, loaded.groups(block), by_path, lambda path: loaded.stored_as(f"{prefix}{path}"))
         return
-    for one in solved:
-        loaded.weight(one.info.name).data.copy_(one.quantized.dequantized)
+    for layer in solved:
+        loaded.weight(layer.info.name).data.copy_(layer.quantized.dequantized)
 
 
 class Walks:

@@ -305,12 +305,12 @@ def _parquet(path: Path) -> Iterator[Row]:
     pyarrow.set_cpu_count(1)
     with parquet.ParquetFile(path, pre_buffer=False) as file:
         types = pyarrow.types
-        wanted = [
+        columns = [
             field.name
             for field in file.schema_arrow
             if types.is_string(field.type) or types.is_large_string(field.type) or types.is_nested(field.type)
         ]
-        for batch in file.iter_batches(64, columns=wanted, use_threads=False):
+        for batch in file.iter_batches(64, columns=columns, use_threads=False):
             yield from batch.to_pylist()
 
 

@@ -138,7 +138,7 @@ def tensors_and_codes(
     Raises:
         Refused: If the codes do not make the weight of the model.
     """
-    in_file = {f"{loaded.family.in_file(name)}.weight": name for name in with_codes(loaded, layers)}
+    in_file = {f"{loaded.family.in_file(name)}.weight": name for name in layers_with_codes(loaded, layers)}
     for stored, tensor in stored_tensors(loaded):
         if stored not in in_file:
             yield stored, tensor
@@ -163,7 +163,7 @@ def coded(name: str, layer: QuantizedLayer, grid: Grid, dtype: torch.dtype) -> C
     )
 
 
-def with_codes(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer]) -> list[str]:
+def layers_with_codes(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer]) -> list[str]:
     """Return the quantized layers that are tensors of their own in checkpoints, by name."""
     parts = {info.name for info in loaded.checkpoint.layers if not info.has_own_tensor}
     return [name for name in layers if name not in parts]
@@ -177,18 +177,18 @@ def refuse_biases(layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid
             raise Refused(what, name, "Use another grid, or the format mlx.")
 
 
-def tensors_with_codes_as(
-    stored_as: Callable[[Coded], Iterator[tuple[str, Tensor]]],
+def encoded_tensors(
+    encode: Callable[[Coded], Iterator[tuple[str, Tensor]]],
     loaded: LoadedModel,
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield every tensor of the checkpoint, with those of ``stored_as`` for a quantized linear."""
-    for stored, found in tensors_and_codes(loaded, layers, grids):
-        if isinstance(found, Coded):
-            yield from stored_as(found)
+    for stored, content in tensors_and_codes(loaded, layers, grids):
+        if isinstance(content, Coded):
+            yield from encode(content)
         else:
-            yield stored, found
+            yield stored, content
 
 
 def levels_of(layer: QuantizedLayer, grid: Grid) -> Levels:

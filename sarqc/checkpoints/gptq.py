@@ -22,10 +22,10 @@ from sarqc.checkpoints.codes import (
     Contents,
     Levels,
     Writer,
+    encoded_tensors,
     float_linears,
     pack_bits,
     refuse_biases,
-    tensors_with_codes_as,
     unpack_bits,
 )
 from sarqc.errors import Refused
@@ -42,7 +42,7 @@ def save_gptq(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: 
     blocks = loaded.family.in_file(loaded.family.blocks)
     others = [name for name in float_linears(loaded) if name.startswith(f"{blocks}.")]
     config = {"quantization_config": quantization_config(others, by_name)}
-    return config, tensors_with_codes_as(_tensors, loaded, layers, grids)
+    return config, encoded_tensors(_tensors, loaded, layers, grids)
 
 
 def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
@@ -97,7 +97,7 @@ def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dic
     kinds = list(grids.values())
     usual = max(dict.fromkeys(kinds), key=kinds.count)
     rules: dict[str, dict[str, Any]] = {f"-:^{re.escape(name)}$": {} for name in others}
-    rules |= {f"+:^{re.escape(name)}$": {"group_size": _size(one)} for name, one in grids.items() if one != usual}
+    rules |= {f"+:^{re.escape(name)}$": {"group_size": _size(grid)} for name, grid in grids.items() if grid != usual}
     return {
         "bits": usual.bits,
         "checkpoint_format": "gptq_v2" if _is_second(usual) else "gptq",

@@ -46,10 +46,10 @@ def by_pattern(
     listed: dict[str, int] = {}
     others: list[int] = []
     for number, (pattern, _) in enumerate(given):
-        if anywhere or (found := _NAMES.fullmatch(pattern)) is None:
+        if anywhere or (match := _NAMES.fullmatch(pattern)) is None:
             others.append(number)
             continue
-        for name in (found[1] or found[2]).replace("\\", "").split("|"):
+        for name in (match[1] or match[2]).replace("\\", "").split("|"):
             listed.setdefault(name, number)
     if others:
         try:

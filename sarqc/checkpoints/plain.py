@@ -82,7 +82,7 @@ def new_checkpoint(
     with whole_folder(folder) as partial:
         yield partial
         # Without the pointer to code in the original's folder, which is not in this one.
-        described = {name: said for name, said in loaded.checkpoint.config.items() if name != "auto_map"}
+        described = {name: value for name, value in loaded.checkpoint.config.items() if name != "auto_map"}
         if not loaded.checkpoint.tied and "tie_word_embeddings" in described:
             described["tie_word_embeddings"] = False  # not every reader looks whether the two stored ones differ
         text = json.dumps(described | (config or {}), indent=2, sort_keys=True) + "\n"

@@ -229,7 +229,8 @@ def _levels_in_bytes(place: StoredLinear, files: CheckpointReader) -> Levels:
 def _levels_in_awq(place: StoredLinear, files: CheckpointReader) -> Levels:
     words, zeros, scales = (files.read(f"{place.module}.{part}") for part in ("qweight", "qzeros", "scales"))
     codes, offsets = (
-        _reordered(unpack_bits(one, place.bits, place.shape[0]), _AWQ_BACK, place.bits).T for one in (words, zeros)
+        _reordered(unpack_bits(packed, place.bits, place.shape[0]), _AWQ_BACK, place.bits).T
+        for packed in (words, zeros)
     )
     return Levels(codes, scales.T, offsets)
 

@@ -106,22 +106,22 @@ class BlockLearning:
         if self.schedule.checks:
             return (yield from self._until_stopped(learned, descent, first))
         yield first
-        best, kept = first, _copy(learned)
+        best, best_state = first, _copy(learned)
         for epoch in range(1, self.epochs + 1):
             left = self.schedule.steps - (epoch - 1) * len(self.steps)
             for sequences in self.steps[:left]:
                 self._step(learned, descent, sequences)
             reached = self._measure(learned, epoch)
             if reached.objective < best.objective:
-                best, kept = reached, _copy(learned)
+                best, best_state = reached, _copy(learned)
             yield reached
-        said = {
+        facts = {
             "epochs": self.epochs,
             "best_epoch": best.epoch,
             "objective": best.objective,
             "initial_objective": first.objective,
         }
-        return {name: self._layer(linear, kept[name], said) for name, linear in self.linears.items()}
+        return {name: self._layer(linear, best_state[name], facts) for name, linear in self.linears.items()}
 
     def _until_stopped(
         self, learned: Learned, descent: Optimiser, start: Epoch
@@ -133,7 +133,7 @@ class BlockLearning:
         steps = self.schedule.steps
         checks = [self._check(learned, 0, start.recon)]
         yield checks[0]
-        best, kept, done = checks[0], _copy(learned), 0
+        best, best_state, done = checks[0], _copy(learned), 0
         least, since = math.inf, 0  # of the checks after a step
         for step in check_steps(steps, self.schedule.checks):
             for number in range(done, step):
@@ -143,13 +143,13 @@ class BlockLearning:
             checks.append(reached)
             yield reached
             if reached.held_out_error < best.held_out_error:
-                best, kept = reached, _copy(learned)
+                best, best_state = reached, _copy(learned)
             since = 0 if reached.held_out_error < least else since + 1
             least = min(least, reached.held_out_error)
             if since == PATIENCE:
                 break
-        said = {"steps_made": done, "best_step": best.step}
-        layers = {name: self._layer(linear, kept[name], said) for name, linear in self.linears.items()}
+        facts = {"steps_made": done, "best_step": best.step}
+        layers = {name: self._layer(linear, best_state[name], facts) for name, linear in self.linears.items()}
         first_name, layer = next(iter(layers.items()))
         report = replace(layer.report, checks=tuple(asdict(check) for check in checks))
         return layers | {first_name: replace(layer, report=report)}
@@ -240,16 +240,16 @@ class BlockLearning:
         return recon / self.recon_unit + self.method.lam * sar / self.sar_unit
 
     @torch.no_grad()
-    def _layer(self, linear: LearnedLinear, kept: Sequence[Tensor], said: Mapping[str, object]) -> QuantizedLayer:
-        """Return the linear with its learned tensors; ``said``: facts of the learning for its report."""
-        rounded = linear.round(kept)
+    def _layer(self, linear: LearnedLinear, state: Sequence[Tensor], facts: Mapping[str, object]) -> QuantizedLayer:
+        """Return the linear with its learned tensors; ``facts`` of the learning are for its report."""
+        rounded = linear.round(state)
         return linear.layer.quantized(
             rounded.codes.flatten(-2),
             rounded.scales,
             rounded.zero_points,
             rounded.stored,
             drift_scale=linear.s,
-            chosen={**self.method.settled(), **said},
+            chosen={**self.method.settled(), **facts},
         )
 
 
@@ -318,11 +318,11 @@ def _check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
         raise Refused(
             f"its linears have {' and '.join(map(str, bits))} bits", "grids", "Give one bit width for a whole block."
         )
-    for what, given, wanted in (
+    for what, inputs, targets in (
         ("", block.inputs, block.targets),
         ("held-out ", block.held_out_inputs, block.held_out_targets),
     ):
-        shapes = [[tuple(batch.shape) for batch in batches] for batches in (given, wanted)]
+        shapes = [[tuple(batch.shape) for batch in batches] for batches in (inputs, targets)]
         if shapes[0] != shapes[1]:
             raise Refused(
                 f"{what}inputs are {shapes[0]} and targets {shapes[1]}",

@@ -64,14 +64,14 @@ def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
 
 def descent_in_a_loop(block: ColumnDescent, grid: Grid) -> None:
     """Do the work of ``descend`` column by column."""
-    codes, found, factors = block.codes, torch.empty_like(block.codes), block.gram.unsqueeze(-1)  # (C, B, B, 1)
-    parts = (codes, found, block.pull, block.rate, block.scales, block.steps)
+    codes, moved, factors = block.codes, torch.empty_like(block.codes), block.gram.unsqueeze(-1)  # (C, B, B, 1)
+    parts = (codes, moved, block.pull, block.rate, block.scales, block.steps)
     turns = zip(*(part.unbind(1) for part in parts), strict=True)
     for column, (code, best, pulled, rate, scale, step) in enumerate(turns):  # (C, O) each
         torch.addcmul(code, pulled, rate, out=best).round_().clamp_(grid.lowest, grid.highest)
         torch.sub(best, code, out=step).mul_(scale)
         block.pull[:, column + 1 :].addcmul_(factors[:, column, column + 1 :], step.unsqueeze(-2))
-    codes.copy_(found)
+    codes.copy_(moved)
 
 
 def why_no_kernels(device: torch.device) -> str:
@@ -112,14 +112,14 @@ def first_difference(kernels: ModuleType, device: torch.device) -> str:
         if not _are_equal(columns, expected, ("codes", "delta", "values")):
             return f"columns, {kind}, {dtype}"
         block = random_descent(shape, grid, random, dtype, device)
-        wanted = copied(block)
+        expected_block = copied(block)
         kernels.descend(block, grid)
-        descent_in_a_loop(wanted, grid)
-        if not _are_equal(block, wanted, ("codes", "steps")):
+        descent_in_a_loop(expected_block, grid)
+        if not _are_equal(block, expected_block, ("codes", "steps")):
             return f"refinement, {kind}, {dtype}"
     return ""
 
 
-def _are_equal(one: Columns | ColumnDescent, other: Columns | ColumnDescent, names: tuple[str, ...]) -> bool:
-    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+def _are_equal(actual: Columns | ColumnDescent, expected: Columns | ColumnDescent, names: tuple[str, ...]) -> bool:
+    pairs = [(getattr(actual, name), getattr(expected, name)) for name in names]
     return all(first is None or torch.equal(first, second) for first, second in pairs)

@@ -21,7 +21,7 @@ class Count:
     moved: float = 0.0  # bytes of statistics and weights that go to other processes of the host, and back
 
     def __add__(self, other: Count) -> Count:
-        return Count(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+        return Count(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     def times(self, number: float) -> Count:
         """Return this work, repeated."""

@@ -186,8 +186,8 @@ class RunningSums:
         return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest, self._fourth)
 
 
-def _check_crosses(one: Tensor | None, other: Tensor | None) -> None:
-    if (one is None) != (other is None):
+def _check_crosses(first: Tensor | None, second: Tensor | None) -> None:
+    if (first is None) != (second is None):
         raise Refused(
             "statistics with a cross term and statistics without one do not add",
             "layer statistics",

@@ -319,7 +319,7 @@ class ColumnSolver(Method):
     reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
     weighed: ClassVar[Weighing] = "gamma"
     damps: ClassVar[bool] = True
-    begins_with_found: ClassVar[bool] = False  # with the codes that a layer was found with, not column by column
+    begins_with_existing: ClassVar[bool] = False  # with the existing codes of a layer, not column by column
 
     lam: float = 0.01
     gamma: float | None = None
@@ -424,7 +424,7 @@ class FoundDescent(ColumnSolver):
     By that objective the result is never worse than the codes it starts from.
     """
 
-    begins_with_found: ClassVar[bool] = True
+    begins_with_existing: ClassVar[bool] = True
 
     refine: int = 10
 
@@ -837,7 +837,7 @@ METHODS: dict[str, MethodEntry] = {
 
 AS_FOUND = "as-found"
 # How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
-_FOUND = MethodEntry(
+_EXISTING = MethodEntry(
     "As found",
     ExistingCodes(),
     (),
@@ -857,7 +857,7 @@ def public_method(name: str) -> str:
 
 def entry_of(name: str) -> MethodEntry | None:
     """Return the row of a public name, including ``AS_FOUND``; None for a name that this version does not know."""
-    return _FOUND if name == AS_FOUND else METHODS.get(name)
+    return _EXISTING if name == AS_FOUND else METHODS.get(name)
 
 
 def method(name: str, **choices: Any) -> Method:

@@ -56,23 +56,23 @@ def refined_codes(
     pull = gram @ delta  # (C, I, O), (ΔW G)ᵀ
     objective = (delta * pull).sum(dim=1)  # (C, O)
     for _ in range(passes):
-        moved, after = _one_pass(delta, codes, pull.clone(), gram, scales, grid)
+        moved, after = _pass_over(delta, codes, pull.clone(), gram, scales, grid)
         # Computed anew rather than carried along, so that rounding errors of a pass do not enter the comparison.
         pull_after = gram @ after
         objective_after = (after * pull_after).sum(dim=1)
         # In exact arithmetic every row is kept. A row that rounding errors would make worse stays as it was.
-        kept = (objective_after <= objective).unsqueeze(-2)  # (C, 1, O)
-        moved = torch.where(kept, moved, codes)
+        accepted = (objective_after <= objective).unsqueeze(-2)  # (C, 1, O)
+        moved = torch.where(accepted, moved, codes)
         if torch.equal(moved, codes):
             break
-        codes, delta = moved, torch.where(kept, after, delta)
-        pull = torch.where(kept, pull_after, pull)
-        objective = torch.where(kept.squeeze(-2), objective_after, objective)
+        codes, delta = moved, torch.where(accepted, after, delta)
+        pull = torch.where(accepted, pull_after, pull)
+        objective = torch.where(accepted.squeeze(-2), objective_after, objective)
     # A code that was rounded to −0 is 0, or its level would have another sign bit than what is read from integers.
     return as_stored(codes + 0.0, orders).mT
 
 
-def _one_pass(
+def _pass_over(
     delta: Tensor,
     codes: Tensor,
     pull: Tensor,

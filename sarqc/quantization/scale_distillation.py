@@ -200,8 +200,8 @@ class TunedScales:
 
     def _prepare_penalty(self, square: Tensor, aim: Tensor) -> None:
         """Take the sums that d needs beside the energies from S² (G, K) and the float weight (O, G, K)."""
-        basis, one = self._basis.to(aim.dtype), torch.ones_like(aim)
-        factors = ((basis, basis), (basis, one), (one, one), (basis, aim), (aim, one))
+        basis, ones = self._basis.to(aim.dtype), torch.ones_like(aim)
+        factors = ((basis, basis), (basis, ones), (ones, ones), (basis, aim), (aim, ones))
         self._sums = tuple((square * x * y).sum(dim=-1, dtype=torch.float64) for x, y in factors)  # (O, G) each
 
     def _weight_of(self, basis: Tensor, positions: Tensor | None = None) -> Tensor:
@@ -211,8 +211,8 @@ class TunedScales:
     def _penalty_of(self, scales: Tensor, biases: Tensor | None) -> Tensor:
         a = scales.double()
         b = torch.zeros_like(a) if biases is None else biases.double()
-        cc, c, one, cw, w = self._sums
-        return (a * a * cc + 2 * a * b * c + b * b * one - 2 * a * cw - 2 * b * w + self._energies).sum()
+        cc, c, ones, cw, w = self._sums
+        return (a * a * cc + 2 * a * b * c + b * b * ones - 2 * a * cw - 2 * b * w + self._energies).sum()
 
 
 class TunedCodes(TunedScales):
@@ -454,13 +454,13 @@ def _first(tuning: _Tuning, distance: Distance, start: Distilled) -> Distillatio
 def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, factor: float) -> float:
     """Add the gradient of the objective on the sequences of a step; return their distance."""
     with torch.enable_grad():
-        found = distance.of_step(tuning.weights(), step)
-    with in_a_fixed_order(found.device):
-        (magnified * found).backward()
+        measured = distance.of_step(tuning.weights(), step)
+    with in_a_fixed_order(measured.device):
+        (magnified * measured).backward()
     for linear in tuning.linears.values():
         if linear.lam > 0 and factor > 0:
             linear.add_penalty_gradient(factor * linear.lam)
-    return float(found.detach())
+    return float(measured.detach())
 
 
 def _held_out(distance: Distance, reached: Distilled) -> float:
