@@ -56,10 +56,10 @@ def collect(
             if float_walk is not None:
                 # The float inputs come first: the statistics of the batch need both, and are added by the second pass.
                 with _hooked(block, collector.keepers()):
-                    float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch], batch)
+                    float_walk.hidden[batch] = float_walk.run(block, float_walk.hidden[batch], batch)
             adders = collector.adders()
             with _hooked(block, adders if outputs else _ending(adders)), suppress(_AllSeen):
-                states = walk.through(block, hidden, batch)
+                states = walk.run(block, hidden, batch)
                 if outputs:
                     made.append(states)
     return collector.statistics(), made

@@ -100,7 +100,7 @@ class CalibrationJob:
         return replace(self, method=self.later.method, later=None)
 
     def curve_lams(self) -> tuple[float, ...]:
-        """Return the λ of the curves, the method's own and the further ones, in order; (0,) if there is none."""
+        """Return the λ of the curves, the method's own and the further ones, in order; (0,) without a single λ."""
         if self.imported is not None and len(self.candidates) == 1 and self.method.lam is not None:
             return (self.method.lam,)  # one λ, beside the imported codes
         if self.candidates or self.method.lam is None:

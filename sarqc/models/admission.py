@@ -62,16 +62,16 @@ def _compare(loaded: LoadedModel, decoder: Decoder, *, learns: bool) -> None:
         for index, block in enumerate(loaded.blocks()):
             with loaded.at(block), _rounded(block, decoder, index):
                 if not _is_near(walk.hidden[0], inputs[index]):
-                    raise _differs(loaded, decoder, max(0, index - 1))
+                    raise _refusal(loaded, decoder, max(0, index - 1))
                 with _reads(block, decoder, index) as reads:
                     walk.advance(walk.outputs(block))
                 _check_groups(loaded, decoder, index, reads)
         walked = head_input(loaded.model, decoder, tokens, walk.hidden[0])
         if not _is_near(loaded.logits(own), loaded.logits(walked)):
-            raise _differs(loaded, decoder, len(inputs) - 1)
+            raise _refusal(loaded, decoder, len(inputs) - 1)
 
 
-def _differs(loaded: LoadedModel, decoder: Decoder, index: int) -> Refused:
+def _refusal(loaded: LoadedModel, decoder: Decoder, index: int) -> Refused:
     kind = decoder.kind(index).module
     return Refused(
         f"run by itself, block {decoder.blocks}.{index} ({kind}) gives another hidden state than in the model's own "

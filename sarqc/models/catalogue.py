@@ -160,12 +160,12 @@ def declared_models(settings: Settings) -> dict[str, Path]:
 
 def declared_folders(settings: Settings) -> dict[str, Path]:
     """Return the folders with a config.json in the operator's declared folders, by their names."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for root in _declared_roots(settings):
         for config in sorted(root.glob("*/config.json")):
             if folder := inside(root, config.parent):
-                found.setdefault(config.parent.name, folder)
-    return found
+                folders.setdefault(config.parent.name, folder)
+    return folders
 
 
 def _declared_gguf(settings: Settings) -> dict[str, Path]:
@@ -174,7 +174,7 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
     Files of Ollama have no ending. A folder with a single model gives it its name; of a model in pieces the first is
     named.
     """
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for root in _declared_roots(settings):
         files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
         models: list[Path] = []
@@ -182,14 +182,14 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
         for path in files:
             if path in pieces or not is_gguf(path) or (path.parent / "config.json").exists():
                 continue
-            pieces.update(of_model := gguf_files(path))
-            if all(inside(root, piece) for piece in (path, *of_model)):
-                models.append(of_model[0])
+            pieces.update(model_files := gguf_files(path))
+            if all(inside(root, piece) for piece in (path, *model_files)):
+                models.append(model_files[0])
         alone = Counter(path.parent for path in models)
         for path in models:
             is_alone = path.parent != root and alone[path.parent] == 1
-            found.setdefault(path.parent.name if is_alone else path.name, path)  # a link's own name may be a piece's
-    return found
+            by_name.setdefault(path.parent.name if is_alone else path.name, path)  # a link's own name may be a piece's
+    return by_name
 
 
 def _declared_roots(settings: Settings) -> Iterator[Path]:
@@ -198,7 +198,7 @@ def _declared_roots(settings: Settings) -> Iterator[Path]:
 
 def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return the ``config.json`` of declared folders whose configuration mentions quantization, by name."""
-    found = {}
+    configs = {}
     for name, folder in declared_folders(settings).items():
         try:
             config = read_object(folder / "config.json", name, remedy="Write it again.")
@@ -208,8 +208,8 @@ def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
             isinstance(config.get("quantization_config") or config.get("quantization"), dict)
             or (folder / "quantize_config.json").is_file()
         ):
-            found[name] = config
-    return found
+            configs[name] = config
+    return configs
 
 
 _SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # those of one model

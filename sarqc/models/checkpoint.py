@@ -51,8 +51,8 @@ class Checkpoint:
     dtypes: dict[str, str]  # as safetensors spells them
     files: dict[str, Path]  # where each tensor is
     only: str | None = None  # the single linear to quantize, instead of all
-    of_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
-    of_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
+    only_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
+    only_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
     excluded: tuple[str, ...] = ()  # patterns of names of linears that are not quantized
     included: tuple[str, ...] = ()  # patterns of names of small linears that are quantized as well
     origin: Origin | None = None  # the files that the weights were unpacked from, if known
@@ -95,11 +95,11 @@ class Checkpoint:
     @cached_property
     def stored_parameters(self) -> tuple[str, ...]:
         """Names of the tensors that are parameters, with those that the model does not read."""
-        twice = f"{self.family.head}.weight" if self.tied else None
+        tied_head = f"{self.family.head}.weight" if self.tied else None
         own = set()
         if isinstance(self.family, DerivedFamily):
             own = set(map(self.family.tensor_in_file, self.family.decoder.stored))
-        return tuple(name for name in self.shapes if (name.endswith(_PARAMETERS) or name in own) and name != twice)
+        return tuple(name for name in self.shapes if (name.endswith(_PARAMETERS) or name in own) and name != tied_head)
 
     @property
     def parameters(self) -> int:
@@ -176,11 +176,11 @@ class Checkpoint:
         prefix = family.in_file(f"{family.blocks}.{block}.{family.optional}")
         if any(name.startswith(prefix) for name in self.shapes):
             return groups
-        kept = [
+        present = [
             replace(group, linears=tuple(path for path in group.linears if not path.startswith(family.optional)))
             for group in groups
         ]
-        return tuple(group for group in kept if group.linears)
+        return tuple(group for group in present if group.linears)
 
     @cached_property
     def linears(self) -> list[LayerInfo]:
@@ -189,13 +189,13 @@ class Checkpoint:
         Raises:
             Refused: If a linear of the family is missing.
         """
-        found = []
+        linears = []
         for block in range(self.n_blocks):
             for path in (path for group in self.all_groups(block) for path in group.linears):
                 name = f"{self.family.blocks}.{block}.{path}"
                 own = self.decoder is None or self.decoder.linears[name].is_own
-                found.append(self.family.layer(block, path, self._shape(name), has_own_tensor=own))
-        return found
+                linears.append(self.family.layer(block, path, self._shape(name), has_own_tensor=own))
+        return linears
 
     def dtype_of(self, path: str) -> str:
         """Return the dtype in the files of the parameter at a full path, which may be the weight of an expert."""
@@ -217,13 +217,13 @@ class Checkpoint:
     @cached_property
     def layers(self) -> list[LayerInfo]:
         """The linears to quantize."""
-        linears = [layer for layer in self.linears if self._is_wanted(layer.name)]
-        if self.of_names is not None:
-            return [layer for layer in linears if layer.name in self.of_names]
-        of_blocks = [layer for layer in linears if self.of_blocks is None or layer.block in self.of_blocks]
-        return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
+        linears = [layer for layer in self.linears if self._is_selected(layer.name)]
+        if self.only_names is not None:
+            return [layer for layer in linears if layer.name in self.only_names]
+        in_blocks = [layer for layer in linears if self.only_blocks is None or layer.block in self.only_blocks]
+        return in_blocks if self.only is None else [layer for layer in in_blocks if layer.name == self.only]
 
-    def _is_wanted(self, name: str) -> bool:
+    def _is_selected(self, name: str) -> bool:
         """Return True if the patterns leave a linear to quantize; small ones only if they are included."""
         if self._is_small(name) and not any(fnmatchcase(name, pattern) for pattern in self.included):
             return False
@@ -271,7 +271,7 @@ class Checkpoint:
                     if small
                     else "It has no linears of few rows or columns; all others are quantized anyway.",
                 ).about("include")
-        part = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
+        part = replace(self, only=only, only_blocks=blocks, excluded=exclude, included=include)
         if part.layers:
             return self if only is None and blocks is None and not exclude and not include else part
         if only is None:

@@ -121,7 +121,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
     if head is None or not is_linear(head):
         raise Refused("its logits do not come from a linear", where, _OTHER)
     pass_ = _Pass(path, blocks)
-    with pass_.watching(model, head):
+    with pass_.recorded(model, head):
         logits = _forward(model, where)
     _check_order(pass_, where)
     shared = Counter(id(parameter) for block in blocks for parameter in set(block.parameters()))
@@ -129,15 +129,15 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
     kind_of = []
     floats: Counter[tuple[str, str]] = Counter()
     for index, block in enumerate(blocks):
-        kind, kept = _kind(block, pass_.reads[index], pass_.returned[index], shared)
+        kind, float_parts = _kind(block, pass_.reads[index], pass_.returned[index], shared)
         kind_of.append(kinds.setdefault(kind, len(kinds)))
-        for name, reason, parameters in kept:
+        for name, reason, parameters in float_parts:
             floats[f"{path}.*.{name}", reason] += parameters
-    of_blocks = [list(kinds)[kind] for kind in kind_of]
+    block_kinds = [list(kinds)[kind] for kind in kind_of]
     with unset_fake_temporarily():  # thousands of views of meta tensors take a tenth of the time
         _replace_fakes(model)
         stored = _stored(model)
-        linears = _linears(path, blocks, of_blocks, model, stored)
+        linears = _linears(path, blocks, block_kinds, model, stored)
         integers = frozenset(name for name, own in model.state_dict().items() if not own.is_floating_point())
     config, embedding = model.config.get_text_config(decoder=True), model.get_input_embeddings()
     widths = [rows_and_columns(module) for block in blocks for module in block.modules() if is_linear(module)]
@@ -148,7 +148,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         embedding=_path_of(model, embedding),
         head=_path_of(model, head),
         tied=head.weight is embedding.weight,
-        logits_are_changed=identity(logits) != identity(pass_.of_head),
+        logits_are_changed=identity(logits) != identity(pass_.head_output),
         kinds=tuple(kinds),
         kind_of=tuple(kind_of),
         integers=integers,
@@ -175,9 +175,9 @@ class _Pass:
         self.reads: list[list[tuple[str, Tensor]]] = [[] for _ in blocks]  # linears and experts with their inputs
         self.states: list[Tensor] = []  # given to each block
         self.returned: list[Any] = [None for _ in blocks]
-        self.of_head: Tensor  # its output
+        self.head_output: Tensor  # its output
 
-    def watching(self, model: nn.Module, head: nn.Module) -> ExitStack:
+    def recorded(self, model: nn.Module, head: nn.Module) -> ExitStack:
         """Return a context in which the model's forward pass is written down."""
         hooks = ExitStack()
         for index, block in enumerate(self.blocks):
@@ -189,7 +189,7 @@ class _Pass:
                     hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
                 if routes_tokens(module):
                     _stub(module, hooks)
-        hooks.callback(head.register_forward_hook(self._headed).remove)
+        hooks.callback(head.register_forward_hook(self._record_head).remove)
         return hooks
 
     def _record_input(self, index: int, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -204,8 +204,8 @@ class _Pass:
     ) -> None:
         self.reads[index].append((path, first_tensor(given, named)))
 
-    def _headed(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
-        self.of_head = made
+    def _record_head(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
+        self.head_output = made
 
 
 def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
@@ -389,7 +389,7 @@ def _linears(
         by_storage[parameter.untyped_storage()._cdata] = name
         place = (parameter.untyped_storage()._cdata, each.offset, each.shape, each.stride or parameter.stride())
         by_place[place] = name
-    found = {}
+    linears = {}
     for index, (block, kind) in enumerate(zip(blocks, kinds, strict=True)):
         for linear in (linear for group in kind.groups for linear in group.linears):
             weight = weight_of(block, linear).detach()
@@ -402,14 +402,14 @@ def _linears(
             tensor, (few, many) = own or transposed, sorted((rows, columns))
             if tensor is None and storage not in by_storage:
                 raise Refused(f"{path}.{index}.{linear} is in no tensor of the checkpoints of transformers", "", _OTHER)
-            found[f"{path}.{index}.{linear}"] = Linear(
+            linears[f"{path}.{index}.{linear}"] = Linear(
                 shape=(rows, columns),
                 tensor=tensor or by_storage[storage],
                 is_own=own is not None,
                 is_part=tensor is None,
                 is_small=few < _FEW or few * _LOPSIDED < many,
             )
-    return found
+    return linears
 
 
 def _path_of(model: nn.Module, module: nn.Module) -> str:

@@ -30,7 +30,7 @@ _MOST_OTHER = 1 << 24
 _MOST_TEXT = 1 << 18  # characters of a configuration
 _OTHER = "Use another model."
 _REPAIR = "Repair it, or download it again."
-_NOT_ASKED = ("transformers_version", "_name_or_path", "architectures")  # without effect on the model
+_WITHOUT_EFFECT = ("transformers_version", "_name_or_path", "architectures")  # without effect on the model
 
 
 def decoder_of(config: dict[str, Any], where: str) -> Decoder:
@@ -74,7 +74,7 @@ def is_described(config: dict[str, Any]) -> bool:
 
 def _relevant_fields(config: dict[str, Any]) -> str:
     """Return what of a configuration decides about the model, as text."""
-    return json.dumps({name: value for name, value in config.items() if name not in _NOT_ASKED}, sort_keys=True)
+    return json.dumps({name: value for name, value in config.items() if name not in _WITHOUT_EFFECT}, sort_keys=True)
 
 
 def _descriptions() -> Folder:
@@ -89,10 +89,10 @@ def _name(config: str) -> str:
 @once(64)
 def _description(config: str) -> Decoder:
     """Return the description; raise ``Refused`` if there is none, or none in time."""
-    kept, name = _descriptions(), _name(config)
-    if (found := kept.read(name)) is not None:
+    folder, name = _descriptions(), _name(config)
+    if (stored := folder.read(name)) is not None:
         with suppress(ValidationError):
-            return Decoder.model_validate_json(found)
+            return Decoder.model_validate_json(stored)
     try:
         function = "sarqc.models.derivation:description"
         answer = answer_of(function, config.encode(), cpu_seconds=_SECONDS, memory=_MEMORY)
@@ -100,5 +100,5 @@ def _description(config: str) -> Decoder:
         what = f"its configuration does not make a model within {_SECONDS} s ({error.what[:200]})"
         raise Refused(what, "", _OTHER) from None
     decoder = Decoder.model_validate_json(answer)
-    kept.write(name, answer)
+    folder.write(name, answer)
     return decoder

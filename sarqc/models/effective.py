@@ -49,7 +49,7 @@ def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -
     Raises:
         Refused: If transformers can't read one of them.
     """
-    both = [_explicit_fields(one) for one in (config, original)]
+    both = [_explicit_fields(document) for document in (config, original)]
     if both[0] == both[1]:  # as nearly always: no process is asked
         return []
     try:
@@ -82,7 +82,7 @@ def _differences(both: str) -> list[str]:
 
 def differences(request: bytes) -> bytes:
     """Answer two configurations as JSON with their ``other_fields``."""
-    own, original = (dict(_effective_fields(one)) for one in json.loads(request))
+    own, original = (dict(_effective_fields(document)) for document in json.loads(request))
     names = [name for name in {**original, **own} if own.get(name) != original.get(name)]
     if {value for fields in (own, original) for name, value in fields.items() if name.endswith("rope_type")} <= _SHORT:
         names = [name for name in names if name != "max_position_embeddings"]

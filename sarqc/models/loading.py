@@ -74,7 +74,7 @@ class LoadedModel:
 
     def groups(self, block: nn.Module) -> tuple[InputGroup, ...]:
         """Return the linears of one of the blocks by the tensor that they read."""
-        return self.checkpoint.groups(next(i for i, one in enumerate(self.blocks()) if one is block))
+        return self.checkpoint.groups(next(i for i, other in enumerate(self.blocks()) if other is block))
 
     def weight(self, name: str) -> Tensor:
         """Return the weight (O, I) of a quantized linear by its full name: the model's own memory."""
@@ -185,17 +185,17 @@ class LoadedModel:
             self.files.fill(self.model, f"{self.family.blocks}.{index}", self.device, self.compute_dtype)
 
 
-def choose_device(wanted: str) -> torch.device:
+def choose_device(setting: str) -> torch.device:
     """Return the device of a setting; auto takes CUDA if it is available.
 
     Raises:
         Refused: For CUDA on a host without it.
     """
-    if wanted == "auto":
+    if setting == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if wanted.startswith("cuda") and not torch.cuda.is_available():
-        raise Refused("CUDA was asked for and there is none", f"device {wanted}", "Set SARQC_DEVICE=cpu or auto.")
-    return torch.device(wanted)
+    if setting.startswith("cuda") and not torch.cuda.is_available():
+        raise Refused("CUDA was asked for and there is none", f"device {setting}", "Set SARQC_DEVICE=cpu or auto.")
+    return torch.device(setting)
 
 
 def load(

@@ -310,16 +310,16 @@ def _tensors(values: Any) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-def _relative_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+def _relative_difference(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the largest difference relative to the largest number of its tensor; infinite for other shapes and NaN."""
-    if [tensor.shape for tensor in found] != [tensor.shape for tensor in expected]:
+    if [tensor.shape for tensor in actual] != [tensor.shape for tensor in expected]:
         return torch.inf
     most = 0.0
-    for one, other in zip(found, expected, strict=True):
-        equal = one == other  # infinities of masks among them
-        difference = torch.where(equal, 0.0, (one - other).abs())
+    for value, other in zip(actual, expected, strict=True):
+        equal = value == other  # infinities of masks among them
+        difference = torch.where(equal, 0.0, (value - other).abs())
         size = other[other.isfinite()].abs().max() if bool(other.isfinite().any()) else other.new_ones(())
-        relative = float(difference.max() / size.clamp(min=1e-6)) if one.numel() else 0.0
+        relative = float(difference.max() / size.clamp(min=1e-6)) if value.numel() else 0.0
         most = max(most, relative if relative == relative else torch.inf)
     return most
 

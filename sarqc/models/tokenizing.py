@@ -247,8 +247,8 @@ def other_tokenizer(folder: Path, original: Path, where: str) -> str:
     written otherwise may read the same: then a text with all that tokenizers differ in decides.
     """
     both = [
-        {name for name in (FAST, "tokenizer.model", "vocab.json", "merges.txt") if (one / name).is_file()}
-        for one in (folder, original)
+        {name for name in (FAST, "tokenizer.model", "vocab.json", "merges.txt") if (root / name).is_file()}
+        for root in (folder, original)
     ]
     if FAST in both[0] & both[1]:
         paths = (folder / FAST, original / FAST)
@@ -428,15 +428,15 @@ def alike(request: bytes) -> bytes:
     path, original, where = json.loads(request)
     with refusing(f"{FAST} is damaged", Path(path).parent, where):
         both = whole(path), whole(original)
-    one, other = (json.loads(tokenizer.to_str()) for tokenizer in both)
-    tokens, others = ({token["content"]: token for token in each["added_tokens"]} for each in (one, other))
+    first, second = (json.loads(tokenizer.to_str()) for tokenizer in both)
+    tokens, others = ({token["content"]: token for token in each["added_tokens"]} for each in (first, second))
     if any(tokens.get(name, {}).get("id") != token["id"] for name, token in others.items()):
         return b""
     if any(not token["special"] for name, token in tokens.items() if name not in others):
         return b""
-    if all(one[part] == other[part] for part in ("normalizer", "pre_tokenizer", "post_processor", "model")):
+    if all(first[part] == second[part] for part in ("normalizer", "pre_tokenizer", "post_processor", "model")):
         return b"alike"
-    same = all(one["model"].get(part) == other["model"].get(part) for part in ("type", "vocab", "merges"))
+    same = all(first["model"].get(part) == second["model"].get(part) for part in ("type", "vocab", "merges"))
     return b"alike" if same and ids_of(_PROBE, both[0]) == ids_of(_PROBE, both[1]) else b""
 
 

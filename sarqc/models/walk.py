@@ -59,7 +59,7 @@ class BlockWalk:
                 self.hidden = list(map(model.get_submodule(family.embedding), batches))
                 self._arguments = _arguments_of(model, loaded.blocks(), batches[0][:1])
 
-    def through(self, block: nn.Module, hidden: Tensor, batch: int) -> Tensor:
+    def run(self, block: nn.Module, hidden: Tensor, batch: int) -> Tensor:
         """Return the outputs of the block for states (B, T, D) of the sequences of a batch."""
         others, named = self._call(block, hidden, batch)
         return _states_in(block(hidden, *others, **named))
@@ -87,12 +87,12 @@ class BlockWalk:
             self._calls.check_learning()
 
     def _call(self, block: nn.Module, hidden: Tensor, batch: int | None) -> Arguments:
-        return ((), self._arguments[block]) if self._calls is None else self._calls.of(block, len(hidden), batch)
+        return ((), self._arguments[block]) if self._calls is None else self._calls.arguments(block, len(hidden), batch)
 
     def outputs(self, block: nn.Module) -> list[Tensor]:
         """Return the outputs of the block for the current states, which are not changed."""
         with torch.no_grad():
-            return [self.through(block, hidden, batch) for batch, hidden in enumerate(self.hidden)]
+            return [self.run(block, hidden, batch) for batch, hidden in enumerate(self.hidden)]
 
     def advance(self, outputs: list[Tensor]) -> None:
         """Make the outputs of a block the states of the next."""
@@ -123,7 +123,7 @@ class DerivedCalls:
             calls = recorded_calls(self._loaded.model, self._decoder, tokens)
         return [(call.others, call.named) for call in calls]
 
-    def of(self, block: nn.Module, size: int, batch: int | None) -> Arguments:
+    def arguments(self, block: nn.Module, size: int, batch: int | None) -> Arguments:
         """Return the arguments of a block for a number of sequences of a batch; None for sequences of several batches.
 
         Raises:

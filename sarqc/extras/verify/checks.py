@@ -357,7 +357,7 @@ def _others(
         if given is not None and index < max(blocks):
             given.fill(loaded, index)
 
-    alone = replace(loaded, checkpoint=replace(loaded.checkpoint, of_names=frozenset(names)))
+    alone = replace(loaded, checkpoint=replace(loaded.checkpoint, only_names=frozenset(names)))
     steps = calibrate(
         alone, job, None, dict.fromkeys(names, ""), budget_bytes=sweep_bytes(settings), after_block=after_block
     )
