@@ -89,9 +89,9 @@ def solve_block(
     solved: list[Layers] = []  # at each point
     try:
         if job.method.unit == "group":
-            solved += (_by_group(loaded, job, linears, point) for point in job.method.points(job.curve_lams()))
+            solved += (_solve_groups(loaded, job, linears, point) for point in job.method.points(job.curve_lams()))
         else:
-            solved += yield from _through_the_block(job, linears, data, index)
+            solved += yield from _solve_through_block(job, linears, data, index)
     except SarqcError as error:
         raise error.at(f"{loaded.family.blocks}.{index}") from None
     seconds = (time.perf_counter() - started) / len(layers)
@@ -194,7 +194,7 @@ def solve_curve(
     return solved, curve_of(lams, solved, weight, statistics, held_out, grid)
 
 
-def _by_group(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:
+def _solve_groups(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:
     """Solve linears that read one tensor with one scale, readers first: it divides the rows of their source."""
     solved: Layers = {}
     row_scales: dict[str, Tensor] = {}
@@ -215,7 +215,7 @@ def _by_group(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, Linea
     return solved
 
 
-def _through_the_block(
+def _solve_through_block(
     job: CalibrationJob, linears: dict[str, LinearData], data: BlockData, index: int
 ) -> Generator[EpochDone | RoundingChecked, None, list[Layers]]:
     """Solve all linears through the block that they make; return them by path, at each point."""

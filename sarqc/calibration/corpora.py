@@ -150,7 +150,7 @@ class Text:
     rows: int | None = None
     starts: tuple[int, ...] = (0,)
 
-    def behind(self, own: Beginning, begin: Beginning) -> Text:
+    def with_beginning(self, own: Beginning, begin: Beginning) -> Text:
         """Return the text for sequences with a beginning, which its documents themselves have no more.
 
         Args:
@@ -210,7 +210,7 @@ def _with_beginning(windows: np.ndarray, begin: Beginning) -> np.ndarray:
     return np.concatenate([first, windows], axis=1)
 
 
-def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
+def separate_texts(calibration: Text, other: Text) -> tuple[Text, Text]:
     """Return a calibration text and a text to measure on; if both are the same, its first and its second half.
 
     The halves do not depend on the sequences: runs that draw others are measured on the same tokens.
@@ -223,10 +223,10 @@ def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
     )
 
 
-NOT_BY_CHANCE = 0.01  # share of a text from which on that another one has it is worth a word
+NOTABLE_OVERLAP = 0.01  # share of a text from which on that another one has it is worth a word
 
 
-def in_common(sequences: np.ndarray, text: Text) -> tuple[float, float]:
+def overlap_shares(sequences: np.ndarray, text: Text) -> tuple[float, float]:
     """Return the share of sequences (N, length) that is in a text, and the share of the text that is in them.
 
     Runs of tokens are compared, without those that sequences begin with. Other texts have hardly any in common.
@@ -293,7 +293,7 @@ def text_of(
         beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size, which)
         for which in ("auto", begin)
     )
-    return text.behind(own, first)
+    return text.with_beginning(own, first)
 
 
 _CACHED_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
@@ -324,7 +324,7 @@ def _encode_documents(
     return encode(documents.text, folder, model, vocabulary), (0,)
 
 
-def in_tokens_of(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
+def tokenize_with(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
     """Return the text of a name in the tokens of another folder for a model; raises the errors of ``text_of``."""
     documents, corpus = _read_source(_source(name, settings, download=True))
     ids, starts = _encode_documents(documents, folder, checkpoint.name, checkpoint.architecture.vocab_size)
@@ -375,7 +375,7 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
         paths = (declared_files(settings).get(f"{name}{ending}") for ending in UPLOAD_ENDINGS)
         path_here, column = path_of(str(text_path(name, settings))) or next(filter(None, paths), None), ""
     else:
-        file, column = parted(name, settings)
+        file, column = split_column(name, settings)
         path_here = declared_files(settings).get(file) or path_of(file)
     if path_here is None:
         names = ", ".join(entry.name for entry in offered(settings))
@@ -392,7 +392,7 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
     return _Source(name, path_here, file_identity(path_here), None, column, most)
 
 
-def parted(name: str, settings: Settings) -> tuple[str, str]:
+def split_column(name: str, settings: Settings) -> tuple[str, str]:
     """Return the name of a file of rows and the column that is named behind it, after a #; empty without one."""
     declared = declared_files(settings)
     ends = [len(name), *(place for place in reversed(range(len(name))) if name[place] == "#")]

@@ -69,7 +69,7 @@ class LayerBatch:
             SarqcError: For errors of the mathematics, with the name of the linear.
         """
         started = time.perf_counter()
-        results = self._chosen(context) if self.candidates else self._at_each_point(context)
+        results = self._select(context) if self.candidates else self._solve_points(context)
         for linear in self.linears:
             info, layers = linear.info, []
             for index in range(len(self.lams)):
@@ -80,7 +80,7 @@ class LayerBatch:
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(info, layers[self.own_point], curve, seconds, from_cache=False)
 
-    def in_parts(self, number: int) -> list[LayerBatch]:
+    def split(self, number: int) -> list[LayerBatch]:
         """Return the same linears in at most this many parts of nearly equal size.
 
         Each result is that of its linear alone. Linears of one expert stay together: they read one tensor.
@@ -92,7 +92,7 @@ class LayerBatch:
             replace(self, linears=tuple(chain.from_iterable(experts[first:last]))) for first, last in pairwise(bounds)
         ]
 
-    def on(self, device: torch.device) -> LayerBatch:
+    def to(self, device: torch.device) -> LayerBatch:
         """Return the same batch on another device; statistics that several linears share stay one object."""
         moved: dict[int, LayerStatistics] = {}
 
@@ -111,7 +111,7 @@ class LayerBatch:
         )
         return replace(self, linears=tuple(linears))
 
-    def _chosen(self, context: Context) -> Iterator[QuantizedLayer]:
+    def _select(self, context: Context) -> Iterator[QuantizedLayer]:
         selecting = [
             SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.imported)
             for linear in self.linears
@@ -124,7 +124,7 @@ class LayerBatch:
         fraction = self.channel_fraction
         return iter(select_layers(selecting, self.grid, candidates, channel_fraction=fraction, context=context))
 
-    def _at_each_point(self, context: Context) -> Iterator[QuantizedLayer]:
+    def _solve_points(self, context: Context) -> Iterator[QuantizedLayer]:
         points = self._points([self.method])[0].points(self.lams)
         solving = [LayerJob(linear.checked(self.grid, linear.info.name), points) for linear in self.linears]
         return (step.layer for step in only_solved(quantize(solving, context)))  # one layer after the other
@@ -135,4 +135,4 @@ class LayerBatch:
 
 def method_for(layer: LayerInfo, method: Method) -> Method:
     """Return the method for this linear: only linears of experts can be starved of tokens."""
-    return method.for_all_tokens() if layer.expert is None else method
+    return method.without_expert_damping() if layer.expert is None else method

@@ -57,7 +57,9 @@ class MultiDevice:
         devices = context.SimpleQueue()
         for device in self.devices:
             devices.put(device)
-        self._solvers = ProcessPoolExecutor(len(self.devices), context, _begin, (devices, threads, self._budget_bytes))
+        self._solvers = ProcessPoolExecutor(
+            len(self.devices), context, _start_solver, (devices, threads, self._budget_bytes)
+        )
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -75,8 +77,8 @@ class MultiDevice:
         waiting: deque[Future[Steps]] = deque()
         try:
             for batch in batches:
-                for part in batch.on(torch.device("cpu")).in_parts(len(self.devices)):
-                    waiting.append(self._solvers.submit(_solved, part))
+                for part in batch.to(torch.device("cpu")).split(len(self.devices)):
+                    waiting.append(self._solvers.submit(_solve, part))
                     if len(waiting) >= _AHEAD * len(self.devices):
                         yield from waiting.popleft().result()
             while waiting:
@@ -93,7 +95,7 @@ class MultiDevice:
                 future.cancel()
 
 
-def _begin(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) -> None:
+def _start_solver(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) -> None:
     """Make this process the solver of the next device."""
     global _device, _context
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: who began the run ends it
@@ -103,8 +105,8 @@ def _begin(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) 
     _context = Context.on(_device, budget_bytes)
 
 
-def _solved(part: LayerBatch) -> Steps:
-    return [_on_the_host(step) for step in part.on(_device).solved(_context)]
+def _solve(part: LayerBatch) -> Steps:
+    return [_to_host(step) for step in part.to(_device).solved(_context)]
 
 
 def _end_with_parent() -> None:
@@ -115,7 +117,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _on_the_host(step: SolvedLayer | PointDone) -> SolvedLayer | PointDone:
+def _to_host(step: SolvedLayer | PointDone) -> SolvedLayer | PointDone:
     """Return a layer on the CPU, like one that was read from the store."""
     if isinstance(step, PointDone):
         return step

@@ -67,7 +67,7 @@ def _add(running: RunningMeans, _module: nn.Module, given: tuple[Tensor, ...]) -
     running.add(given[0])
 
 
-class BesideFloat:
+class ModelDistance:
     """Mean KL(float ‖ quantized) of predictions in nats a token, see ``scale_distillation.Distance``.
 
     Args:
@@ -91,11 +91,11 @@ class BesideFloat:
         """Number of steps of an epoch."""
         return len(self._calibration)
 
-    def magnified(self, first: float) -> float:
+    def magnification(self, first: float) -> float:
         """Return 1: slopes of a divergence are large enough."""
         return 1.0
 
-    def of_step(self, weights: Weights, step: int) -> Tensor:
+    def step_distance(self, weights: Weights, step: int) -> Tensor:
         """Return the divergence on the sequences of a step, with its gradient."""
         return self._mean(weights, self._calibration[step], self._original.calibration[step])
 

@@ -47,7 +47,7 @@ def save_gptq(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: 
 
 def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
     bits, width, groups = coded.grid.bits, coded.codes.shape[1], coded.scales.shape[1]
-    offset = 0 if _is_second(coded.grid) else 1
+    offset = 0 if _uses_second_convention(coded.grid) else 1
     yield f"{coded.name}.qweight", pack_bits(coded.codes, bits).T.contiguous()  # (W, O)
     yield f"{coded.name}.qzeros", pack_bits((coded.zero_points - offset).T, bits)  # (G, W)
     yield f"{coded.name}.scales", coded.scales.T.contiguous()  # (G, O)
@@ -58,7 +58,7 @@ def _groups_of_channels(width: int, groups: int) -> Tensor:
     return torch.arange(width, dtype=torch.int32) // (width // groups)
 
 
-def _is_second(grid: Grid) -> bool:
+def _uses_second_convention(grid: Grid) -> bool:
     return grid.kind == "asymmetric"
 
 
@@ -100,14 +100,14 @@ def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dic
     rules |= {f"+:^{re.escape(name)}$": {"group_size": _size(grid)} for name, grid in grids.items() if grid != usual}
     return {
         "bits": usual.bits,
-        "checkpoint_format": "gptq_v2" if _is_second(usual) else "gptq",
+        "checkpoint_format": "gptq_v2" if _uses_second_convention(usual) else "gptq",
         "desc_act": False,
         "group_size": _size(usual),
         "lm_head": False,
         "meta": {"quantizer": [f"sarqc:{__version__}"]},
         "pack_dtype": "int32",
         "quant_method": "gptq",
-        "sym": not _is_second(usual),
+        "sym": not _uses_second_convention(usual),
     } | ({"dynamic": rules} if rules else {})
 
 

@@ -17,7 +17,7 @@ from sarqc.files.names import read_object, shortened
 from sarqc.models.checkpoint import FLOATS, Checkpoint
 from sarqc.models.effective import other_fields
 from sarqc.models.families import LayerInfo
-from sarqc.models.promised import check_tensor, unread_tensors, words_on_unread
+from sarqc.models.promised import check_tensor, unread_notice, unread_tensors
 from sarqc.models.tensor_files import same_bits, weight_set
 from sarqc.models.tokenizing import other_tokenizer
 
@@ -126,7 +126,7 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
         headers.tensors, read, family, checkpoint.config, checkpoint.n_blocks, "the original", headers.where, _OF_OTHERS
     )
     others = [name for name in unread if name not in checkpoint.unread]
-    notices = (weight_set(folder, headers.where)[1], words_on_unread(others))
+    notices = (weight_set(folder, headers.where)[1], unread_notice(others))
     return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats, tuple(filter(None, notices)))
 
 

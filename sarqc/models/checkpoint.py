@@ -142,7 +142,7 @@ class Checkpoint:
         if shape is None and (family.dense or not family.mixture):
             return None
         if shape is None or len(shape) != 2:
-            raise self._lacks(f"{family.blocks}.{block}.{family.router}")
+            raise self._missing(f"{family.blocks}.{block}.{family.router}")
         return shape[0]
 
     def groups(self, block: int) -> tuple[InputGroup, ...]:
@@ -211,7 +211,7 @@ class Checkpoint:
             return self.decoder.shape(name)
         shape = self.shapes.get(f"{self.family.in_file(name)}.weight")
         if shape is None or len(shape) != 2:
-            raise self._lacks(name)
+            raise self._missing(name)
         return shape[0], shape[1]
 
     @cached_property
@@ -280,7 +280,7 @@ class Checkpoint:
         remedy = f"Give a full name such as {self.layers[0].name}, or leave it out."
         raise Refused(f"no linear “{only}” in the model", in_recipe("layer"), remedy)
 
-    def _lacks(self, name: str) -> Refused:
+    def _missing(self, name: str) -> Refused:
         stored = self.family.in_file(name)
         return Refused(
             f"{stored} was expected and is not in the checkpoint",

@@ -41,7 +41,7 @@ from sarqc.models.linears import (
     weight_of,
 )
 from sarqc.models.partial_pass import first_tensor, identity
-from sarqc.models.sources import LittleMemory, with_sources
+from sarqc.models.sources import LowMemoryMode, with_sources
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -57,7 +57,7 @@ _POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "
 _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
 
 
-class WithoutNumbers(FakeTensorMode):
+class NumberFreeMode(FakeTensorMode):
     """Fake tensors that answer what depends on numbers: all elements are nonzero, and a number is 1.
 
     A model that asks is followed in one of its ways. Which linears read one tensor rarely depends on the way, and the
@@ -429,10 +429,10 @@ def description(config: bytes) -> bytes:
         Refused: As by ``decoder_of``, which asks for it.
     """
     document = json.loads(config)
-    with WithoutNumbers():
+    with NumberFreeMode():
         decoder = derive(model_of(document, ""), "")
     with suppress(Refused):  # without sources it is a decoder as well
-        with LittleMemory():
+        with LowMemoryMode():
             model = model_of(document, "")
         decoder = with_sources(decoder, model)
     return decoder.model_dump_json().encode()

@@ -147,17 +147,17 @@ def readers_of_states(experts: nn.Module) -> tuple[str, ...]:
     return _PARTS[_input_parameter(experts)]
 
 
-def inside_expert(block: nn.Module, path: str, states: Tensor) -> Tensor:
+def down_inputs(block: nn.Module, path: str, states: Tensor) -> Tensor:
     """Return what the second linear of the expert at a path, such as mlp.experts.7, reads (N, F) for states (N, D)."""
     container = path.rpartition(".")[0]
     experts: Any = block.get_submodule(container)
     names = readers_of_states(experts) if is_stacked(experts) else ("gate_proj", "up_proj")
     paths = [f"{path}.{name}" for name in names]
     made = [nn.functional.linear(states, weight_of(block, linear), bias_of(block, linear)) for linear in paths]
-    return between_products(experts, made)
+    return join_factors(experts, made)
 
 
-def between_products(experts: Any, made: list[Tensor]) -> Tensor:
+def join_factors(experts: Any, made: list[Tensor]) -> Tensor:
     """Return what the second linear of an expert reads (N, F), without its products.
 
     Args:

@@ -100,11 +100,11 @@ def _as_returned(hidden: Tensor, decoder: Decoder, index: int) -> Any:
 def _returning(decoder: Decoder, hidden: Tensor | None = None) -> Callable[[int], Callable[..., Any]]:
     """Return forward passes of blocks that return a hidden state: this one, or with None the one that each is given."""
 
-    def of_block(index: int, *given: Any, **named: Any) -> Any:
+    def return_hidden(index: int, *given: Any, **named: Any) -> Any:
         own = given[0] if given else named["hidden_states"]
         return _as_returned(own if hidden is None else hidden, decoder, index)
 
-    return lambda index: partial(of_block, index)
+    return lambda index: partial(return_hidden, index)
 
 
 def identity(tensor: Tensor) -> Hashable:

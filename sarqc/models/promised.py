@@ -18,7 +18,7 @@ _SPECULATIVE = re.compile(r"(.*\.)?(mtp(_[a-z]+)?|nextn)\..*")
 _LONGEST_NUMBER = 9  # digits of a block's
 _NAMED = 3  # of tensors that are not read
 # Parts that a further block has where it guesses tokens ahead, as GLM-4 and DeepSeek-V3 name them.
-_OF_GUESSING = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
+_SPECULATIVE_PARTS = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
 
 
 def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tuple[str, Shape]]:
@@ -33,7 +33,7 @@ def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tupl
     if architecture.tie_word_embeddings is False:
         yield f"{family.head}.weight", (vocabulary, width)
     for block in range(architecture.num_hidden_layers):
-        for name, shape in _of_block(architecture, family, block):
+        for name, shape in _block_shapes(architecture, family, block):
             yield family.in_file(f"{family.blocks}.{block}.{name}"), shape
 
 
@@ -93,7 +93,7 @@ def unread_tensors(
             and int(number) >= blocks
             and (
                 (isinstance(ahead, int) and int(number) < blocks + ahead)
-                or all(f"{prefix}{number}.{part}" in stored for part in _OF_GUESSING)
+                or all(f"{prefix}{number}.{part}" in stored for part in _SPECULATIVE_PARTS)
             )
         )
         is_mask = name.endswith(".bias") and len(entry.shape) == 4
@@ -110,7 +110,7 @@ def unread_tensors(
     return tuple(unread)
 
 
-def words_on_unread(names: Sequence[str]) -> str:
+def unread_notice(names: Sequence[str]) -> str:
     """Return a sentence on tensors that are not read; empty without any."""
     if not names:
         return ""
@@ -118,7 +118,7 @@ def words_on_unread(names: Sequence[str]) -> str:
     return f"{len(names)} tensors of its files are not read by the model and stay as they are: {named}"
 
 
-def _of_block(architecture: Architecture, family: Family, block: int) -> Iterator[tuple[str, Shape]]:
+def _block_shapes(architecture: Architecture, family: Family, block: int) -> Iterator[tuple[str, Shape]]:
     mixture = bool(family.mixture) and (architecture.is_mixture(block) or not family.dense)
     if mixture and architecture.experts:
         yield f"{family.router}.weight", (architecture.experts, architecture.hidden_size)

@@ -107,10 +107,10 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
             f"{family.title} has no written family: it is not known that all norms of its residual stream are RMS "
             "norms right before linears",
             "Set rotate to none, or use a LLaMA, Mistral or Qwen model.",
-            _without(),
+            _no_rotation(),
         )
     head_width = checkpoint.architecture.head_size(family.head_size)
-    _check_order(width, f"{width} channels", _without())
+    _check_order(width, f"{width} channels", _no_rotation())
     if kind == "r1+r2":
         alone = Fix("Rotate the residual stream alone", {"rotate": "r1"})
         _check_order(head_width, f"{head_width} channels of a head", alone)
@@ -124,7 +124,7 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
     )
 
 
-def _without() -> Fix:
+def _no_rotation() -> Fix:
     return Fix("Leave the rotation out", {"rotate": "none"})
 
 

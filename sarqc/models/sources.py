@@ -28,11 +28,11 @@ from sarqc.models.decoder import BlockKind, Decoder
 from sarqc.models.families import InputGroup
 from sarqc.models.folding import Fold, folds, take_up
 from sarqc.models.linears import (
-    between_products,
     bias_of,
     is_linear,
     is_plain_linear,
     is_stacked,
+    join_factors,
     readers_of_states,
     routes_tokens,
     rows_and_columns,
@@ -56,7 +56,7 @@ _DIFFERENT = 1e-3
 def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     """Return a description with the operations that take up channel scales, and the float readers beside each group.
 
-    The model's buffers have their numbers; all of its parameters are replaced. Made within ``LittleMemory`` it takes
+    The model's buffers have their numbers; all of its parameters are replaced. Made within ``LowMemoryMode`` it takes
     little.
     """
     generator = torch.Generator().manual_seed(0)
@@ -91,7 +91,7 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     return decoder.model_copy(update={"kinds": tuple(kinds)})
 
 
-class LittleMemory(TorchFunctionMode):
+class LowMemoryMode(TorchFunctionMode):
     """A mode in which large tensors without numbers, or of experts, have one number in memory.
 
     Other modes without memory leave buffers without numbers, or take the memory of each parameter for a moment.
@@ -219,7 +219,7 @@ class _Probe:
         width = weight_of(self.block, f"{path}.0.down_proj").shape[1]
         scale = self._powers(width)
         *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self.generator)
-        own, other = (between_products(experts, [*gate, values]) for values in (up, up / scale))
+        own, other = (join_factors(experts, [*gate, values]) for values in (up, up / scale))
         return _relative_difference([other * scale], [own]) <= _EQUAL
 
     @contextmanager

@@ -320,7 +320,7 @@ def _apply_within_limits(
     return facts, np.split(np.frombuffer(content, dtype=np.uint32), np.cumsum(counts)[:-1]) if counts else []
 
 
-def whole(path: str) -> Tokenizer:
+def open_whole(path: str) -> Tokenizer:
     """Return a tokenizer that cuts no text and pads none, whatever its file was saved with."""
     tokenizer = Tokenizer.from_file(path)
     tokenizer.no_truncation()
@@ -358,26 +358,26 @@ def tokenizer_of(folder: Path, *, begins_with_bos: bool = False) -> Any:
         folder: Folder of the checkpoint.
         begins_with_bos: Put the bos_token before every text, and nothing else.
     """
-    tokenizer = _as_its_file_says(folder) if (folder / FAST).exists() else as_others_read(folder)
+    tokenizer = _fast_tokenizer(folder) if (folder / FAST).exists() else auto_tokenizer(folder)
     if begins_with_bos:
         bos = tokenizer.bos_token, tokenizer.bos_token_id
         tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{bos[0]} $A", special_tokens=[bos])
     return tokenizer
 
 
-def _as_its_file_says(folder: Path) -> Any:
+def _fast_tokenizer(folder: Path) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     # Made of the same file, it may have got tokens and a beginning that tokenizer_config.json names besides.
-    tokenizer._tokenizer = whole(str(folder / FAST))
+    tokenizer._tokenizer = open_whole(str(folder / FAST))
     for name in _NAMES:
         if (token := getattr(tokenizer, name)) and tokenizer._tokenizer.token_to_id(str(token)) is None:
             setattr(tokenizer, name, None)
     return tokenizer
 
 
-def as_others_read(folder: Path) -> Any:
+def auto_tokenizer(folder: Path) -> Any:
     """Return the tokenizer of a folder as other programs read it, by transformers' AutoTokenizer."""
     from transformers import AutoTokenizer
 
@@ -427,7 +427,7 @@ def alike(request: bytes) -> bytes:
     """Answer whether two tokenizer.json files read all texts alike; no is an empty answer."""
     path, original, where = json.loads(request)
     with refusing(f"{FAST} is damaged", Path(path).parent, where):
-        both = whole(path), whole(original)
+        both = open_whole(path), open_whole(original)
     first, second = (json.loads(tokenizer.to_str()) for tokenizer in both)
     tokens, others = ({token["content"]: token for token in each["added_tokens"]} for each in (first, second))
     if any(tokens.get(name, {}).get("id") != token["id"] for name, token in others.items()):
@@ -450,12 +450,12 @@ def _bounded(ids: list[int], text: str, where: str) -> list[int]:
 
 @once(4)
 def _fast(folder: Path, _identity: tuple[object, ...]) -> _Opened:
-    tokenizer = whole(str(folder / FAST))
+    tokenizer = open_whole(str(folder / FAST))
     return _Opened(partial(ids_of, tokenizer=tokenizer), tokenizer.id_to_token, tokenizer.token_to_id, None)
 
 
 def _slow(folder: Path) -> _Opened:
-    tokenizer = as_others_read(folder)
+    tokenizer = auto_tokenizer(folder)
     return _Opened(
         lambda text: tokenizer(text)["input_ids"],
         tokenizer.convert_ids_to_tokens,

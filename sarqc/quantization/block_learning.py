@@ -185,7 +185,7 @@ class BlockLearning:
         # slopes of about 1 on their way through the block, in which half precision neither underflows nor overflows.
         unit = self.first_error * sum(states.shape[1] for states, _ in sequences)
         for states, targets in sequences:
-            with torch.enable_grad(), in_a_fixed_order(states.device):
+            with torch.enable_grad(), fixed_order(states.device):
                 error = self._squared_error(leaves, states, targets) / unit
                 slopes = torch.autograd.grad(error, list(leaves.values()), allow_unused=True)
             for total, slope in zip(by_weight.values(), slopes, strict=True):
@@ -213,7 +213,7 @@ class BlockLearning:
         recon = self._mean_squared_error(weights, self.batches)
         reached = Epoch(epoch, self.epochs, self._objective(recon, sar), recon, sar)
         if not math.isfinite(reached.objective):
-            cause = "Look for NaN in the block's inputs" if epoch == 0 else self.method.where_it_diverges
+            cause = "Look for NaN in the block's inputs" if epoch == 0 else self.method.divergence_remedy
             raise NumericalError(
                 f"the objective is not finite (mean squared error {reached.recon}, drift term {sar})",
                 f"{self.method.learns}, epoch {epoch} of {self.epochs}",
@@ -286,7 +286,7 @@ def _learn(jobs: Sequence[LayerJob], learnings: Iterator[BlockLearning]) -> Iter
 
 
 @contextmanager
-def in_a_fixed_order(device: torch.device) -> Iterator[None]:
+def fixed_order(device: torch.device) -> Iterator[None]:
     """Sum gradients in one order within this context, so that a GPU gives the same bits every time."""
     if device.type != "cuda":
         yield

@@ -271,7 +271,7 @@ def _state(point: _Point, batch: _Batch, position: int) -> dict[str, Any]:
             target[position][:, order] = shifted_weight(layer.weight[:, order], upper, cross, method.shift_strength)
     if method.first_order:
         shift = None if batch.shifts is None else batch.shifts[position]
-        pulled_back(batch.factors[position], shift, method.first_order)
+        pull_back(batch.factors[position], shift, method.first_order)
     return {
         "drift_scale": drift_weights(layer.gram, s_squared).sqrt(),
         "diagonal_floor": factor.diagonal_floor,
@@ -356,7 +356,7 @@ def column_shift(upper: Tensor, cross: Tensor, strength: float) -> Tensor:
     return shift
 
 
-def pulled_back(factor: Tensor, shift: Tensor | None, beta: float) -> None:
+def pull_back(factor: Tensor, shift: Tensor | None, beta: float) -> None:
     """Replace F and M by those with a first-order term, F_β and M_β (see above).
 
     Args:

@@ -229,7 +229,7 @@ class Method:
         plain = self.plain_fitting()
         return {name: getattr(self, name) for name, choice in plain.items() if getattr(self, name) != choice}
 
-    def for_all_tokens(self) -> Self:
+    def without_expert_damping(self) -> Self:
         """Return the method for a linear that every token reaches, as all do but those of experts."""
         return self
 
@@ -363,7 +363,7 @@ class ColumnSolver(Method):
             return self.lam
         return self.lam * (1 + width / n_tokens)
 
-    def for_all_tokens(self) -> Self:
+    def without_expert_damping(self) -> Self:
         return replace(self, expert_damping="plain")
 
     @property
@@ -496,7 +496,7 @@ class LearnedMethod(Method):
     aim: ClassVar[Aim] = "block outputs"
     unit: ClassVar[Unit] = "block"
     learns: ClassVar[str]  # its name in errors
-    where_it_diverges: ClassVar[str]  # what to try where an objective is not finite
+    divergence_remedy: ClassVar[str]  # what to try where an objective is not finite
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
@@ -517,7 +517,7 @@ class LearnedClipping(LearnedMethod):
     solver: ClassVar[str] = "sarqc.quantization.learned_clipping"
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "epochs", "normalise")
     learns: ClassVar[str] = "learned clipping"
-    where_it_diverges: ClassVar[str] = "Use a smaller learning rate"
+    divergence_remedy: ClassVar[str] = "Use a smaller learning rate"
 
     epochs: int | None = None
     learning_rate: float = 1e-2
@@ -565,7 +565,7 @@ class LearnedRounding(LearnedMethod):
     solver: ClassVar[str] = "sarqc.quantization.learned_rounding"
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "steps", "normalise")
     learns: ClassVar[str] = "learned rounding"
-    where_it_diverges: ClassVar[str] = "Look for very large outputs of the block"
+    divergence_remedy: ClassVar[str] = "Look for very large outputs of the block"
     conditions: ClassVar[dict[str, tuple[str, str, str]]] = {
         "refine": ("warm_start", "column_solver", "which refines the codes of warm start column_solver alone"),
         "stopping": ("held_out_samples", "", "which makes all its steps without held-out samples"),

@@ -37,7 +37,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError
-from sarqc.quantization.block_learning import in_a_fixed_order
+from sarqc.quantization.block_learning import fixed_order
 from sarqc.quantization.grid import Grid, scale_limits, split_groups, through_storage
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
@@ -56,13 +56,13 @@ class Distance(Protocol):
     def steps(self) -> int:
         """Number of steps of an epoch."""
 
-    def of_step(self, weights: Weights, step: int) -> Tensor:
+    def step_distance(self, weights: Weights, step: int) -> Tensor:
         """Return the distance on the sequences of a step, with its gradient; their mean is that of an epoch."""
 
     def held_out(self, weights: Weights) -> float:
         """Return the distance, without a gradient, on sequences that nothing is fitted to."""
 
-    def magnified(self, first: float) -> float:
+    def magnification(self, first: float) -> float:
         """Return a factor of the objective whose slopes do not underflow in half precision; Adam does not depend on it.
 
         Args:
@@ -413,8 +413,8 @@ def distilled(
     yield start
     least, since = start.held_out, 0
     drift = tuning.penalty_of(best.layers)
-    magnified = distance.magnified(start.calibration)
-    factor = magnified * start.calibration / drift if drift > 0 else 0.0
+    magnification = distance.magnification(start.calibration)
+    factor = magnification * start.calibration / drift if drift > 0 else 0.0
     unknowns = tuning.parameters()
     optimiser = torch.optim.Adam([{"params": tensors} for tensors, _ in unknowns])
     steps = epochs * distance.steps
@@ -425,7 +425,7 @@ def distilled(
             for group, (_, part) in zip(optimiser.param_groups, unknowns, strict=True):
                 group["lr"] = rate * part * left
             optimiser.zero_grad()
-            total += _step(tuning, distance, step, magnified, factor)
+            total += _step(tuning, distance, step, magnification, factor)
             optimiser.step()
             for linear in linears.values():
                 linear.move(2 * travel / steps * left)
@@ -446,17 +446,17 @@ def _first(tuning: _Tuning, distance: Distance, start: Distilled) -> Distillatio
     """Return the state before the first step."""
     with torch.no_grad():
         weights = tuning.weights()
-        distances = [float(distance.of_step(weights, step)) for step in range(distance.steps)]
+        distances = [float(distance.step_distance(weights, step)) for step in range(distance.steps)]
     mean = sum(distances) / len(distances)
     return DistillationEpoch(0, mean, _held_out(distance, start), tuning.drift(start.layers))
 
 
-def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, factor: float) -> float:
+def _step(tuning: _Tuning, distance: Distance, step: int, magnification: float, factor: float) -> float:
     """Add the gradient of the objective on the sequences of a step; return their distance."""
     with torch.enable_grad():
-        measured = distance.of_step(tuning.weights(), step)
-    with in_a_fixed_order(measured.device):
-        (magnified * measured).backward()
+        measured = distance.step_distance(tuning.weights(), step)
+    with fixed_order(measured.device):
+        (magnification * measured).backward()
     for linear in tuning.linears.values():
         if linear.lam > 0 and factor > 0:
             linear.add_penalty_gradient(factor * linear.lam)
