@@ -27,7 +27,7 @@ from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, StepCheck
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
-Progress = EpochDone | RoundingChecked | PointDone  # of what takes long within a block
+Progress = EpochDone | RoundingChecked | PointDone  # within a block
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def solve_block(
     Args:
         loaded: The model.
         job: The calibration.
-        layers: Layers by path within the block. A method that works on single layers may be given a part of them, the
-            others need all.
+        layers: Layers by path within the block. Methods that work on single layers accept a part of them, others need
+            all.
         data: Statistics, inputs and targets of the block.
         context: Budget and recorder.
         spread: Further devices that solve layers of a method that works on single layers.
@@ -104,7 +104,7 @@ def solve_block(
 def layer_batches(
     job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData
 ) -> Iterator[LayerBatch]:
-    """Yield the linears of a block as they are solved together, by a method that works on single layers."""
+    """Yield the batches of a block's linears, for a method that works on single layers."""
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         linears = (
             data.linear(
@@ -127,8 +127,8 @@ def layer_batches(
 def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -> list[list[str]]:
     """Return the paths of linears that are solved together: experts' of one shape in a row, every other by itself.
 
-    So an expert's result does not depend on the layers that were kept from an earlier attempt, see ``whole_batches``.
-    Those of a batch have one dtype of ``storages``.
+    An expert's result thus does not depend on the layers stored by an earlier attempt, see ``whole_batches``. Those of
+    a batch have one dtype of ``storages``.
     """
 
     def kind(path: str) -> object:
@@ -195,7 +195,7 @@ def solve_curve(
 
 
 def _solve_groups(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:
-    """Solve linears that read one tensor with one scale, readers first: it divides the rows of their source."""
+    """Solve linears that read one tensor with one scale, readers first: the scale divides the rows of their source."""
     solved: Layers = {}
     row_scales: dict[str, Tensor] = {}
     block = loaded.blocks()[next(iter(linears.values())).info.block]

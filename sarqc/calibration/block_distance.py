@@ -1,4 +1,4 @@
-"""The outputs of one block as a function of its weights, beside those of the float block on the float blocks before it.
+"""Outputs of one block as a function of its weights, beside those of the float block after the float blocks before it.
 
 Axes: T tokens of a sequence, D hidden size.
 """
@@ -49,7 +49,7 @@ class BlockDistance:
 
     Args:
         calibration: The block on the sequences that scales are fitted to.
-        held_out: The block on those that judge.
+        held_out: The block on the sequences that judge.
     """
 
     def __init__(self, calibration: Passage, held_out: Passage) -> None:
@@ -75,17 +75,17 @@ class BlockDistance:
             )
 
     def magnification(self, first: float) -> float:
-        """Return the factor at which slopes of a token's outputs are about 1 / T, as for methods that learn a block."""
+        """Return the factor that makes slopes of a token's outputs about 1 / T, as in methods that learn a block."""
         states = self._calibration.inputs[0]
         error = math.sqrt(first * self._unit / states.numel())  # root mean square, before the first step
         return self._unit / (error * states.shape[-2]) if error > 0 else 1.0
 
 
 class PairedWalks:
-    """Calibration and held-out sequences on their way through float and through quantized blocks.
+    """Walks of the calibration and held-out sequences through float and quantized blocks.
 
-    Of each block in turn: ``pass_float`` while its weights are float, then ``distance``, and ``advance`` when it has
-    its final weights. Under float inputs the quantized blocks read what the float ones do.
+    Call for each block in turn ``pass_float`` while its weights are float, then ``distance``, and ``advance`` when it
+    has its final weights. Under float inputs the quantized blocks read what the float ones do.
 
     Args:
         loaded: The model.

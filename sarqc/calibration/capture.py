@@ -22,7 +22,7 @@ _Total = TypeVar("_Total", covariant=True)
 
 
 class _Sums(Protocol[_Total]):
-    """What is added up over batches of inputs."""
+    """Sums over batches of inputs."""
 
     def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None: ...
 
@@ -35,7 +35,7 @@ def collect(
     """Collect the statistics of every linear of the block, and the block's outputs, in one pass of the walk's states.
 
     Linears that read the same tokens of the same tensor share one object. Statistics of an expert are of the tokens
-    that were routed to it; without any they are of no token. Both inputs are held for one batch at a time.
+    that were routed to it, possibly none. Both inputs are held for one batch at a time.
 
     Args:
         walk: Walk whose states are the block's inputs.
@@ -74,11 +74,11 @@ def input_means(walk: BlockWalk, block: nn.Module) -> tuple[dict[str, InputMeans
 
 
 class _AllSeen(Exception):
-    """Ends a forward pass in which every hook has been called."""
+    """End of a forward pass in which every hook has been called."""
 
 
 class _Collector(Generic[_Total]):
-    """Inputs and statistics that the hooks of one pass gather."""
+    """Collector of inputs and statistics by hooks of one pass."""
 
     def __init__(
         self, block: nn.Module, family: Family, groups: Sequence[InputGroup], sums: Callable[[], _Sums[_Total]]
@@ -121,7 +121,7 @@ class _Collector(Generic[_Total]):
             path = f"{self._experts}.{expert}"
             inputs, float_inputs = states[rows], None if float_states is None else float_states[rows]
             self._add([f"{path}.{name}" for name in readers_of_states(module)], inputs, float_inputs)
-            # What the second linear reads is inside the expert, where no hook reaches: it is made again.
+            # No hook reaches the input of the second linear, inside the expert: it is computed again.
             inner = down_inputs(self._block, path, inputs)
             float_inner = None if float_inputs is None else down_inputs(self._block, path, float_inputs)
             self._add([f"{path}.down_proj"], inner, float_inner)

@@ -1,4 +1,4 @@
-"""Texts: those on offer, the way from a name to a text, and the way from a text to token sequences.
+"""Texts: those on offer, reading of a text by its name, and token sequences of a text.
 
 Reading and counting need no torch, so that a plan can refuse a text that is too short before any work.
 """
@@ -83,7 +83,7 @@ _HUB: dict[str, HubCorpus] = {
     "c4": HubCorpus("C4, English, train", "allenai/c4", "en", "train", "calibration", 2000),
     # The 1,100 documents and the blank between them are those of GPTQ's own evaluation.
     "c4-validation": HubCorpus("C4, English, validation", "allenai/c4", "en", "validation", "test", 1100, " "),
-    # Of the public copies one in Parquet: larger ones are .zst archives, which take another package to read.
+    # A public copy in Parquet: larger ones are .zst archives, which need another package.
     "pile": HubCorpus("The Pile, train", "NeelNanda/pile-10k", None, "train", "calibration", 2000),
 }
 
@@ -151,10 +151,10 @@ class Text:
     starts: tuple[int, ...] = (0,)
 
     def with_beginning(self, own: Beginning, begin: Beginning) -> Text:
-        """Return the text for sequences with a beginning, which its documents themselves have no more.
+        """Return the text for sequences with a beginning, without the beginnings of its documents.
 
         Args:
-            own: What the tokenizer put before a text.
+            own: The tokens that the tokenizer put before a text.
             begin: The tokens that each sequence is to begin with, and that a chat template may have written as well.
         """
         keeps = np.ones(len(self.ids), dtype=bool)
@@ -177,7 +177,7 @@ class Text:
     def in_windows(self, window: int) -> Text:
         """Return the text with ``begin`` as the first tokens of each window.
 
-        What is left at its end is dropped, unless it is the whole text.
+        An incomplete last window is dropped, unless it is the whole text.
 
         Args:
             window: Tokens of a window, ``begin`` included.
@@ -223,7 +223,7 @@ def separate_texts(calibration: Text, other: Text) -> tuple[Text, Text]:
     )
 
 
-NOTABLE_OVERLAP = 0.01  # share of a text from which on that another one has it is worth a word
+NOTABLE_OVERLAP = 0.01  # smallest share of a text in another that a plan mentions
 
 
 def overlap_shares(sequences: np.ndarray, text: Text) -> tuple[float, float]:
@@ -249,7 +249,7 @@ def _runs(ids: np.ndarray) -> np.ndarray:
 class _Source:
     """A text on this host that is not read yet; equal as long as its file is."""
 
-    name: str  # as a person gave it
+    name: str  # as given by a user
     path: Path
     identity: tuple[object, ...]
     corpus: HubCorpus | None = None
@@ -266,8 +266,8 @@ def text_of(
         name: Name of a corpus, or path of a file.
         checkpoint: The model.
         settings: Settings of the host.
-        begin: “auto” if each sequence begins with what the tokenizer puts before a text, “bos” if with its bos_token,
-            or “none”.
+        begin: “auto” to begin each sequence with the tokens that the tokenizer puts before a text, “bos” with its
+            bos_token, or “none”.
         download: Wait for a corpus of the Hub that takes longer than ``settings.hub_timeout`` seconds.
 
     Raises:
@@ -325,7 +325,7 @@ def _encode_documents(
 
 
 def tokenize_with(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
-    """Return the text of a name in the tokens of another folder for a model; raises the errors of ``text_of``."""
+    """Return the text of a name in the tokens of another folder's tokenizer; raises the errors of ``text_of``."""
     documents, corpus = _read_source(_source(name, settings, download=True))
     ids, starts = _encode_documents(documents, folder, checkpoint.name, checkpoint.architecture.vocab_size)
     return Text(corpus, ids, starts=starts)
@@ -470,7 +470,7 @@ def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None
     from huggingface_hub.constants import is_offline_mode
 
     corpus = _HUB[name]
-    if not is_offline_mode():  # datasets may have it, and says so itself
+    if not is_offline_mode():  # datasets may have it, and reports it itself otherwise
         ask(
             ("dataset", corpus.dataset),
             lambda: HfApi().dataset_info(corpus.dataset, timeout=settings.hub_timeout),
@@ -505,7 +505,7 @@ def _save(name: str, path: Path) -> None:
         with partial.open("x", encoding="utf-8") as file:
             file.writelines(json.dumps({"text": row["text"]}) + "\n" for row in islice(rows, corpus.documents))
         os.replace(partial, path)
-    except Exception as error:  # whatever a transport may raise means the same to who asked
+    except Exception as error:  # whatever a transport may raise means the same to the caller
         if isinstance(error, OSError) and is_disk_full(error):
             raise disk_full() from None
         raise Unreachable(unreachable(error), name, _REMEDY) from None

@@ -1,7 +1,7 @@
-"""Statistics of all inputs of the float model's linears, block by block, kept as artefacts.
+"""Statistics of all inputs of the float model's linears, block by block, stored as artefacts.
 
 They depend on the model and the sequences alone: a further question about the same draw, at any bits, λ, γ or method
-that works on single layers, costs no pass through the model. A Gram is symmetric, so that half of it is kept.
+that works on single layers, costs no pass through the model. A Gram is symmetric, so half of it is stored.
 """
 
 import json
@@ -27,8 +27,8 @@ def float_statistics(
 ) -> Iterator[tuple[int, Statistics]]:
     """Yield the numbers of the requested blocks, in order, with the statistics of their linears by path.
 
-    The model must be float until the last block is given. Missing statistics are collected in one walk, which ends at
-    the last requested block. Of several workers one collects them, before it gives the first block, and the others
+    The model must be float until the last block is yielded. Missing statistics are collected in one walk, which ends at
+    the last requested block. One of several workers collects them, before it yields the first block, and the others
     wait. ``keys`` are those of the statistics for each of the model's blocks.
     """
     if store.claims.crew > 1 and not all(store.touch(keys[block], SUFFIX) for block in blocks):
@@ -59,7 +59,7 @@ def _collected(
                     collected, outputs = collect(walk, block)
                     payload = packed(collected)
                     store.write(keys[index], SUFFIX, payload)
-                    statistics = unpacked(payload, loaded.device)  # the same bits as when they are read the next time
+                    statistics = unpacked(payload, loaded.device)  # the same bits as when read later
                 else:
                     outputs = walk.outputs(block)
             walk.advance(outputs)

@@ -40,7 +40,7 @@ class LinearData:
         return sum(others, first)
 
     def checked(self, grid: Grid, name: str, row_scale: Tensor | None = None) -> CheckedLayer:
-        """Return the linear as solvers take it; ``name`` is its name in errors."""
+        """Return the linear for a solver; ``name`` is its name in errors."""
         statistics = self.statistics()
         return CheckedLayer(self.weight, statistics, grid, self.held_out, row_scale, imported=self.imported, name=name)
 
@@ -83,7 +83,7 @@ class LayerBatch:
     def split(self, number: int) -> list[LayerBatch]:
         """Return the same linears in at most this many parts of nearly equal size.
 
-        Each result is that of its linear alone. Linears of one expert stay together: they read one tensor.
+        Each result depends on its linear alone. Linears of one expert stay together: they read one tensor.
         """
         experts = [tuple(own) for _, own in groupby(self.linears, key=lambda linear: linear.info.expert)]
         number = min(number, len(experts))

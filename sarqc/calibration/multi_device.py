@@ -1,7 +1,7 @@
 """The linears of a block on several devices at once, with a process for each that only solves.
 
-Under one prefix the linears of a block don't depend on each other, and each result is that of its linear alone, so that
-the device changes no bit. The model stays in the process that walks it: only statistics and weights travel, in shared
+Under one prefix the linears of a block don't depend on each other, and each result depends on its linear alone, so the
+device changes no bit. The model stays in the process that walks it: only statistics and weights travel, in shared
 memory, and the results come back in the order of the linears.
 """
 
@@ -27,7 +27,7 @@ from sarqc.errors import WorkerLost
 from sarqc.events import PointDone
 from sarqc.quantization.solving import Context
 
-_AHEAD = 2  # tasks for each device: the next one is there when one is done
+_AHEAD = 2  # tasks for each device: the next one is ready when one is done
 
 Steps = list[SolvedLayer | PointDone]
 
@@ -98,7 +98,7 @@ class MultiDevice:
 def _start_solver(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) -> None:
     """Make this process the solver of the next device."""
     global _device, _context
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: who began the run ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent ends the run
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     torch.set_num_threads(threads)
     _device = devices.get()
@@ -110,7 +110,7 @@ def _solve(part: LayerBatch) -> Steps:
 
 
 def _end_with_parent() -> None:
-    """End this process with its parent, so that none is left behind a parent that was killed."""
+    """End this process with its parent, so that it does not outlive a parent that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

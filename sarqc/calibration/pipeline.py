@@ -1,8 +1,8 @@
-"""A whole model, block by block: statistics, solve, write back, move on. Finished layers are kept by content.
+"""A whole model, block by block: statistics, solve, write back, move on. Finished layers are stored by content.
 
 The key of a layer hashes everything that determines it: the weights up to and including its block, the token sequences,
 the grid, the method and, under a quantized prefix, the keys of all layers before. All keys are therefore known before
-anything is solved, and a run that was stopped continues from its files to bit-identical weights. Results of learning
+anything is solved, and an interrupted run continues from its files to bit-identical weights. Results of learning
 through a whole block are the same for one number of threads, which is then part of the key.
 """
 
@@ -38,18 +38,18 @@ def calibrate(
 ) -> Iterator[SolvedLayer | Progress]:
     """Quantize the model in place and yield each linear as it is done.
 
-    Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next. Kept
+    Layers are stored in ``store`` before they are yielded, so the last ones of a block may come with the next. Stored
     layers are not solved again; the walk ends at the last block with a missing layer.
 
     Args:
         loaded: The model.
         job: The calibration.
-        store: Store of the artefacts; None solves everything and keeps nothing.
+        store: Store of the artefacts; None solves everything and stores nothing.
         keys: Key of each layer by name.
         budget_bytes: Working memory of what is solved at once, in bytes.
         spread: Further devices for the linears of methods that work on single layers.
-        after_block: Function that is handed each block with its quantized weights, and may give it other weights before
-            the next block reads its outputs.
+        after_block: Function called with each block and its quantized weights, which may change these before the next
+            block reads its outputs.
 
     Yields:
         Solved layers; epochs or checks of a method that learns; points of a linear before it, if the job asks for them.
@@ -83,7 +83,7 @@ def calibrate(
                             raise error.at(f"{loaded.family.blocks}.{index}") from None
                         yield from writer.ready()
                     else:
-                        walks.pass_float(block)  # while the block is float: its layers are all kept
+                        walks.pass_float(block)  # while the block is float: all its layers are stored
                 solved_layers = []
                 for solved in _solved(loaded, own, index, layers, stored, data, context, spread):
                     if isinstance(solved, SolvedLayer):
@@ -112,7 +112,7 @@ def _solved(
     context: Context,
     spread: MultiDevice | None,
 ) -> Iterator[SolvedLayer | Progress]:
-    """Yield the block's layers in order, kept ones from the store; linears that depend on each other all together."""
+    """Yield the block's layers in order, stored ones from the store; linears that depend on each other all together."""
     by_path = {_path(loaded, layer): layer for layer in layers}
     missing = {path for path, layer in by_path.items() if stored[layer.name] is None}
     storages = {path: loaded.stored_as(f"{layer.name}.weight") for path, layer in by_path.items()}
@@ -164,7 +164,7 @@ class Walks:
             self._floats = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
             if self._judges_outputs:
                 self._held_out_float = [BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))]
-        # Of the float block, by walk, where they are what the next block reads; empty after a block that was passed.
+        # Of the float block, by walk, if the next block reads them; empty after a block that was passed.
         self._outputs: list[list[Tensor]] = []
 
     def all(self) -> list[BlockWalk]:
@@ -208,8 +208,8 @@ class Walks:
             walk.advance(walk.outputs(block))
 
     def advance(self, block: nn.Module) -> None:
-        """Move the states past the block, whose weights are quantized by now, as the job says."""
-        for number, walk in enumerate([*self._parts, self._held_out]):  # nothing is kept of a block without layers
+        """Move the states past the block, whose weights are quantized by now."""
+        for number, walk in enumerate([*self._parts, self._held_out]):  # a block without layers has no outputs here
             walk.advance(self._outputs[number] if self._outputs else walk.outputs(block))
         self._outputs = []
 

@@ -24,7 +24,7 @@ SEQUENCES_OF_A_STEP = 1
 
 @dataclass(frozen=True, eq=False)
 class FloatModel:
-    """What is kept of the float model while its linears are quantized.
+    """Parts of the float model that are held while its linears are quantized.
 
     Attributes:
         calibration: Inputs of the head for the calibration sequences, (B, T, D) for each step.
@@ -40,7 +40,7 @@ class FloatModel:
 
 
 def float_model(loaded: LoadedModel, job: CalibrationJob) -> FloatModel:
-    """Return what is kept of a model that is float now.
+    """Return the parts to hold of a model that is float now.
 
     Args:
         loaded: The model, whose linears are modules of their own.
@@ -73,7 +73,7 @@ class ModelDistance:
     Args:
         loaded: The model; its own weights have no effect where others are given.
         job: The calibration with its sequences.
-        original: The float model's part.
+        original: Parts of the float model.
     """
 
     def __init__(self, loaded: LoadedModel, job: CalibrationJob, original: FloatModel) -> None:
@@ -118,9 +118,9 @@ class ModelDistance:
         left = {name: weight.to(self._loaded.compute_dtype) for name, weight in weights.items()}
         parameters: dict[str, Tensor] = {}
         for index, paths in self._paths.items():
-            of_block = {path: left.pop(name) for name, path in paths.items()}
+            block_weights = {path: left.pop(name) for name, path in paths.items()}
             prefix = f"model.{self._loaded.family.blocks}.{index}"
-            own = as_parameters(self._loaded.blocks()[index], of_block)
+            own = as_parameters(self._loaded.blocks()[index], block_weights)
             parameters |= {f"{prefix}.{name}": parameter for name, parameter in own.items()}
         return parameters | {f"model.{name}.weight": weight for name, weight in left.items()}  # of norms
 

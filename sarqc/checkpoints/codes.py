@@ -133,7 +133,7 @@ def tensors_and_codes(
 ) -> Iterator[tuple[str, Tensor | Coded]]:
     """Yield every tensor of the checkpoint under its name there, on the CPU, with codes in place of quantized weights.
 
-    Quantized weights that are not tensors of their own there remain values.
+    Quantized weights that are not tensors of their own there stay values.
 
     Raises:
         Refused: If the codes do not make the weight of the model.
@@ -183,7 +183,7 @@ def encoded_tensors(
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor of the checkpoint, with those of ``stored_as`` for a quantized linear."""
+    """Yield every tensor of the checkpoint, with those of ``encode`` for a quantized linear."""
     for stored, content in tensors_and_codes(loaded, layers, grids):
         if isinstance(content, Coded):
             yield from encode(content)
@@ -202,7 +202,7 @@ def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
 
 
 def float_linears(loaded: LoadedModel) -> list[str]:
-    """Return the linears and routers without codes, by their names in checkpoints, with those that are not read."""
+    """Return the linears and routers without codes, by their names in checkpoints, unread ones included."""
     quantized, family = {layer.name for layer in loaded.checkpoint.layers if layer.has_own_tensor}, loaded.family
     linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
     experts = [info.name for info in loaded.checkpoint.linears]

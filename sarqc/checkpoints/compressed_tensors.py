@@ -71,7 +71,7 @@ def levels_in_packed(files: CheckpointReader, name: str, bits: int, width: int) 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
     """Return the entry of config.json for linears without codes and grids of the quantized linears by name.
 
-    The first scheme is meant for all linears; further schemes, such as that of layers which groups do not divide, name
+    The first scheme applies to all linears; further schemes, such as that of layers which groups do not divide, name
     theirs.
     """
     by_grid: dict[Grid, list[str]] = {}

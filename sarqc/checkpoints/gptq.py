@@ -1,4 +1,4 @@
-"""The quantized model in GPTQ's format, which GPTQModel, vLLM and others read.
+"""The quantized model in GPTQ's format, read by GPTQModel, vLLM and others.
 
 Codes are packed along the columns of a weight, zero points along the rows of theirs. In the first convention (“gptq”) a
 zero point is stored less one. Readers add the one to whole words, so a zero point of 0, stored as all ones, would run
@@ -80,7 +80,7 @@ def levels_in_gptq(files: CheckpointReader, name: str, bits: int, width: int, *,
     """Return the stored numbers of a linear with this many input channels; ``less_one`` is the first convention."""
     scales, zeros = files.read(f"{name}.scales").T, files.read(f"{name}.qzeros")  # (O, G), (G, W)
     if less_one and 32 % bits == 0:
-        # Added to whole words, as it was taken away: what runs over from a zero point of 0 goes back to where it was.
+        # Added to whole words, as it was subtracted: the overflow from a zero point of 0 returns to its place.
         zeros = zeros + sum(1 << start for start in range(0, 32, bits))
     zero_points = unpack_bits(zeros, bits, len(scales)).T
     if less_one and 32 % bits:

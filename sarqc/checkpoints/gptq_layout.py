@@ -52,9 +52,9 @@ class Words:
                 f"quantization_config: {first_problem(error)}", "Correct it in its config.json.", module
             ) from None
         bits = settings.bits
-        few = GPTQ_BITS if self.layout == "gptq" else AWQ_BITS
-        if bits not in few:
-            raise headers.refused(f"{bits} bits are not read here", f"{', '.join(map(str, few))} bits are.", module)
+        known = GPTQ_BITS if self.layout == "gptq" else AWQ_BITS
+        if bits not in known:
+            raise headers.refused(f"{bits} bits are not read here", f"{', '.join(map(str, known))} bits are.", module)
         if not settings.sym and not self.any_zero_point:
             what = "its zero points are stored less one, and its readers know one zero point throughout then"
             raise headers.refused(what, _AGAIN, module)
@@ -109,7 +109,7 @@ def awq(headers: Headers, config: Mapping[str, Any]) -> Words:
 
 
 def check_config(headers: Headers, config: Mapping[str, Any]) -> None:
-    """Refuse settings that change the meaning of codes, or add something to them."""
+    """Refuse settings that change the meaning of codes or add to them."""
     if (words := config.get("pack_dtype", "int32")) != "int32":
         raise headers.refused(f"its codes are packed in words of {words}", "Quantize it again with pack_dtype int32.")
     for name, what in (

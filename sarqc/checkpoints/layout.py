@@ -31,7 +31,7 @@ _COMPRESS = "Save it compressed (with compressed-tensors: save_compressed=True).
 
 
 class Reader(Protocol):
-    """Knowledge of the places where a format has the codes of a linear."""
+    """Reader of the places of codes in a format."""
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
         """Return the place of a linear's codes; None if it has none.

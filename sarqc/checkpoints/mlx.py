@@ -93,7 +93,7 @@ def _parts(coded: Coded, size: int) -> dict[str, Tensor]:
 
 
 def _as_stored(tensor: Tensor) -> Tensor:
-    """Return words as unsigned numbers, as they are there; torch can stack signed ones alone."""
+    """Return words as unsigned numbers, as in the files; torch can stack signed ones alone."""
     return tensor.view(torch.uint32) if tensor.dtype == torch.int32 else tensor
 
 

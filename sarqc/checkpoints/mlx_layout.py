@@ -10,7 +10,7 @@ _AFFINE = "Convert it again with the mode affine."
 
 
 class Mlx:
-    """Linears by their shapes, as mlx-lm takes them where its configuration does not name them; mode affine alone."""
+    """Linears by their shapes, as mlx-lm reads those that its configuration does not name; mode affine alone."""
 
     def __init__(self, headers: Headers, config: Mapping[str, Any]) -> None:
         self._headers = headers

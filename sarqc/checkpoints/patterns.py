@@ -30,7 +30,7 @@ def by_pattern(
     anywhere: bool = False,
     skips_invalid: bool = False,
 ) -> dict[str, Value]:
-    """Return the value of the first expression that matches, for every name that one matches.
+    """Return the value of the first matching expression, for every name with a match.
 
     Args:
         values: Pairs of expression and value.

@@ -1,4 +1,4 @@
-"""Places and layouts of a linear's codes in a checkpoint that another tool has made; no torch.
+"""Places and layouts of a linear's codes in a checkpoint of another tool; no torch.
 
 Axes: O out_features, I in_features, G groups of a row.
 """

@@ -115,8 +115,8 @@ def offered(settings: Settings) -> list[ModelEntry]:
                 continue
             checkpoint = gguf_model(files, name).checkpoint(folder) if files else read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
-            continue  # not a model for us; naming it in a recipe says why
-        # No text: only its owner knows on what it will be used.
+            continue  # not a usable model; naming it in a recipe says why
+        # No text: only its owner knows its use.
         suggested = {"model": name, "length": min(256, checkpoint.max_positions)} | _fitting_groups(checkpoint)
         what = "Local GGUF file." if files else "Local checkpoint."
         entry = ModelEntry(name=name, title=name, description=what, where="local", suggested=suggested)
@@ -135,7 +135,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
 
 
 def _is_unknown(folder: Path, name: str) -> bool:
-    """Return True for a checkpoint without a written family whose description is not kept yet."""
+    """Return True for a checkpoint without a written family whose description is not stored yet."""
     config = read_object(folder / "config.json", name, remedy="Write it again.")
     is_plain = all(config.get(name) is None for name in ("quantization_config", "quantization", "auto_map"))
     model_type = config.get("model_type")
@@ -171,8 +171,8 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
 def _declared_gguf(settings: Settings) -> dict[str, Path]:
     """Return GGUF files in the operator's declared folders, and one folder below.
 
-    Files of Ollama have no ending. A folder with a single model gives it its name; of a model in pieces the first is
-    named.
+    Files of Ollama have no ending. A folder with a single model gives it its name; a model in pieces is named by the
+    first.
     """
     by_name: dict[str, Path] = {}
     for root in _declared_roots(settings):
@@ -212,11 +212,11 @@ def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
     return configs
 
 
-_SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # those of one model
+_SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # fixed in a model
 
 
 def _described(entry: ModelEntry, checkpoint: Checkpoint, quantized: dict[str, dict[str, Any]]) -> ModelEntry:
-    """Return an entry with what its checkpoint adds."""
+    """Return an entry with the facts of its checkpoint."""
     shape = [checkpoint.config.get(field) for field in _SHAPE]
     opened = tuple(name for name, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape)
     facts = {"family": checkpoint.family.title, "parameters": checkpoint.parameters, "opened": opened}
@@ -296,7 +296,7 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
 
 
 def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
-    """Return the folder that a model in GGUF files was unpacked to; ``NotCached`` if it was not and may not be."""
+    """Return the folder of a model unpacked from GGUF files; ``NotCached`` if it is not unpacked and may not be."""
     folder = settings.unpacked_dir() / model.folder_name
     if folder.is_dir():
         return folder

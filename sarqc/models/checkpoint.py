@@ -42,14 +42,14 @@ _WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
 class Checkpoint:
     """Configuration and tensor shapes of a model folder."""
 
-    name: str  # as a person gave it
+    name: str  # as given by a user
     folder: Path
     config: dict[str, Any]
     architecture: Architecture  # of the configuration, checked
     family: Family
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]  # as safetensors spells them
-    files: dict[str, Path]  # where each tensor is
+    files: dict[str, Path]  # of each tensor
     only: str | None = None  # the single linear to quantize, instead of all
     only_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
     only_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
@@ -125,7 +125,7 @@ class Checkpoint:
         return prod(self.shapes[name]) * FLOATS.get(self.dtypes[name], 4)
 
     def stored(self, name: str) -> tuple[tuple[int, ...], str] | None:
-        """Return shape and type of a tensor; None if there is no such one."""
+        """Return shape and type of a tensor; None if there is none of that name."""
         return (self.shapes[name], self.dtypes[name]) if name in self.shapes else None
 
     def experts(self, block: int) -> int | None:
@@ -308,7 +308,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
-    """Return the checkpoint in a folder; ``name`` is that for people, None for the path.
+    """Return the checkpoint in a folder; ``name`` is its name for users, None for the path.
 
     Raises:
         Refused: If it can't or must not be loaded.
@@ -404,20 +404,21 @@ def _check_promises(checkpoint: Checkpoint) -> set[str]:
     """Return the names of all tensors that the model reads; refuse files that lack one, or that hold no floats."""
     family = checkpoint.family
     head = family.in_file(f"{family.head}.weight")
-    linears = {f"{family.in_file(layer.name)}.weight": layer.shape for layer in checkpoint.linears}  # lacking: refused
+    # Missing linears are refused.
+    linears = {f"{family.in_file(layer.name)}.weight": layer.shape for layer in checkpoint.linears}
     integers: set[str] = set()
     if isinstance(family, DerivedFamily):
         stored = {family.tensor_in_file(name): tensor for name, tensor in family.decoder.stored.items()}
         promised = {name: tensor.shape for name, tensor in stored.items()}
         integers = {name for name, tensor in stored.items() if tensor.parameter in family.decoder.integers}
-        may_lack = family.decoder.tied
+        head_is_optional = family.decoder.tied
     else:
         architecture = checkpoint.architecture
         own_head = {head: (architecture.vocab_size, architecture.hidden_size)}
         promised = linears | own_head | dict(promised_shapes(architecture, family))
-        may_lack = architecture.tie_word_embeddings is not False
+        head_is_optional = architecture.tie_word_embeddings is not False
     for name, shape in promised.items():
-        if name in checkpoint.shapes or not (may_lack and name == head):
+        if name in checkpoint.shapes or not (head_is_optional and name == head):
             entry = checkpoint.stored(name)
             types = {entry[1]} if entry and name in integers else FLOATS
             check_tensor(name, shape, entry, types, "config.json", checkpoint.name, TOGETHER)

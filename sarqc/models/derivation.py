@@ -58,9 +58,9 @@ _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe
 
 
 class NumberFreeMode(FakeTensorMode):
-    """Fake tensors that answer what depends on numbers: all elements are nonzero, and a number is 1.
+    """Fake tensors that answer questions about numbers: all elements are nonzero, and a number is 1.
 
-    A model that asks is followed in one of its ways. Which linears read one tensor rarely depends on the way, and the
+    A model that asks is followed in one of its branches. The groups of linears rarely depend on the branch, and the
     blocks of a loaded model are compared with its forward pass on real numbers.
     """
 
@@ -103,7 +103,7 @@ def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
         with no_init_weights():
             made = AutoModelForCausalLM.from_config(described, trust_remote_code=False)
             made.tie_weights()
-    except Exception as error:  # every architecture raises what it likes
+    except Exception as error:  # architectures raise errors of any kind
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise Refused(f"config.json does not describe a model ({reason[:200]})", where, _AGAIN) from error
     model: PreTrainedModel = made.eval()
@@ -167,7 +167,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
 
 
 class _Pass:
-    """What one forward pass shows."""
+    """Record of one forward pass."""
 
     def __init__(self, path: str, blocks: nn.ModuleList) -> None:
         self.path, self.blocks = path, blocks
@@ -175,10 +175,10 @@ class _Pass:
         self.reads: list[list[tuple[str, Tensor]]] = [[] for _ in blocks]  # linears and experts with their inputs
         self.states: list[Tensor] = []  # given to each block
         self.returned: list[Any] = [None for _ in blocks]
-        self.head_output: Tensor  # its output
+        self.head_output: Tensor
 
     def recorded(self, model: nn.Module, head: nn.Module) -> ExitStack:
-        """Return a context in which the model's forward pass is written down."""
+        """Return a context in which the model's forward pass is recorded."""
         hooks = ExitStack()
         for index, block in enumerate(self.blocks):
             hooks.callback(block.register_forward_pre_hook(partial(self._record_input, index), with_kwargs=True).remove)
@@ -209,7 +209,7 @@ class _Pass:
 
 
 def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
-    """Return the list of modules that a pass over text uses with the most parameters; the outermost of nested ones."""
+    """Return the list of modules with the most parameters that a pass over text uses; the outermost of nested ones."""
     lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList) and module]
     used = _called_modules(model, [child for _, module in lists for child in module])
     lists = [(path, module) for path, module in lists if any(child in used for child in module)]
@@ -233,7 +233,7 @@ def _called_modules(model: nn.Module, modules: list[nn.Module]) -> set[nn.Module
 
 
 def _stub(experts: nn.Module, hooks: ExitStack) -> None:
-    """Make experts return any states of the shape of theirs: where a token goes depends on numbers."""
+    """Make experts return any states of the right shape: the route of a token depends on numbers."""
     experts.forward = lambda states, *_args, **_named: torch.empty_like(states)
     hooks.callback(vars(experts).pop, "forward")
 
@@ -243,7 +243,7 @@ def _forward(model: nn.Module, where: str) -> Tensor:
     try:
         with torch.no_grad():
             logits: Tensor = model(torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False).logits
-    except Exception as error:  # every architecture raises what it likes
+    except Exception as error:  # architectures raise errors of any kind
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise Refused(f"its forward pass can't be followed without numbers ({reason[:200]})", where, _OTHER) from error
     return logits
@@ -263,7 +263,7 @@ def _check_order(seen: _Pass, where: str) -> None:
 def _kind(
     block: nn.Module, reads: list[tuple[str, Tensor]], returned: Any, shared: Counter[int]
 ) -> tuple[BlockKind, list[tuple[str, str, int]]]:
-    """Return the kind of a block, and what of it stays float: path, reason and number of parameters."""
+    """Return the kind of a block, and its parts that stay float: path, reason and number of parameters."""
     times = Counter(path for path, _ in reads)
     stacks = [(path, module) for path, module in block.named_modules() if is_stacked(module) and times[path]]
     experts, n_routes = None, 0
@@ -326,7 +326,7 @@ def _routes(block: nn.Module, path: str, experts: StackedExperts) -> bool:
 
 
 def _replace_fakes(model: nn.Module) -> None:
-    """Make meta tensors of all parameters and buffers; those that are one remain one."""
+    """Replace all parameters and buffers by meta tensors; shared ones stay shared."""
     made: dict[int, Tensor] = {}
     for module in model.modules():
         tables: list[dict[str, Any]] = [module._parameters, module._buffers]
@@ -340,7 +340,7 @@ def _replace_fakes(model: nn.Module) -> None:
 
 
 def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
-    """Return the tensors that transformers writes, as views of parameters; without those put together from several."""
+    """Return the tensors that transformers writes, as views of parameters; without those composed of several."""
     from transformers.core_model_loading import revert_weight_conversion
 
     own = model.state_dict()

@@ -15,8 +15,8 @@ from sarqc.files.names import shortened
 from sarqc.files.once import once
 
 _SECONDS, _MEMORY = 120, 4 * GIB
-# Fields without effect on the logits: names, dtypes, what else a file is about, and what only training asks for. Tied
-# heads are compared by their values.
+# Fields without effect on the logits: names, dtypes, other contents of a file, and fields for training. Tied heads are
+# compared by their values.
 _WITHOUT_EFFECT = {
     "transformers_version",
     "architectures",
@@ -44,13 +44,13 @@ _OF_WINDOWS = {"use_sliding_window", "max_window_layers"}  # which layer_types s
 
 
 def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -> list[str]:
-    """Return the fields of a config.json that make another model than those of the original, each with both values.
+    """Return the fields of a config.json that make another model than the original's, each with both values.
 
     Raises:
         Refused: If transformers can't read one of them.
     """
     both = [_explicit_fields(document) for document in (config, original)]
-    if both[0] == both[1]:  # as nearly always: no process is asked
+    if both[0] == both[1]:  # as nearly always: no process is needed
         return []
     try:
         return _differences(json.dumps(both, sort_keys=True))
@@ -60,7 +60,7 @@ def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -
 
 
 def _explicit_fields(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a configuration states, with rotation in one place as transformers reads its spellings."""
+    """Return the stated fields of a configuration, with all spellings of rotation in one place."""
     stated = {name: value for name, value in config.items() if value is not None and _has_effect(name)}
     if stated.get("num_experts") == stated.get("num_local_experts"):
         stated.pop("num_experts", None)  # MLX's name beside that of transformers
@@ -102,7 +102,7 @@ def _effective_fields(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     deepseek_moe.register()
     try:
         described = CONFIG_MAPPING[config["model_type"]].from_dict(config)
-    except Exception as error:  # every architecture raises what it likes
+    except Exception as error:  # architectures raise errors of any kind
         raise Refused(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}", "", "") from error
     document = described.to_dict()
     known = type(described)().to_dict()

@@ -27,7 +27,7 @@ _SPELLINGS = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}  # of architectu
 _ROPE_FACTORS = "rope_freqs.weight"
 _LONGEST_ROPE = 1 << 14  # bytes
 _FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # in ggml and safetensors, and in config.json
-# llama3's way of turning positions: what differs between models is the factor.
+# llama3's rotation of positions: models differ in the factor alone.
 _LLAMA3: dict[str, Any] = {
     "rope_type": "llama3",
     "low_freq_factor": 1.0,
@@ -48,7 +48,7 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class GgufModel:
-    """Content of GGUF files, as far as it is needed to make a checkpoint of them."""
+    """Content of GGUF files from which a checkpoint is made."""
 
     header: GgufHeader
     config: dict[str, Any]
@@ -158,8 +158,8 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
         prefix, _, name = key.partition(".")
         if prefix != spelling:
             continue
-        if (called := table.get(name)) is not None:
-            config[called] = value
+        if (field := table.get(name)) is not None:
+            config[field] = value
         elif name not in table or name == "rope.dimension_count":
             rest[name] = value
     _read_rest(rest, config, where)
@@ -179,7 +179,7 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
 
 
 def _read_rest(rest: dict[str, Any], config: dict[str, Any], where: str) -> None:
-    """Take in the fields that transformers' table leaves out, and refuse the rest."""
+    """Read the fields that are missing in transformers' table, and refuse the rest."""
     head = rest.pop("attention.key_length", None)
     if head is not None:
         config["head_dim"] = head
@@ -193,7 +193,7 @@ def _read_rest(rest: dict[str, Any], config: dict[str, Any], where: str) -> None
     for name in ("expert_count", "expert_used_count"):
         if rest.get(name) == 0:
             del rest[name]
-    kind = rest.pop("rope.scaling.type", "linear")  # what llama.cpp takes where none is stated
+    kind = rest.pop("rope.scaling.type", "linear")  # llama.cpp's default
     factor, original = (rest.pop(f"rope.scaling.{name}", None) for name in ("factor", "original_context_length"))
     if kind not in ("none", "linear", "yarn"):
         raise Refused(f"positions are scaled as {shortened(str(kind))!r}, which is not read", where, _OTHERS)

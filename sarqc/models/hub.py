@@ -1,6 +1,6 @@
-"""Models and questions to the Hugging Face Hub: each with a time limit, and none asked twice at once.
+"""Models and requests to the Hugging Face Hub: each with a time limit, and none sent twice at once.
 
-A model is judged by its configuration and its size, and then brought to this host.
+A model is checked by its configuration and its size, and then downloaded.
 
 A resolver that hangs obeys no time-out, so the caller does not wait for the resolver.
 """
@@ -92,7 +92,7 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
     Args:
         key: Identification of the question, see ``within``.
         question: Function that asks the Hub.
-        name: Name of the repository for people.
+        name: Name of the repository for users.
         settings: Settings with the time limit ``hub_timeout`` in seconds.
         remedy: Remedy in errors of the connection.
 
@@ -122,12 +122,12 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
         raise Unreachable(
             "the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host", name, remedy
         ) from None
-    except Exception as error:  # whatever a transport may raise means the same to who asked
+    except Exception as error:  # whatever a transport may raise means the same to the caller
         raise Unreachable(unreachable(error), name, remedy) from None
 
 
 def unreachable(error: Exception) -> str:
-    """Return in words that the Hub did not answer."""
+    """Return a message that the Hub did not answer."""
     return f"the Hugging Face Hub can't be reached ({type(error).__name__})"
 
 

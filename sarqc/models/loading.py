@@ -39,8 +39,8 @@ class LoadedModel:
     """A model ready to be walked block by block.
 
     ``model`` computes in ``compute_dtype``; the weight of a linear is representable in its stored dtype, ``stored_as``,
-    to which its scales and quantized weights are rounded. ``streaming`` brings the blocks of a model that is not kept
-    in memory as a whole; None if it is.
+    to which its scales and quantized weights are rounded. ``streaming`` loads the blocks of a model that is not held in
+    memory as a whole; None if it is.
     """
 
     model: PreTrainedModel
@@ -227,7 +227,7 @@ def load(
         stored = (STORED[checkpoint.dtype_of(f"{layer.name}.weight")] for layer in checkpoint.linears)
         compute_dtype = reduce(torch.promote_types, (*stored, *holding))
     model, files = _without_weights(checkpoint, compute_dtype), files or open_files(checkpoint)
-    model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
+    model.config.tie_word_embeddings = checkpoint.tied  # read when the model's weights are tied again
     tied = model.get_output_embeddings() if checkpoint.tied else None
     blocks = checkpoint.family.blocks
     for path, module in model.named_modules():
@@ -253,15 +253,15 @@ def load(
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
-    """Return the architecture of a configuration, with shapes for parameters, in our code or that of transformers."""
+    """Return the architecture of a configuration, with empty parameters, in our code or that of transformers."""
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
     from transformers.utils import logging
 
     from sarqc.models import deepseek_moe
 
-    deepseek_moe.register()  # before anything is looked up, so that no checkpoint's own code is ever wanted
-    logging.disable_progress_bar()  # progress is ours to tell, in events
+    deepseek_moe.register()  # before any look-up, so that no checkpoint's own code is ever needed
+    logging.disable_progress_bar()  # progress is reported in events
     folder, repair = checkpoint.folder, "Repair it, or download it again."
     with refusing("config.json does not describe a model", folder, checkpoint.name, repair):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

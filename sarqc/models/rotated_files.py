@@ -1,4 +1,4 @@
-"""Weights of a rotated checkpoint: made of the original's files when they are read, and rounded once.
+"""Weights of a rotated checkpoint: computed from the original's files on demand, and rounded once.
 
 They are multiplied by a seeded orthogonal matrix Q = diag(s) H, which is not written out. H is the normalised Hadamard
 matrix of the width, s random signs. Products are sums in float64 in a fixed order: they have the same bits on every
@@ -54,7 +54,7 @@ class RandomHadamard:
         return made
 
     def _of_columns(self, columns: Tensor, small: Tensor | None) -> Tensor:
-        """Return the product of columns (D, R), which are written over: neighbours in memory take the same steps."""
+        """Return the product of columns (D, R), which are overwritten: neighbours in memory take the same steps."""
         shape, count = self.shape, columns.shape[-1]
         values = columns.view(shape.blocks, shape.small, shape.power * count)
         if small is not None:
@@ -155,7 +155,7 @@ class RotatedFiles(WeightFiles):
         return turn(rows.reshape(-1, self._rotation.head_width)).view(rows.shape)
 
     def _norm_of(self, name: str) -> Tensor:
-        """Return the weight of the norm (D,) that a reader has taken up; 1 () for other tensors."""
+        """Return the weight of the norm (D,) folded into a reader; 1 () for other tensors."""
         norm = self._rotation.columns[name]
         return torch.ones((), dtype=torch.float64) if norm is None else self.original.read(norm).double()
 

@@ -69,7 +69,7 @@ def weight_files(folder: Path, where: str) -> list[Path]:
 
 
 def weight_set(folder: Path, where: str) -> tuple[list[Path], str]:
-    """Return the safetensors files that ``from_pretrained`` reads, and a notice of others that are passed over.
+    """Return the safetensors files that ``from_pretrained`` reads, and a notice of others that are ignored.
 
     Raises:
         Refused: If a file is missing, if there are only pickles, or if there are two sets of different weights.

@@ -1,8 +1,8 @@
 """Tokenizers of checkpoints: their files checked before anything is loaded, opened and applied; no torch.
 
-Files of others are read in a process with limits. In a folder with a tokenizer.json this file alone decides about
-tokens. transformers' AutoTokenizer makes some of its classes from the vocabulary and merges in it and puts the
-library's own steps in place of the rest.
+Foreign files are read in a process with limits. In a folder with a tokenizer.json this file alone determines tokens.
+transformers' AutoTokenizer builds some of its classes from the vocabulary and merges in it, with the library's own
+steps in place of the rest.
 """
 
 import json
@@ -38,8 +38,8 @@ _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_
 # What tokenizers treat differently: case, digits, blanks, accents in both forms, scripts, signs and code.
 _PROBE = """It's 10001 tokens; I'LL pay 3.14159 or 1,234,567.\n\n\tThe  QUICK   brown Fox: caf\u00e9, cafe\u0301!
 “Naïve” – \ufb01ve 你好世界 Привет مرحبا こんにちは 👨\u200d👩\r\ndef f(x_1): return x**2 # 0x7F <tag> a@host... """
-# Of tokenizers of every kind, of chats, and of the tokens that end a text: what belongs to a model beside its weights
-# and config.json. None is code.
+# Of tokenizers of every kind, of chats, and of the tokens that end a text: the files of a model beside its weights and
+# config.json. None is code.
 TOKENIZERS = (FAST, "*.model", "tokenizer.model.*", "vocab.json", "vocab.txt", "*.tiktoken", "tekken.json")
 TEXT_FILES = (
     *TOKENIZERS,
@@ -108,7 +108,7 @@ class _Opened(NamedTuple):
 
 
 class _TokenizerConfig(Strict):
-    """tokenizer_config.json, as far as its values are used when a tokenizer is made."""
+    """Fields of tokenizer_config.json that are used when a tokenizer is made."""
 
     tokenizer_class: str | None = None
     model_max_length: float | None = None
@@ -125,7 +125,7 @@ class _TokenizerConfig(Strict):
 
 
 class _GenerationConfig(Strict):
-    """generation_config.json, as far as a text's end depends on it."""
+    """Fields of generation_config.json on which the end of a text depends."""
 
     bos_token_id: int | list[int] | None = None
     eos_token_id: int | list[int] | None = None
@@ -226,7 +226,7 @@ def beginning_of(folder: Path, where: str, vocabulary: int, begin: str = "auto")
 
 
 def facts_of(folder: Path, where: str) -> TokenizerFacts:
-    """Return what is to be known of a folder's tokenizer. Raises the refusals of ``encode``."""
+    """Return the facts of a folder's tokenizer; raise the refusals of ``encode``."""
     return _facts(folder, tokenizer_identity(folder), where)
 
 
@@ -243,8 +243,8 @@ def tokenizer_identity(folder: Path) -> tuple[object, ...]:
 def other_tokenizer(folder: Path, original: Path, where: str) -> str:
     """Return the file by which a folder reads texts otherwise than the original; empty if there is none.
 
-    A folder without a tokenizer has the original's. Further special tokens are in no text, and what a newer program has
-    written otherwise may read the same: then a text with all that tokenizers differ in decides.
+    A folder without a tokenizer has the original's. Further special tokens are in no text, and another spelling by a
+    newer program may read the same: then a text with everything that tokenizers differ in decides.
     """
     both = [
         {name for name in (FAST, "tokenizer.model", "vocab.json", "merges.txt") if (root / name).is_file()}
@@ -274,7 +274,7 @@ def _read_alike(path: Path, original: Path, where: str, hashes: tuple[str, ...])
 
 
 def _in_vocabulary(ids: np.ndarray, where: str, vocabulary: int) -> np.ndarray:
-    """Return tokens as int64, all of which the model has."""
+    """Return tokens as int64; refuse tokens that the model lacks."""
     if ids.size and ids.max() >= vocabulary:
         raise Refused(
             f"its tokenizer gives the token {ids.max()}, and the model knows {vocabulary}",
@@ -321,7 +321,7 @@ def _apply_within_limits(
 
 
 def open_whole(path: str) -> Tokenizer:
-    """Return a tokenizer that cuts no text and pads none, whatever its file was saved with."""
+    """Return a tokenizer without truncation and padding, whatever the settings in its file."""
     tokenizer = Tokenizer.from_file(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -344,7 +344,7 @@ def refusing(what: str, folder: Path, where: str, remedy: str = AGAIN) -> Iterat
         yield
     except Refused:
         raise
-    except BaseException as error:  # the libraries raise what they like, and a panic in Rust is no ``Exception``
+    except BaseException as error:  # libraries raise errors of any kind, and a panic in Rust is no ``Exception``
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), where)
@@ -369,7 +369,7 @@ def _fast_tokenizer(folder: Path) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    # Made of the same file, it may have got tokens and a beginning that tokenizer_config.json names besides.
+    # Made of the same file, it may have further tokens and a beginning from tokenizer_config.json.
     tokenizer._tokenizer = open_whole(str(folder / FAST))
     for name in _NAMES:
         if (token := getattr(tokenizer, name)) and tokenizer._tokenizer.token_to_id(str(token)) is None:
@@ -378,7 +378,7 @@ def _fast_tokenizer(folder: Path) -> Any:
 
 
 def auto_tokenizer(folder: Path) -> Any:
-    """Return the tokenizer of a folder as other programs read it, by transformers' AutoTokenizer."""
+    """Return the tokenizer of a folder by transformers' AutoTokenizer, as in other programs."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -424,7 +424,7 @@ def answer(request: bytes) -> bytes:
 
 
 def alike(request: bytes) -> bytes:
-    """Answer whether two tokenizer.json files read all texts alike; no is an empty answer."""
+    """Return a nonempty answer if two tokenizer.json files read all texts alike."""
     path, original, where = json.loads(request)
     with refusing(f"{FAST} is damaged", Path(path).parent, where):
         both = open_whole(path), open_whole(original)

@@ -39,7 +39,7 @@ class BlockWalk:
         Args:
             loaded: The model.
             sequences: (n_sequences, T), token ids; without any sequence every walk is empty.
-            at_once: Sequences of a batch; None for as many as the device passes well.
+            at_once: Sequences of a batch; None for a number that suits the device.
         """
         self.loaded = loaded
         model, family = loaded.model, loaded.family
@@ -153,7 +153,7 @@ class DerivedCalls:
 
 
 def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
-    """Yield the head's input (1, T, D) for each of the sequences (n_sequences, T), with each weight brought once.
+    """Yield the head's input (1, T, D) for each of the sequences (n_sequences, T), with each weight loaded once.
 
     This is for a model whose blocks are streamed: the states of all sequences are held instead.
     """
@@ -191,8 +191,8 @@ def _same(first: Any, second: Any) -> bool:
 def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
     """Return the arguments of each block beside the states, for all sequences of the length of this one (1, T).
 
-    The model's own forward pass decides them, masks of sliding windows among them, while the blocks only write them
-    down. Masks and positions broadcast over the batch; blocks of one kind share one mask (1, 1, T, T).
+    The model's own forward pass makes them, masks of sliding windows among them, while the blocks only record them.
+    Masks and positions broadcast over the batch; blocks of one kind share one mask (1, 1, T, T).
     """
     arguments: dict[nn.Module, dict[str, Any]] = {}
 

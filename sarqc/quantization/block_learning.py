@@ -39,7 +39,7 @@ class Schedule:
     """Number of steps, sequences of a step, rule of descent, and early stopping."""
 
     steps: int
-    sequences: int  # of a step; the last step of an epoch takes what is left
+    sequences: int  # of a step; the last step of an epoch takes the rest
     descent: Callable[[Learned], Optimiser]
     checks: int = 0  # of early stopping, spread evenly over the steps; 0: none, each epoch is measured
 
@@ -84,7 +84,7 @@ class BlockLearning:
         size = schedule.sequences
         self.steps = [sequences[start : start + size] for start in range(0, len(sequences), size)]  # of an epoch
         self.epochs = math.ceil(schedule.steps / len(self.steps))
-        self.recon_unit = self.sar_unit = 1.0  # what the two terms are divided by
+        self.recon_unit = self.sar_unit = 1.0  # divisors of the two terms
         self.first_error = 1.0  # root mean square, before the first step
 
     def learn(self) -> Generator[Learning, None, dict[str, QuantizedLayer]]:

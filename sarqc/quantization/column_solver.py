@@ -212,7 +212,7 @@ class _Batch:
 
     weights: Tensor  # (C, O, I), W or W*
     factors: Tensor  # (C, I, I), F
-    orders: Tensor  # (C, I), which column has which turn
+    orders: Tensor  # (C, I), the column of each turn
     importance: Tensor  # (C, I), diag G
     shifts: Tensor | None  # (C, I, I), M of GPTAQ's sequential form
     retained: Tensor | None  # (C,), 1 - β, where a point has a first-order term
@@ -242,7 +242,7 @@ class _Batch:
 
 
 def _state(point: _Point, batch: _Batch, position: int) -> dict[str, Any]:
-    """Write the problem of a point into the batch; return what its report says of it."""
+    """Write the problem of a point into the batch; return its entries for the report."""
     layer, method = point.layer, point.method
     try:
         s_squared = _s_squared(layer, method)

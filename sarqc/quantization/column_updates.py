@@ -1,6 +1,6 @@
 """Turns of a block of columns, in order: the slow part of a column solver and of its refinement.
 
-These are thousands of tiny operations for one linear, and a GPU spends its time on starting them. There own kernels
+These are thousands of tiny operations for one linear, and a GPU spends its time on starting them. Own kernels there
 take all turns of a block in one operation, with the same roundings in the same order, and so the same bits. The bits
 are compared on each device before its first use; if they differ, the loops below are used.
 

@@ -131,7 +131,7 @@ def is_finite(values: Tensor) -> bool:
 
 
 class RunningSums:
-    """Statistics of a layer while batches of its inputs arrive.
+    """Statistics of a layer accumulated over batches of its inputs.
 
     No value is requested from the device before ``total``.
     """
@@ -196,7 +196,7 @@ def _check_crosses(first: Tensor | None, second: Tensor | None) -> None:
 
 
 def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tensor:
-    """Return Σ x xᵀ of tokens (N, I), added to what there is: (I, I) in the working precision.
+    """Return Σ x xᵀ of tokens (N, I), added to the total: (I, I) in the working precision.
 
     A product of two numbers of 16 bits is exact in float32, and a GPU's units for such products take a fifth of the
     time. But they cut sums off instead of rounding them: on an H100 the largest error, in units of √(G_ii G_jj), was
@@ -213,7 +213,7 @@ def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tenso
 
 
 def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Tensor:
-    """Return Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to what there is: (I, I).
+    """Return Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to the total: (I, I).
 
     On a GPU a difference goes through the units for 16 bits in two parts, see ``in_two``.
     """

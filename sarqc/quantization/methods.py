@@ -220,7 +220,7 @@ class Method:
         return tuple(field.name for field in fields(cls) if field.name not in _NO_OPTIONS)
 
     def plain_fitting(self) -> dict[str, Any]:
-        """Return the options that fit the solver to a layer, plain; keys, labels and reports leave them unsaid then."""
+        """Return the options that fit the solver to a layer, plain; keys, labels and reports omit them then."""
         names = {*self.options()} - {*self.reported}
         return {field.name: field.default for field in fields(self) if field.name in names}
 
@@ -496,7 +496,7 @@ class LearnedMethod(Method):
     aim: ClassVar[Aim] = "block outputs"
     unit: ClassVar[Unit] = "block"
     learns: ClassVar[str]  # its name in errors
-    divergence_remedy: ClassVar[str]  # what to try where an objective is not finite
+    divergence_remedy: ClassVar[str]  # remedy where an objective is not finite
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
@@ -691,11 +691,11 @@ class MethodEntry:
 
     title: str
     make: Method
-    tunes: tuple[str, ...]  # of ``documents.SIGNS``: what “auto” may choose
+    tunes: tuple[str, ...]  # of ``documents.SIGNS``: choices of “auto”
     baseline: str  # the public name it is compared with
     auto: Candidates | None = None  # the paper's candidates; None if there is nothing to choose
-    about: str = ""  # one line for people who choose among them
-    also: str = ""  # a further name, which says what the method is; empty where the public name does
+    about: str = ""  # one line for a choice among methods
+    also: str = ""  # a further, descriptive name; empty where the public name is one
     without: tuple[str, ...] = ()  # options of its family that it does not have
 
     @property

@@ -320,8 +320,10 @@ def _is_row_scale(scale: Tensor, weight: Tensor) -> bool:
 
 
 def _reported_loss(delta: Tensor, gram: Tensor) -> float:
-    """L_recon of ΔW (O, I) for a report. A GPU's tensor cores take products of float32 numbers cut to 10 bits (TF32) in
-    a quarter of the time; on an H100 the loss of 11,008 × 4096 weights came out 1e-5 to 2e-5 too small.
+    """Return L_recon of ΔW (O, I) for a report.
+
+    A GPU's tensor cores take products of float32 numbers cut to 10 bits (TF32) in a quarter of the time; on an H100 the
+    loss of 11,008 × 4096 weights came out 1e-5 to 2e-5 too small.
     """
     if not delta.is_cuda:
         return float(recon_loss(delta, gram))

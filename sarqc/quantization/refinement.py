@@ -60,7 +60,7 @@ def refined_codes(
         # Computed anew rather than carried along, so that rounding errors of a pass do not enter the comparison.
         pull_after = gram @ after
         objective_after = (after * pull_after).sum(dim=1)
-        # In exact arithmetic every row is kept. A row that rounding errors would make worse stays as it was.
+        # In exact arithmetic every row is accepted. A row that rounding errors would make worse stays as it was.
         accepted = (objective_after <= objective).unsqueeze(-2)  # (C, 1, O)
         moved = torch.where(accepted, moved, codes)
         if torch.equal(moved, codes):
@@ -82,7 +82,7 @@ def _pass_over(
 ) -> tuple[Tensor, Tensor]:
     """Return codes (C, I, O) and ΔWᵀ (C, I, O) after each column has had its turn; scales (C, I, O) are the columns'.
 
-    ``pull`` is overwritten: it is kept right for the columns to come only.
+    ``pull`` is overwritten: it stays right for the columns to come only.
     """
     delta, codes, width = delta.clone(), codes.clone(), gram.shape[-1]
     for start in range(0, width, _BLOCK):

@@ -20,7 +20,7 @@ each u along the sign of their sum. At first u lies towards the float weight fro
 way, so that the codes are those of the solver, and those change most easily whose weight lies between two levels.
 
 After each epoch the numbers are rounded as a checkpoint stores them, and judged with these on sequences that nothing is
-fitted to. The best epoch is kept, the start included.
+fitted to. The best epoch is returned, the start included.
 
 Axes: O out_features, I in_features, G groups of a row, K channels of a group, D weights of a norm.
 """
@@ -199,7 +199,7 @@ class TunedScales:
         return max(0.0, float(self._penalty_of(layer.scales, layer.biases)))  # a difference of sums may round below 0
 
     def _prepare_penalty(self, square: Tensor, aim: Tensor) -> None:
-        """Take the sums that d needs beside the energies from S² (G, K) and the float weight (O, G, K)."""
+        """Compute the sums that d needs beside the energies from S² (G, K) and the float weight (O, G, K)."""
         basis, ones = self._basis.to(aim.dtype), torch.ones_like(aim)
         factors = ((basis, basis), (basis, ones), (ones, ones), (basis, aim), (aim, ones))
         self._sums = tuple((square * x * y).sum(dim=-1, dtype=torch.float64) for x, y in factors)  # (O, G) each
@@ -279,7 +279,7 @@ class TunedCodes(TunedScales):
         return float(away.square().sum(dtype=torch.float64))
 
     def _prepare_penalty(self, square: Tensor, aim: Tensor) -> None:
-        """Take no sums: d is that of the weights."""
+        """Prepare no sums: d is that of the weights."""
 
     def _codes(self) -> Tensor:
         """Return codes (O, G, K) of the positions, as int16."""

@@ -186,7 +186,7 @@ def search_losses(
         raise Refused(f"{type(method).__name__} has no candidates", "method", "Use awq, rqc-gs or sarqc-gs.")
     first = layers[0]
     abs_mean = _mean_over_tokens(layers)
-    # All losses would be 0 and any α as good as another: what is left is not to scale at all.
+    # All losses would be 0 and any α as good as another: no scaling is the choice.
     if all(layer.n_tokens == 0 for layer in layers):
         ties = torch.zeros_like(abs_mean)
     scale_candidates = candidates(

@@ -1,4 +1,4 @@
-"""Quantization of linears at one or many points, and sweeps of λ and γ: all that a caller needs of the package.
+"""Quantization of linears at one or many points, and sweeps of λ and γ: the interface of the package.
 
 The method itself names its solver; this module holds only what all units have in common.
 
@@ -171,7 +171,7 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | 
     if method.unit == "layer" and len({job.layer.weight.shape for job in jobs}) > 1:
         names = ", ".join(job.layer.name for job in jobs)
         raise Refused("layers of several shapes are not solved together", names, "Give those of one shape at a time.")
-    # Found by name, because solvers need torch and methods must be readable without it.
+    # Imported by name, because solvers need torch and methods must be readable without it.
     solver: Solver = importlib.import_module(method.solver).solve
     return solver(jobs, context)
 
