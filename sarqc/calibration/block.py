@@ -120,7 +120,7 @@ def layer_batches(
             job.own_point(),
             job.candidates,
             job.channel_fraction,
-            job.curves.tells_points,
+            job.curves.yields_points,
         )
 
 

@@ -88,7 +88,7 @@ _HUB: dict[str, HubCorpus] = {
 }
 
 
-def on_hub(name: str) -> HubCorpus | None:
+def hub_corpus(name: str) -> HubCorpus | None:
     """Return the data set behind a named corpus of the Hub; None for every other text."""
     return _HUB.get(name)
 

@@ -29,7 +29,7 @@ class Curves:
     """Curves and events of a calibration beside the weights, which these do not change."""
 
     lams: tuple[float, ...] = ()  # further values of λ at which every layer is solved
-    tells_points: bool = False  # yield each λ as soon as it is solved
+    yields_points: bool = False  # yield each λ as soon as it is solved
 
 
 class ImportedQuantization(Protocol):
@@ -147,7 +147,7 @@ def calibration_job(
         candidates,
         recipe.validation_samples() if candidates else 0,
         recipe.channel_fraction,
-        Curves(recipe.sweep, tells_points=recipe.layer is not None and not candidates),
+        Curves(recipe.sweep, yields_points=recipe.layer is not None and not candidates),
         imported,
         None if later is None or recipe.from_block is None else LaterMethod(recipe.from_block, later),
     )

@@ -50,7 +50,7 @@ class LayerBatch:
     """Linears of one shape that are solved together, each by itself and at all λ of a curve.
 
     With ``candidates`` each takes the best of them; linears of a quantized checkpoint are then repaired. With
-    ``tells_points`` each λ is yielded as soon as it is solved.
+    ``yields_points`` each λ is yielded as soon as it is solved.
     """
 
     linears: tuple[LinearData, ...]
@@ -60,7 +60,7 @@ class LayerBatch:
     own_point: int  # position of the λ whose weights the model gets
     candidates: tuple[Method, ...] = ()
     channel_fraction: float = 1.0
-    tells_points: bool = False
+    yields_points: bool = False
 
     def solved(self, context: Context) -> Iterator[SolvedLayer | PointDone]:
         """Yield the linears in their order.
@@ -74,7 +74,7 @@ class LayerBatch:
             info, layers = linear.info, []
             for index in range(len(self.lams)):
                 layers.append(next(results))
-                if self.tells_points:
+                if self.yields_points:
                     yield point_event(info, self.lams, index, layers[-1])
             curve = curve_of(self.lams, layers, linear.weight, linear.statistics(), linear.held_out, self.grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()

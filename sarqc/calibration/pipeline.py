@@ -122,7 +122,7 @@ def _solved(
     fresh = solve_block(loaded, job, unsolved, data, context, spread) if unsolved and data is not None else iter(())
     for path, layer in by_path.items():
         solved = None if path in unsolved else stored[layer.name]
-        if solved is not None and job.curves.tells_points:
+        if solved is not None and job.curves.yields_points:
             yield from point_events(solved)
         while solved is None:
             step = next(fresh)

@@ -278,7 +278,7 @@ def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool
     return tuple(answered)
 
 
-def in_words(answers: Sequence[Answer]) -> str:
+def describe_answers(answers: Sequence[Answer]) -> str:
     """Return the results as one line: readers that load it, that do not, and that were not tested."""
     parts = []
     for loads, words in IN_WORDS.items():

@@ -137,7 +137,7 @@ def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
     if checkpoint.origin is None or not checkpoint.origin.words:
         return
     yield checkpoint.origin.words
-    if checkpoint.origin.flatters(recipe.bits, recipe.group_size):
+    if checkpoint.origin.resembles(recipe.bits, recipe.group_size):
         yield (
             f"{recipe.bits} bits in groups of {recipe.group_size} are the grid that these weights come from: the "
             "result looks better than it would from the original weights"

@@ -289,7 +289,7 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
     folder = local or hub.cached(model, revision, settings)
     if folder is not None:
         return folder
-    config = hub.judge(model, revision, settings)
+    config = hub.check_usable(model, revision, settings)
     if not download:
         raise NotCached(model, config)
     return hub.download(model, revision)

@@ -151,7 +151,7 @@ def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
     return folder if (folder / "config.json").is_file() else None
 
 
-def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any]:
+def check_usable(model: str, revision: str | None, settings: Settings) -> dict[str, Any]:
     """Return the config.json of a model of the Hub that can be used and has room here; nothing else is fetched.
 
     Raises:

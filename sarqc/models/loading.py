@@ -235,7 +235,7 @@ def load(
         if checkpoint.decoder is None and is_leaf and module is not tied and not path.startswith(f"{blocks}."):
             files.fill(model, path, device, compute_dtype)
     if checkpoint.decoder is not None:
-        files.fill_around(model, blocks, device, compute_dtype)
+        files.fill_outside(model, blocks, device, compute_dtype)
     for index in range(checkpoint.n_blocks if scratch is None else 0):
         files.fill(model, f"{blocks}.{index}", device, compute_dtype)
     if checkpoint.decoder is not None:

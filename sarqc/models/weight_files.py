@@ -87,7 +87,7 @@ class WeightFiles(TensorReader):
             put(module, name, value)
         self.close()
 
-    def fill_around(self, model: nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> None:
+    def fill_outside(self, model: nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> None:
         """Fill all of a derived model but its blocks."""
         decoder = self._checkpoint.decoder
         assert decoder is not None

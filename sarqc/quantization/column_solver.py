@@ -54,7 +54,7 @@ from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes
 from sarqc.quantization.recorded import Recorder, started
-from sarqc.quantization.refinement import as_stored, in_turn
+from sarqc.quantization.refinement import put_rows, take_rows
 from sarqc.quantization.scale_refit import fitted_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
 
@@ -445,11 +445,11 @@ def solve_columns(
     fixed = None
     if existing_scales is not None and existing_zero_points is not None:
         fixed = (existing_scales, existing_zero_points)
-        original = in_turn(original, orders)
+        original = take_rows(original, orders)
     elif static_groups:
         weights = None if importance is None else split_groups(importance.unsqueeze(-2), group_size)  # (C, 1, G, K)
         fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage, source, weights)
-        original = in_turn(original, orders)
+        original = take_rows(original, orders)
     # A column's scales beside each other in memory, as they are read.
     in_columns = None if fixed is None else [part.mT.contiguous() for part in fixed]  # (C, G, O)
     delta = torch.zeros_like(original)  # (C, I, O), W - Ŵ of the columns done
@@ -482,7 +482,7 @@ def solve_columns(
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
             if in_columns is not None:
                 groups = orders[:, first + start : first + stop] // group_size  # (C, B)
-                scale, zero_point = (in_turn(part, groups) for part in in_columns)  # (C, B, O)
+                scale, zero_point = (take_rows(part, groups) for part in in_columns)  # (C, B, O)
             here = slice(first + start, first + stop)
             columns = Columns(
                 original=original[:, here],
@@ -504,7 +504,7 @@ def solve_columns(
                     carried[:, stop:].baddbmm_(rest, values[:, here])
     if fixed is None:
         return codes.mT, torch.stack(scales, dim=-1), torch.stack(zero_points, dim=-1)
-    return as_stored(codes, orders).mT, *fixed
+    return put_rows(codes, orders).mT, *fixed
 
 
 def _working_copy(original: Tensor, carried: Tensor, inside: Tensor, retained: Tensor | None) -> Tensor:

@@ -215,7 +215,7 @@ def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tenso
 def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Tensor:
     """Return Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to the total: (I, I).
 
-    On a GPU a difference goes through the units for 16 bits in two parts, see ``in_two``.
+    On a GPU a difference goes through the units for 16 bits in two parts, see ``split_in_two``.
     """
     if not tokens.is_cuda or tokens.dtype not in (torch.float16, torch.bfloat16):
         return _added(total, difference.mT @ tokens.to(difference.dtype))
@@ -223,7 +223,7 @@ def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Ten
         total = difference.new_zeros(tokens.shape[-1], tokens.shape[-1])
     if not len(tokens):  # of an expert
         return total
-    unit, parts = in_two(difference, tokens.dtype)
+    unit, parts = split_in_two(difference, tokens.dtype)
     product = torch.zeros_like(total)
     for part in parts:
         for some, others in zip(part.split(_SUMMED_AT_ONCE), tokens.split(_SUMMED_AT_ONCE), strict=True):
@@ -231,7 +231,7 @@ def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Ten
     return total.addcmul_(product, unit)
 
 
-def in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def split_in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Split values into a power of two and two tensors of 16 bits.
 
     The sum of both tensors times the power is ``values`` up to 2^-17 of a number in bfloat16, 2^-22 in float16, and

@@ -49,9 +49,9 @@ def refined_codes(
     if orders is None:
         orders = torch.arange(width, device=gram.device).expand(gram.shape[:2])
     groups = orders // (width // scales.shape[-1])  # (C, I), of the column of each turn
-    target, codes = (in_turn(part.mT, orders) for part in (target, codes))
-    gram = in_turn(in_turn(gram, orders).mT, orders)
-    scales, zero_points = (in_turn(part.mT, groups) for part in (scales, zero_points))  # (C, I, O)
+    target, codes = (take_rows(part.mT, orders) for part in (target, codes))
+    gram = take_rows(take_rows(gram, orders).mT, orders)
+    scales, zero_points = (take_rows(part.mT, groups) for part in (scales, zero_points))  # (C, I, O)
     delta = dequantize(codes, scales, zero_points, grid.is_affine) - target  # (C, I, O)
     pull = gram @ delta  # (C, I, O), (ΔW G)ᵀ
     objective = (delta * pull).sum(dim=1)  # (C, O)
@@ -69,7 +69,7 @@ def refined_codes(
         pull = torch.where(accepted, pull_after, pull)
         objective = torch.where(accepted.squeeze(-2), objective_after, objective)
     # A code that was rounded to −0 is 0, or its level would have another sign bit than what is read from integers.
-    return as_stored(codes + 0.0, orders).mT
+    return put_rows(codes + 0.0, orders).mT
 
 
 def _pass_over(
@@ -100,7 +100,7 @@ def _pass_over(
     return codes, delta
 
 
-def in_turn(part: Tensor, positions: Tensor) -> Tensor:
+def take_rows(part: Tensor, positions: Tensor) -> Tensor:
     """Return the rows of each candidate at its own positions.
 
     Args:
@@ -114,8 +114,8 @@ def in_turn(part: Tensor, positions: Tensor) -> Tensor:
     return part[_candidates(positions), positions]
 
 
-def as_stored(part: Tensor, orders: Tensor) -> Tensor:
-    """Return rows of each candidate in the order as stored: the inverse of ``in_turn`` at each column's turn.
+def put_rows(part: Tensor, orders: Tensor) -> Tensor:
+    """Return rows of each candidate in the order as stored: the inverse of ``take_rows`` at each column's turn.
 
     Args:
         part: (C, I, M), rows in the order of turns.

@@ -38,7 +38,7 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError
 from sarqc.quantization.block_learning import fixed_order
-from sarqc.quantization.grid import Grid, scale_limits, split_groups, through_storage
+from sarqc.quantization.grid import Grid, round_to_storage, scale_limits, split_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
@@ -186,8 +186,8 @@ class TunedScales:
             storage = self._layer.scales.dtype
             return replace(
                 self._layer,
-                scales=through_storage(scales, storage, scale_limits(storage)[0]).to(storage),
-                biases=None if biases is None else through_storage(biases, storage).to(storage),
+                scales=round_to_storage(scales, storage, scale_limits(storage)[0]).to(storage),
+                biases=None if biases is None else round_to_storage(biases, storage).to(storage),
             )
 
     def changed(self, layer: QuantizedLayer) -> int:
@@ -314,7 +314,7 @@ class TunedNorm:
 
     def rounded(self) -> Tensor:
         """Return the weights (D,) rounded to storage."""
-        return through_storage(self.weight().detach(), self._storage).to(self._storage)
+        return round_to_storage(self.weight().detach(), self._storage).to(self._storage)
 
 
 class Distilled(NamedTuple):

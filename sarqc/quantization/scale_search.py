@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid, through_storage
+from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid, round_to_storage
 from sarqc.quantization.hull import weight_intervals
 from sarqc.quantization.methods import ALPHAS, Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
@@ -112,7 +112,7 @@ def candidates(
     for alpha in ALPHAS:
         scale = (alpha * inputs - (1 - alpha) * columns).to(weight.dtype)
         scale = (scale - (scale.max() + scale.min()) / 2).exp()  # √(max · min) is the middle of the logarithms
-        scaled.append(ScaleCandidate(alpha, through_storage(scale, storage, torch.finfo(storage).tiny)))
+        scaled.append(ScaleCandidate(alpha, round_to_storage(scale, storage, torch.finfo(storage).tiny)))
     return [*scaled, identity] if include_identity else scaled
 
 
