@@ -353,15 +353,6 @@ def read_corpus(name: str, settings: Settings) -> str:
     return _read_source(_source(name, settings, download=True))[0].text
 
 
-def described(name: str, settings: Settings) -> str:
-    """Return the name as a protocol states it; raises the errors of ``text_of``.
-
-    For a file of rows and a corpus of the Hub it includes their number and what joins them. “partial” is among the
-    words if a mirror holds only the beginning of a split.
-    """
-    return _read_source(_source(name, settings, download=True))[1]
-
-
 def _source(name: str, settings: Settings, *, download: bool = False) -> _Source:
     for folder, model in embedded_models(settings).values():
         for corpus in model.corpora:
@@ -409,7 +400,11 @@ def _place(name: str) -> str:
 
 
 def _read_source(source: _Source) -> tuple[TextDocuments, str]:
-    """Return the documents, and the name as a protocol states it."""
+    """Return the documents, and the name as a protocol states it.
+
+    For a file of rows and a corpus of the Hub it includes their number and what joins them. “partial” is among the
+    words if a mirror holds only the beginning of a split.
+    """
     corpus, where, joined_by = source.corpus, _place(source.name), JOINED_BY
     if corpus is not None:
         where, joined_by = f"{where}, {source.path.name}", corpus.joined_by
