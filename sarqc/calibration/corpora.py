@@ -305,7 +305,7 @@ def _tokenise(
 ) -> Text:
     documents, corpus = _read_source(source)
     text = documents.text
-    # Other processes have no use for a small text's tokens, and somebody's own text is gone when it is deleted.
+    # Other processes don't need the tokens of a small text, and an uploaded text must be gone once deleted.
     small = len(text) < _CACHED_FROM or not (folder / FAST).exists() or UPLOADED.fullmatch(source.name)
     if small or documents.are_chats:
         ids, starts = _encode_documents(documents, folder, model, vocabulary)
@@ -402,13 +402,13 @@ def _place(name: str) -> str:
 def _read_source(source: _Source) -> tuple[TextDocuments, str]:
     """Return the documents, and the name as a protocol states it.
 
-    For a file of rows and a corpus of the Hub it includes their number and what joins them. “partial” is among the
-    words if a mirror holds only the beginning of a split.
+    For a file of rows and a corpus of the Hub it includes their number and the separator. “partial” is among the words
+    if a mirror holds only the beginning of a split.
     """
     corpus, where, joined_by = source.corpus, _place(source.name), JOINED_BY
     if corpus is not None:
         where, joined_by = f"{where}, {source.path.name}", corpus.joined_by
-        # A line of a .txt file keeps its end, as a row of the Hub does.
+        # A line of a .txt file includes its end, like a row of the Hub.
         ending, most = LINES if source.path.suffix == ".txt" else source.path.suffix, corpus.documents
         documents = read_rows(source.path, where, ending=ending, column="text", most=most, joined_by=joined_by)
     elif source.path.suffix.lower() in READERS:
@@ -460,7 +460,7 @@ _REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the pat
 
 
 def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None:
-    """Bring a corpus of the Hub to this host. A large dataset is streamed as far as it is read here."""
+    """Download a corpus of the Hub. A large dataset is streamed up to the documents that are read here."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
@@ -500,7 +500,7 @@ def _save(name: str, path: Path) -> None:
         with partial.open("x", encoding="utf-8") as file:
             file.writelines(json.dumps({"text": row["text"]}) + "\n" for row in islice(rows, corpus.documents))
         os.replace(partial, path)
-    except Exception as error:  # whatever a transport may raise means the same to the caller
+    except Exception as error:  # all errors of a transport mean the same to the caller
         if isinstance(error, OSError) and is_disk_full(error):
             raise disk_full() from None
         raise Unreachable(unreachable(error), name, _REMEDY) from None

@@ -64,7 +64,7 @@ def dry_run(
     Args:
         loaded: The model.
         job: The calibration of the run.
-        budget_bytes: Working memory of what is solved at once, in bytes.
+        budget_bytes: Working memory of one batch of solving, in bytes.
         spread: Further devices for the linears of methods that work on single layers.
         points: Methods that tuning compares on each linear; empty for the method of the job.
         seed: Seed of the random numbers.

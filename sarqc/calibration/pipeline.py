@@ -46,7 +46,7 @@ def calibrate(
         job: The calibration.
         store: Store of the artefacts; None solves everything and stores nothing.
         keys: Key of each layer by name.
-        budget_bytes: Working memory of what is solved at once, in bytes.
+        budget_bytes: Working memory of one batch of solving, in bytes.
         spread: Further devices for the linears of methods that work on single layers.
         after_block: Function called with each block and its quantized weights, which may change these before the next
             block reads its outputs.

@@ -35,7 +35,7 @@ def by_pattern(
     Args:
         values: Pairs of expression and value.
         names: Names of linears.
-        refused: Function that makes a refusal of what and remedy.
+        refused: Function that makes a refusal from a problem and a remedy.
         anywhere: Match anywhere in a name, as ``re.search``; otherwise at its beginning, as ``re.match``.
         skips_invalid: Ignore invalid expressions instead of refusing them.
 
@@ -71,7 +71,7 @@ def by_pattern(
 def _matched(
     patterns: tuple[str, ...], names: tuple[str, ...], anywhere: bool, skips_invalid: bool
 ) -> list[int | None] | dict[str, Any]:
-    """Return the answer of a process of its own, as every plan asks again; raise ``Exhausted`` at a limit."""
+    """Return the answer of a separate process, cached because every plan repeats it; raise ``Exhausted`` at a limit."""
     request = {"patterns": patterns, "names": names, "anywhere": anywhere, "skips_invalid": skips_invalid}
     function = "sarqc.checkpoints.patterns:matches"
     answer: list[int | None] | dict[str, Any] = json.loads(

@@ -52,7 +52,7 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder beside a new one, which it becomes at the end of the context; after an error it is gone.
 
-    Everybody may read what is in it, as far as the process allows.
+    Everybody may read its content, as far as the process allows.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:

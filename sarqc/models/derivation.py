@@ -426,7 +426,7 @@ def description(config: bytes) -> bytes:
     """Return the description of the decoder of a config.json, both as JSON.
 
     Raises:
-        Refused: As by ``decoder_of``, which asks for it.
+        Refused: As by its caller ``decoder_of``.
     """
     document = json.loads(config)
     with NumberFreeMode():

@@ -1,4 +1,4 @@
-"""Differences between two configurations that change what a model computes; no torch, but in a process of its own.
+"""Differences between two configurations that change a model's results; no torch, except in a separate process.
 
 A field that is left out has the default of its class, and older spellings are those of today.
 """
@@ -106,7 +106,7 @@ def _effective_fields(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         raise Refused(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}", "", "") from error
     document = described.to_dict()
     known = type(described)().to_dict()
-    # A field that the class does not have may be asked for by the model's code nevertheless.
+    # The model's code may read a field that the class does not have.
     code = inspect.getsource(sys.modules[AutoModelForCausalLM._model_mapping[type(described)].__module__])
     document = {name: value for name, value in document.items() if name in known or name in code}
     heads, kinds = document.get("num_attention_heads"), document.get("layer_types")

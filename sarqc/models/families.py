@@ -59,7 +59,7 @@ class Family:
 
     ``dense`` and ``mixture`` group the linears of a block by the tensor that they read, in the order of the forward
     pass; a block that has a ``router`` is a mixture. “*” in a path stands for each expert: those of a group with one
-    source read parts of one tensor, each the tokens that were routed to it. Where transformers keeps all experts in one
+    source read parts of one tensor, each the tokens that were routed to it. Where transformers has all experts in one
     tensor, such a path means a slice of it. The other paths are those of nearly all decoders. Biases, norms of queries
     and keys, sliding windows and tied embeddings need no entry: they are the model's own. If they are named here, a
     plan requires them before the load does.

@@ -1,6 +1,6 @@
 """A model in GGUF files, described by their headers alone: its config.json, and the places of its tensors; no torch.
 
-A field of a header that is not understood is refused: it would change what the model computes.
+An unknown field of a header is refused: it could change the results of the model.
 """
 
 import math

@@ -122,7 +122,7 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
         raise Unreachable(
             "the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host", name, remedy
         ) from None
-    except Exception as error:  # whatever a transport may raise means the same to the caller
+    except Exception as error:  # all errors of a transport mean the same to the caller
         raise Unreachable(unreachable(error), name, remedy) from None
 
 
@@ -206,7 +206,7 @@ def download(model: str, revision: str | None) -> Path:
         raise Refused("the Hub refuses access to this model", model, "Accept its licence and set HF_TOKEN.") from None
     except RepositoryNotFoundError:
         raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
-    except Exception as error:  # whatever a transport may raise, or a client that can't read its answer
+    except Exception as error:  # of any transport, or of a client that can't read its answer
         raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
 
 

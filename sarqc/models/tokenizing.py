@@ -35,7 +35,7 @@ _TEMPLATES = ("*.jinja", "additional_chat_templates/*.jinja")
 _MOST_LETTERS = 4096  # of special tokens
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
-# What tokenizers treat differently: case, digits, blanks, accents in both forms, scripts, signs and code.
+# Everything that tokenizers treat differently: case, digits, blanks, accents in both forms, scripts, signs and code.
 _PROBE = """It's 10001 tokens; I'LL pay 3.14159 or 1,234,567.\n\n\tThe  QUICK   brown Fox: caf\u00e9, cafe\u0301!
 “Naïve” – \ufb01ve 你好世界 Привет مرحبا こんにちは 👨\u200d👩\r\ndef f(x_1): return x**2 # 0x7F <tag> a@host... """
 # Of tokenizers of every kind, of chats, and of the tokens that end a text: the files of a model beside its weights and
@@ -211,7 +211,7 @@ def beginning_of(folder: Path, where: str, vocabulary: int, begin: str = "auto")
         folder: Folder of the checkpoint.
         where: Its name in errors.
         vocabulary: Size of the model's vocabulary.
-        begin: “auto” for what the tokenizer puts before every text, “bos” for its bos_token.
+        begin: “auto” for the tokens that the tokenizer puts before every text, “bos” for its bos_token.
 
     Raises:
         Refused: As by ``encode``, and if there is no bos_token.

@@ -172,7 +172,7 @@ def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
 
 
 def _states_in(returned: Any) -> Tensor:
-    """Return the hidden state among what a block returns."""
+    """Return the hidden state among the outputs of a block."""
     states: Tensor = returned[0] if isinstance(returned, tuple | list) else returned
     return states
 

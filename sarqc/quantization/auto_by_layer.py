@@ -68,7 +68,7 @@ def select_layers(
     channels = channel_subset(width, grid.group_size_for(width), channel_fraction)
     context = context or Context()
     compared, crosses = [], []
-    # What is added up lies where the weight is.
+    # Statistics are added on the device of the weight.
     jobs = [
         replace(job, train=job.train.to(job.weight.device), validation=job.validation.to(job.weight.device))
         for job in jobs

@@ -17,7 +17,7 @@ from torch import Tensor
 from sarqc.quantization.columns import ColumnDescent, Columns
 from sarqc.quantization.grid import Grid
 
-_HELD = 2048  # 32-bit numbers that a program holds of what is carried: 64 registers in each of a warp's threads
+_HELD = 2048  # 32-bit numbers of the compensation that a program holds: 64 registers in each of a warp's threads
 
 
 def take_turns(columns: Columns, grid: Grid) -> None:

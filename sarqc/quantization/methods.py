@@ -55,7 +55,7 @@ RANGES_TRIED: dict[Range, int] = {
     "joint": len(SHRUNK) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
 }
 ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
-GAMMA = 0.5  # γ of the saliency in the drift term of what is learned through a block
+GAMMA = 0.5  # γ of the saliency in the drift term of methods that learn through a block
 MOST_PASSES = 30  # of a refinement
 MOST_ROUNDS = 10  # of a refit of scales
 MOST_EPOCHS = 100  # of a distillation of scales
@@ -130,7 +130,7 @@ class Method:
 
     @property
     def aim(self) -> Aim:
-        """Quantity that the method keeps near to the float model's, beside the drift term.
+        """Quantity that the method keeps near the float model's, beside the drift term.
 
         ``"weights"``: the weights alone, ‖Ŵ - W‖. ``"outputs"``: a linear's outputs on its own inputs, ‖(Ŵ - W) X‖.
         ``"float outputs"``: those on the float model's inputs, ‖Ŵ X - W X_float‖. ``"block outputs"``: the outputs of a
@@ -836,7 +836,7 @@ METHODS: dict[str, MethodEntry] = {
 
 
 AS_FOUND = "as-found"
-# How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
+# How a quantized checkpoint is measured. It is not a row of ``METHODS``: it cannot be chosen for a model.
 _EXISTING = MethodEntry(
     "As found",
     ExistingCodes(),

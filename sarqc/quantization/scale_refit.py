@@ -160,7 +160,7 @@ def _solved(matrix: Tensor, aim: Tensor, noise: float, is_affine: bool) -> Tenso
         apart = scale * bias - mixed.square() > noise * scale * bias
         regular = regular & torch.cat([apart, apart], dim=-1)
     # Rows and columns of unknowns that stay are those of the identity; all others are scaled to a diagonal of 1, and
-    # raised by what roundings of the products may have taken from it.
+    # raised by the largest loss from roundings of the products.
     root = torch.where(regular, diagonal, 1.0).rsqrt()
     weight = torch.where(regular, root, 0.0)
     matrix = matrix * weight.unsqueeze(-1) * weight.unsqueeze(-2)

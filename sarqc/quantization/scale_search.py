@@ -35,7 +35,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
         for index, layers in enumerate(search_points(together, jobs[0].points_of(ScaleSearch), context.ties)):
             yield from (Solved(number, index, layer) for number, layer in enumerate(layers))
         return
-    # A large linear keeps a GPU busy by itself. Those of experts are small: starting operations is what takes the time.
+    # A large linear keeps a GPU busy by itself. Those of experts are small: starting operations takes the time.
     recorder = context.recorder if len(jobs) > 1 else None
     for number, job in enumerate(jobs):
         for index, (layer,) in enumerate(search_points([job.layer], job.points_of(ScaleSearch), recorder=recorder)):

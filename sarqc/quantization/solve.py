@@ -1,6 +1,6 @@
 """Quantization of linears at one or many points, and sweeps of λ and γ: the interface of the package.
 
-The method itself names its solver; this module holds only what all units have in common.
+The method itself names its solver; this module has the parts common to all units.
 
 Axes: O out_features, I in_features.
 """
@@ -68,7 +68,7 @@ def quantize_layer(
         Codes, scales and zero points with their report.
 
     Raises:
-        Refused: If shapes or groups do not fit, or the statistics lack what the method ``needs``.
+        Refused: If shapes or groups do not fit, or the statistics lack a need of the method.
         NumericalError: If a value is NaN or infinite.
     """
     job = LayerJob(CheckedLayer(weight, statistics, grid, held_out), [method])

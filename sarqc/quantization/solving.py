@@ -75,7 +75,7 @@ class Context:
     """Resources of a solver beside the linears.
 
     Attributes:
-        budget_bytes: Working memory of what is solved at once, in bytes.
+        budget_bytes: Working memory of one batch of solving, in bytes.
         ties: (I,) integers, for linears that share a scale: channels with equal numbers get one scale, because they
             come from one row of a linear before.
         block: The block, for a method that learns through it.
