@@ -37,8 +37,8 @@ IN_WORDS: dict[Loads, str] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """Result of one reader with a small checkpoint of this kind; ``words``: where tokens part, its error, or why it was
-    not run.
+    """What came of one reader with a small checkpoint of this kind; ``words``: where tokens part, what it said, or why
+    it was not run.
     """
 
     reader: str
@@ -49,13 +49,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Carrier:
-    """One row of “who can load it”: whether this format carries the run, and the results of its readers."""
+    """One row of “who can load it”: whether this format carries the run, and what its readers made of its kind."""
 
     format: ExportFormat
     possible: bool
     readers: tuple[Answer, ...]
-    note: str  # its contents and needs, or why not
-    tried: str = ""  # day and conditions of the tests; empty without readers
+    note: str  # what it is and needs, or why not
+    tried: str = ""  # when and with what the readers were; empty without readers
     fixes: tuple[Fix, ...] = ()  # changes of the grid with which it would carry the run; none where it does
 
 
