@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.measured import host
-from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, text_of
+from sarqc.calibration.corpora import Sequences, Text, draw_sequences, separate_texts, text_of
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import LoadedModel, load
@@ -129,7 +129,7 @@ def measured(loaded: LoadedModel, sequences: Sequences, texts: dict[str, Text]) 
 def main() -> None:
     settings = Settings()
     checkpoint = checkpoint_of(MODEL, None, settings)
-    calibration, unseen = apart(text_of("c4", checkpoint, settings), text_of("c4", checkpoint, settings))
+    calibration, unseen = separate_texts(text_of("c4", checkpoint, settings), text_of("c4", checkpoint, settings))
     wikitext = text_of("wikitext2-test", checkpoint, settings)
     texts = {
         wikitext.corpus: replace(wikitext, ids=wikitext.ids[:TEST_TOKENS]),

@@ -482,7 +482,7 @@ _recipe_command(
 
 
 def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
-    from sarqc.checkpoints.formats import Answer, in_words
+    from sarqc.checkpoints.formats import Answer, describe_answers
     from sarqc.engine.plan import plan
 
     planned = plan(recipe, read_settings()).model_dump(mode="json")
@@ -493,7 +493,7 @@ def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
     for name, value in planned.items():
         typer.echo(f"{name.replace('_', ' '):<22}{value}")
     for one in formats:
-        readers = in_words([Answer(**answer) for answer in one["readers"]]) if one["possible"] else "impossible"
+        readers = describe_answers([Answer(**answer) for answer in one["readers"]]) if one["possible"] else "impossible"
         typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}.")
 
 

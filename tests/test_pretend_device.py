@@ -257,7 +257,7 @@ def _with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("where", "name", "method", "mistake"), [
-    (walk.BlockWalk, "through", "rtn", _on_the_cpu),
+    (walk.BlockWalk, "run", "rtn", _on_the_cpu),
     (quantized_layer, "recon_loss", "rtn", _as_numpy),
     (column_solver, "_working_copy", "gptq", _on_the_cpu),
     (column_solver, "shifted_weight", "gptaq-full", _on_the_cpu),

@@ -22,12 +22,12 @@ from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, StepCheck
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
-Progress = EpochDone | RoundingChecked | PointDone  # of what takes long within a block
+Progress = EpochDone | RoundingChecked | PointDone  # within a block
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class BlockData:
     held_out_inputs: list[Tensor] = field(default_factory=list)  # of held-out sequences, if the method needs them
     held_out_targets: list[Tensor] = field(default_factory=list)
 
-    def linear(self, path: str, info: LayerInfo, weight: Tensor, found: FoundCodes | None = None) -> LinearData:
+    def linear(self, path: str, info: LayerInfo, weight: Tensor, codes: ImportedCodes | None = None) -> LinearData:
         """Return the linear at a path with its statistics."""
         held_out = None if self.held_out is None else self.held_out[path]
-        return LinearData(info, weight, tuple(part[path] for part in self.parts), held_out, found)
+        return LinearData(info, weight, tuple(part[path] for part in self.parts), held_out, codes)
 
 
 def solve_block(
@@ -61,8 +61,8 @@ def solve_block(
     Args:
         loaded: The model.
         job: The calibration.
-        layers: Layers by path within the block. A method that works on single layers may be given a part of them, the
-            others need all.
+        layers: Layers by path within the block. Methods that work on single layers accept a part of them, others need
+            all.
         data: Statistics, inputs and targets of the block.
         context: Budget and recorder.
         spread: Further devices that solve layers of a method that works on single layers.
@@ -74,14 +74,14 @@ def solve_block(
         SarqcError: For errors of the mathematics, with the name of the layer or the block.
     """
     weights = {path: loaded.weight(layer.name) for path, layer in layers.items()}  # (O, I)
-    if job.found is None:  # exact: they were loaded from there, and nothing is multiplied into them
+    if job.imported is None:  # exact: they were loaded from there, and nothing is multiplied into them
         weights = {path: weight.to(loaded.stored_as(f"{layers[path].name}.weight")) for path, weight in weights.items()}
     if job.method.unit == "layer":
         together = layer_batches(job, layers, weights, data)
         if spread is not None:
             yield from spread.solved(together)
         else:
-            yield from chain.from_iterable(one.solved(context) for one in together)
+            yield from chain.from_iterable(batch.solved(context) for batch in together)
         return
     started = time.perf_counter()
     index = next(iter(layers.values())).block
@@ -89,9 +89,9 @@ def solve_block(
     solved: list[Layers] = []  # at each point
     try:
         if job.method.unit == "group":
-            solved += (_by_group(loaded, job, linears, point) for point in job.method.points(job.curve_lams()))
+            solved += (_solve_groups(loaded, job, linears, point) for point in job.method.points(job.curve_lams()))
         else:
-            solved += yield from _through_the_block(job, linears, data, index)
+            solved += yield from _solve_through_block(job, linears, data, index)
     except SarqcError as error:
         raise error.at(f"{loaded.family.blocks}.{index}") from None
     seconds = (time.perf_counter() - started) / len(layers)
@@ -104,10 +104,12 @@ def solve_block(
 def layer_batches(
     job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData
 ) -> Iterator[LayerBatch]:
-    """Yield the linears of a block as they are solved together, by a method that works on single layers."""
+    """Yield the batches of a block's linears, for a method that works on single layers."""
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         linears = (
-            data.linear(path, layers[path], weights[path], None if job.found is None else job.found.layer(layers[path]))
+            data.linear(
+                path, layers[path], weights[path], None if job.imported is None else job.imported.layer(layers[path])
+            )
             for path in together
         )
         yield LayerBatch(
@@ -118,15 +120,15 @@ def layer_batches(
             job.own_point(),
             job.candidates,
             job.channel_fraction,
-            job.curves.tells_points,
+            job.curves.yields_points,
         )
 
 
 def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -> list[list[str]]:
     """Return the paths of linears that are solved together: experts' of one shape in a row, every other by itself.
 
-    So an expert's result does not depend on the layers that were kept from an earlier attempt, see ``whole_batches``.
-    Those of a batch have one dtype of ``storages``.
+    An expert's result thus does not depend on the layers stored by an earlier attempt, see ``whole_batches``. Those of
+    a batch have one dtype of ``storages``.
     """
 
     def kind(path: str) -> object:
@@ -172,9 +174,9 @@ def solve_points(
             )
             for path in together
         ]
-        found = (step.layer for step in only_solved(quantize(solving, context)))
+        solved = (step.layer for step in only_solved(quantize(solving, context)))
         for path in together:
-            yield path, [next(found) for _ in points]
+            yield path, [next(solved) for _ in points]
 
 
 def solve_curve(
@@ -192,8 +194,8 @@ def solve_curve(
     return solved, curve_of(lams, solved, weight, statistics, held_out, grid)
 
 
-def _by_group(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:
-    """Solve linears that read one tensor with one scale, readers first: it divides the rows of their source."""
+def _solve_groups(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:
+    """Solve linears that read one tensor with one scale, readers first: the scale divides the rows of their source."""
     solved: Layers = {}
     row_scales: dict[str, Tensor] = {}
     block = loaded.blocks()[next(iter(linears.values())).info.block]
@@ -213,7 +215,7 @@ def _by_group(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, Linea
     return solved
 
 
-def _through_the_block(
+def _solve_through_block(
     job: CalibrationJob, linears: dict[str, LinearData], data: BlockData, index: int
 ) -> Generator[EpochDone | RoundingChecked, None, list[Layers]]:
     """Solve all linears through the block that they make; return them by path, at each point."""

@@ -1,4 +1,4 @@
-"""The outputs of one block as a function of its weights, beside those of the float block on the float blocks before it.
+"""Outputs of one block as a function of its weights, beside those of the float block after the float blocks before it.
 
 Axes: T tokens of a sequence, D hidden size.
 """
@@ -44,12 +44,12 @@ class Passage:
         return sum(float(targets.double().square().sum()) for targets in self.targets) or 1.0
 
 
-class BesideFloatBlock:
+class BlockDistance:
     """Relative squared error of a block's outputs, ‖outputs - targets‖² / ‖targets‖²; see ``Distance``.
 
     Args:
         calibration: The block on the sequences that scales are fitted to.
-        held_out: The block on those that judge.
+        held_out: The block on the sequences that judge.
     """
 
     def __init__(self, calibration: Passage, held_out: Passage) -> None:
@@ -62,7 +62,7 @@ class BesideFloatBlock:
         """Number of steps of an epoch, one for each sequence."""
         return len(self._calibration.inputs)
 
-    def of_step(self, weights: Weights, step: int) -> Tensor:
+    def step_distance(self, weights: Weights, step: int) -> Tensor:
         """Return the error on the sequence of a step, with its gradient."""
         return self._calibration.squared_error(weights, step) / self._unit
 
@@ -74,18 +74,18 @@ class BesideFloatBlock:
                 self._held_out_energy
             )
 
-    def magnified(self, first: float) -> float:
-        """Return the factor at which slopes of a token's outputs are about 1 / T, as for methods that learn a block."""
+    def magnification(self, first: float) -> float:
+        """Return the factor that makes slopes of a token's outputs about 1 / T, as in methods that learn a block."""
         states = self._calibration.inputs[0]
         error = math.sqrt(first * self._unit / states.numel())  # root mean square, before the first step
         return self._unit / (error * states.shape[-2]) if error > 0 else 1.0
 
 
-class BesideFloatWalk:
-    """Calibration and held-out sequences on their way through float and through quantized blocks.
+class PairedWalks:
+    """Walks of the calibration and held-out sequences through float and quantized blocks.
 
-    Of each block in turn: ``pass_float`` while its weights are float, then ``distance``, and ``advance`` when it has
-    its final weights. Under float inputs the quantized blocks read what the float ones do.
+    Call for each block in turn ``pass_float`` while its weights are float, then ``distance``, and ``advance`` when it
+    has its final weights. Under float inputs the quantized blocks read what the float ones do.
 
     Args:
         loaded: The model.
@@ -116,9 +116,9 @@ class BesideFloatWalk:
         held_out.advance(held_out.outputs(block))
         return means
 
-    def distance(self, block: nn.Module) -> BesideFloatBlock:
+    def distance(self, block: nn.Module) -> BlockDistance:
         """Return the error of the outputs of the block that the float states have just passed."""
-        return BesideFloatBlock(
+        return BlockDistance(
             *(
                 Passage(walk.forward(block), inputs, walk.hidden)
                 for walk, inputs in zip(self._floats, self._inputs, strict=True)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sarqc.calibration.input_means import InputMeans, RunningMeans
 from sarqc.models.families import Family, InputGroup
-from sarqc.models.linears import inside_expert, readers_of_states, rows_by_expert
+from sarqc.models.linears import down_inputs, readers_of_states, rows_by_expert
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
 
@@ -22,7 +22,7 @@ _Total = TypeVar("_Total", covariant=True)
 
 
 class _Sums(Protocol[_Total]):
-    """What is added up over batches of inputs."""
+    """Sums over batches of inputs."""
 
     def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None: ...
 
@@ -35,7 +35,7 @@ def collect(
     """Collect the statistics of every linear of the block, and the block's outputs, in one pass of the walk's states.
 
     Linears that read the same tokens of the same tensor share one object. Statistics of an expert are of the tokens
-    that were routed to it; without any they are of no token. Both inputs are held for one batch at a time.
+    that were routed to it, possibly none. Both inputs are held for one batch at a time.
 
     Args:
         walk: Walk whose states are the block's inputs.
@@ -49,36 +49,36 @@ def collect(
     Returns:
         The statistics by path within the block, and the outputs of each batch; none without ``outputs``.
     """
-    found = _Found(block, walk.loaded.family, walk.loaded.groups(block), RunningSums)
+    collector = _Collector(block, walk.loaded.family, walk.loaded.groups(block), RunningSums)
     made = []
     with torch.no_grad():
         for batch, hidden in enumerate(walk.hidden):
             if float_walk is not None:
                 # The float inputs come first: the statistics of the batch need both, and are added by the second pass.
-                with _hooked(block, found.keepers()):
-                    float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch], batch)
-            adders = found.adders()
-            with _hooked(block, adders if outputs else _ending(adders)), suppress(_AllSeen):
-                states = walk.through(block, hidden, batch)
+                with _hooked(block, collector.keeping_hooks()):
+                    float_walk.hidden[batch] = float_walk.run(block, float_walk.hidden[batch], batch)
+            adding_hooks = collector.adding_hooks()
+            with _hooked(block, adding_hooks if outputs else _stop_after(adding_hooks)), suppress(_AllSeen):
+                states = walk.run(block, hidden, batch)
                 if outputs:
                     made.append(states)
-    return found.statistics(), made
+    return collector.statistics(), made
 
 
 def input_means(walk: BlockWalk, block: nn.Module) -> tuple[dict[str, InputMeans], list[Tensor]]:
     """Return the means of the inputs of every linear of the block, by path, and its outputs of each batch."""
-    found = _Found(block, walk.loaded.family, walk.loaded.groups(block), RunningMeans)
-    with _hooked(block, found.adders()):
+    collector = _Collector(block, walk.loaded.family, walk.loaded.groups(block), RunningMeans)
+    with _hooked(block, collector.adding_hooks()):
         outputs = walk.outputs(block)
-    return found.statistics(), outputs
+    return collector.statistics(), outputs
 
 
 class _AllSeen(Exception):
-    """Ends a forward pass in which every hook has been called."""
+    """End of a forward pass in which every hook has been called."""
 
 
-class _Found(Generic[_Total]):
-    """Inputs and statistics that the hooks of one pass gather."""
+class _Collector(Generic[_Total]):
+    """Collector of inputs and statistics by hooks of one pass."""
 
     def __init__(
         self, block: nn.Module, family: Family, groups: Sequence[InputGroup], sums: Callable[[], _Sums[_Total]]
@@ -92,15 +92,15 @@ class _Found(Generic[_Total]):
         numbers = (family.expert_of(path) for group in groups for path in group.linears)
         self._n_experts = 1 + max((number for number in numbers if number is not None), default=-1)
 
-    def keepers(self) -> dict[str, Callable[..., None]]:
+    def keeping_hooks(self) -> dict[str, Callable[..., None]]:
         """Return hooks that keep inputs until the next batch."""
 
         def keep(path: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
             self._float_inputs[path] = given[0]
 
-        return {path: partial(keep, path) for path in self.adders()}
+        return {path: partial(keep, path) for path in self.adding_hooks()}
 
-    def adders(self) -> dict[str, Callable[..., None]]:
+    def adding_hooks(self) -> dict[str, Callable[..., None]]:
         """Return hooks that add inputs to the statistics."""
 
         def add(path: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
@@ -121,9 +121,9 @@ class _Found(Generic[_Total]):
             path = f"{self._experts}.{expert}"
             inputs, float_inputs = states[rows], None if float_states is None else float_states[rows]
             self._add([f"{path}.{name}" for name in readers_of_states(module)], inputs, float_inputs)
-            # What the second linear reads is inside the expert, where no hook reaches: it is made again.
-            inner = inside_expert(self._block, path, inputs)
-            float_inner = None if float_inputs is None else inside_expert(self._block, path, float_inputs)
+            # No hook reaches the input of the second linear, inside the expert: it is computed again.
+            inner = down_inputs(self._block, path, inputs)
+            float_inner = None if float_inputs is None else down_inputs(self._block, path, float_inputs)
             self._add([f"{path}.down_proj"], inner, float_inner)
 
     def _add(self, paths: Sequence[str], inputs: Tensor, float_inputs: Tensor | None) -> None:
@@ -134,7 +134,7 @@ class _Found(Generic[_Total]):
         return {path: total for paths, sums in self._sums.items() for total in [sums.total()] for path in paths}
 
 
-def _ending(hooks: dict[str, Callable[..., None]]) -> dict[str, Callable[..., None]]:
+def _stop_after(hooks: dict[str, Callable[..., None]]) -> dict[str, Callable[..., None]]:
     """Return the same hooks for one pass; the last one called raises ``_AllSeen`` after its work."""
     left = set(hooks)
 

@@ -1,4 +1,4 @@
-"""Texts: those on offer, the way from a name to a text, and the way from a text to token sequences.
+"""Texts: those on offer, reading of a text by its name, and token sequences of a text.
 
 Reading and counting need no torch, so that a plan can refuse a text that is too short before any work.
 """
@@ -83,12 +83,12 @@ _HUB: dict[str, HubCorpus] = {
     "c4": HubCorpus("C4, English, train", "allenai/c4", "en", "train", "calibration", 2000),
     # The 1,100 documents and the blank between them are those of GPTQ's own evaluation.
     "c4-validation": HubCorpus("C4, English, validation", "allenai/c4", "en", "validation", "test", 1100, " "),
-    # Of the public copies one in Parquet: larger ones are .zst archives, which take another package to read.
+    # A public copy in Parquet: larger ones are .zst archives, which need another package.
     "pile": HubCorpus("The Pile, train", "NeelNanda/pile-10k", None, "train", "calibration", 2000),
 }
 
 
-def on_hub(name: str) -> HubCorpus | None:
+def hub_corpus(name: str) -> HubCorpus | None:
     """Return the data set behind a named corpus of the Hub; None for every other text."""
     return _HUB.get(name)
 
@@ -100,12 +100,12 @@ def is_named(name: str, settings: Settings) -> bool:
 
 def declared_files(settings: Settings) -> dict[str, Path]:
     """Return the text files in the operator's declared folders (SARQC_TEXT_DIRS), by their names in recipes."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for root in filter(None, map(path_of, filter(None, settings.text_dirs.split(":")))):
         for path in sorted(root.glob("*.*")):
             if path.suffix in (".txt", *READERS) and (file := inside(root, path)):
-                found.setdefault(path.name, file)
-    return found
+                files.setdefault(path.name, file)
+    return files
 
 
 def offered(settings: Settings) -> list[CorpusEntry]:
@@ -150,11 +150,11 @@ class Text:
     rows: int | None = None
     starts: tuple[int, ...] = (0,)
 
-    def behind(self, own: Beginning, begin: Beginning) -> Text:
-        """Return the text for sequences with a beginning, which its documents themselves have no more.
+    def with_beginning(self, own: Beginning, begin: Beginning) -> Text:
+        """Return the text for sequences with a beginning, without the beginnings of its documents.
 
         Args:
-            own: What the tokenizer put before a text.
+            own: The tokens that the tokenizer put before a text.
             begin: The tokens that each sequence is to begin with, and that a chat template may have written as well.
         """
         keeps = np.ones(len(self.ids), dtype=bool)
@@ -177,7 +177,7 @@ class Text:
     def in_windows(self, window: int) -> Text:
         """Return the text with ``begin`` as the first tokens of each window.
 
-        What is left at its end is dropped, unless it is the whole text.
+        An incomplete last window is dropped, unless it is the whole text.
 
         Args:
             window: Tokens of a window, ``begin`` included.
@@ -210,7 +210,7 @@ def _with_beginning(windows: np.ndarray, begin: Beginning) -> np.ndarray:
     return np.concatenate([first, windows], axis=1)
 
 
-def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
+def separate_texts(calibration: Text, other: Text) -> tuple[Text, Text]:
     """Return a calibration text and a text to measure on; if both are the same, its first and its second half.
 
     The halves do not depend on the sequences: runs that draw others are measured on the same tokens.
@@ -223,10 +223,10 @@ def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
     )
 
 
-NOT_BY_CHANCE = 0.01  # share of a text from which on that another one has it is worth a word
+NOTABLE_OVERLAP = 0.01  # smallest share of a text in another that a plan mentions
 
 
-def in_common(sequences: np.ndarray, text: Text) -> tuple[float, float]:
+def overlap_shares(sequences: np.ndarray, text: Text) -> tuple[float, float]:
     """Return the share of sequences (N, length) that is in a text, and the share of the text that is in them.
 
     Runs of tokens are compared, without those that sequences begin with. Other texts have hardly any in common.
@@ -249,7 +249,7 @@ def _runs(ids: np.ndarray) -> np.ndarray:
 class _Source:
     """A text on this host that is not read yet; equal as long as its file is."""
 
-    name: str  # as a person gave it
+    name: str  # as given by a user
     path: Path
     identity: tuple[object, ...]
     corpus: HubCorpus | None = None
@@ -266,8 +266,8 @@ def text_of(
         name: Name of a corpus, or path of a file.
         checkpoint: The model.
         settings: Settings of the host.
-        begin: “auto” if each sequence begins with what the tokenizer puts before a text, “bos” if with its bos_token,
-            or “none”.
+        begin: “auto” to begin each sequence with the tokens that the tokenizer puts before a text, “bos” with its
+            bos_token, or “none”.
         download: Wait for a corpus of the Hub that takes longer than ``settings.hub_timeout`` seconds.
 
     Raises:
@@ -293,7 +293,7 @@ def text_of(
         beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size, which)
         for which in ("auto", begin)
     )
-    return text.behind(own, first)
+    return text.with_beginning(own, first)
 
 
 _CACHED_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
@@ -305,7 +305,7 @@ def _tokenise(
 ) -> Text:
     documents, corpus = _read_source(source)
     text = documents.text
-    # Other processes have no use for a small text's tokens, and somebody's own text is gone when it is deleted.
+    # Other processes don't need the tokens of a small text, and an uploaded text must be gone once deleted.
     small = len(text) < _CACHED_FROM or not (folder / FAST).exists() or UPLOADED.fullmatch(source.name)
     if small or documents.are_chats:
         ids, starts = _encode_documents(documents, folder, model, vocabulary)
@@ -324,8 +324,8 @@ def _encode_documents(
     return encode(documents.text, folder, model, vocabulary), (0,)
 
 
-def in_tokens_of(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
-    """Return the text of a name in the tokens of another folder for a model; raises the errors of ``text_of``."""
+def tokenize_with(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
+    """Return the text of a name in the tokens of another folder's tokenizer; raises the errors of ``text_of``."""
     documents, corpus = _read_source(_source(name, settings, download=True))
     ids, starts = _encode_documents(documents, folder, checkpoint.name, checkpoint.architecture.vocab_size)
     return Text(corpus, ids, starts=starts)
@@ -335,8 +335,8 @@ def _encode_cached(text: str, folder: Path, model: str, vocabulary: int, artefac
     """Return the result of ``encode``, read from a file where a process has computed it before."""
     store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
     key = chain_key("tokens 2", content, sha256_of(folder / FAST), vocabulary, tokenizers.__version__)
-    if (kept := store.read(key, ".tokens")) is not None:
-        return np.frombuffer(kept, dtype=np.int32).astype(np.int64)
+    if (cached := store.read(key, ".tokens")) is not None:
+        return np.frombuffer(cached, dtype=np.int32).astype(np.int64)
     ids = encode(text, folder, model, vocabulary)
     with suppress(OSError):  # a full disk; the next request waits again
         store.write(key, ".tokens", ids.astype(np.int32).tobytes())
@@ -353,15 +353,6 @@ def read_corpus(name: str, settings: Settings) -> str:
     return _read_source(_source(name, settings, download=True))[0].text
 
 
-def described(name: str, settings: Settings) -> str:
-    """Return the name as a protocol states it; raises the errors of ``text_of``.
-
-    For a file of rows and a corpus of the Hub it includes their number and what joins them. “partial” is among the
-    words if a mirror holds only the beginning of a split.
-    """
-    return _read_source(_source(name, settings, download=True))[1]
-
-
 def _source(name: str, settings: Settings, *, download: bool = False) -> _Source:
     for folder, model in embedded_models(settings).values():
         for corpus in model.corpora:
@@ -375,7 +366,7 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
         paths = (declared_files(settings).get(f"{name}{ending}") for ending in UPLOAD_ENDINGS)
         path_here, column = path_of(str(text_path(name, settings))) or next(filter(None, paths), None), ""
     else:
-        file, column = parted(name, settings)
+        file, column = split_column(name, settings)
         path_here = declared_files(settings).get(file) or path_of(file)
     if path_here is None:
         names = ", ".join(entry.name for entry in offered(settings))
@@ -392,7 +383,7 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
     return _Source(name, path_here, file_identity(path_here), None, column, most)
 
 
-def parted(name: str, settings: Settings) -> tuple[str, str]:
+def split_column(name: str, settings: Settings) -> tuple[str, str]:
     """Return the name of a file of rows and the column that is named behind it, after a #; empty without one."""
     declared = declared_files(settings)
     ends = [len(name), *(place for place in reversed(range(len(name))) if name[place] == "#")]
@@ -409,11 +400,15 @@ def _place(name: str) -> str:
 
 
 def _read_source(source: _Source) -> tuple[TextDocuments, str]:
-    """Return the documents, and the name as a protocol states it."""
+    """Return the documents, and the name as a protocol states it.
+
+    For a file of rows and a corpus of the Hub it includes their number and the separator. “partial” is among the words
+    if a mirror holds only the beginning of a split.
+    """
     corpus, where, joined_by = source.corpus, _place(source.name), JOINED_BY
     if corpus is not None:
         where, joined_by = f"{where}, {source.path.name}", corpus.joined_by
-        # A line of a .txt file keeps its end, as a row of the Hub does.
+        # A line of a .txt file includes its end, like a row of the Hub.
         ending, most = LINES if source.path.suffix == ".txt" else source.path.suffix, corpus.documents
         documents = read_rows(source.path, where, ending=ending, column="text", most=most, joined_by=joined_by)
     elif source.path.suffix.lower() in READERS:
@@ -465,12 +460,12 @@ _REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the pat
 
 
 def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None:
-    """Bring a corpus of the Hub to this host. A large dataset is streamed as far as it is read here."""
+    """Download a corpus of the Hub. A large dataset is streamed up to the documents that are read here."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
     corpus = _HUB[name]
-    if not is_offline_mode():  # datasets may have it, and says so itself
+    if not is_offline_mode():  # datasets may have it, and reports it itself otherwise
         ask(
             ("dataset", corpus.dataset),
             lambda: HfApi().dataset_info(corpus.dataset, timeout=settings.hub_timeout),
@@ -505,7 +500,7 @@ def _save(name: str, path: Path) -> None:
         with partial.open("x", encoding="utf-8") as file:
             file.writelines(json.dumps({"text": row["text"]}) + "\n" for row in islice(rows, corpus.documents))
         os.replace(partial, path)
-    except Exception as error:  # whatever a transport may raise means the same to who asked
+    except Exception as error:  # all errors of a transport mean the same to the caller
         if isinstance(error, OSError) and is_disk_full(error):
             raise disk_full() from None
         raise Unreachable(unreachable(error), name, _REMEDY) from None

@@ -1,8 +1,8 @@
-"""The largest block and the largest linear of a run, once, on random numbers: what it takes is known in seconds.
+"""The largest block and the largest linear of a run, once, on random numbers: its needs are known in seconds.
 
-The functions are those of the run, with its batches of tokens, its points and its budget; results are thrown away.
-What a run holds besides is held meanwhile: the states of all sequences, and the statistics of a whole block. The
-quantized linears of a block, which wait for its last one, are not.
+The functions are those of the run, with its batches of tokens, its points and its budget; results are thrown away. The
+other data of a run are held meanwhile: the states of all sequences, and the statistics of a whole block, but not the
+quantized linears of a block that wait for its last one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ def dry_run(
     Args:
         loaded: The model.
         job: The calibration of the run.
-        budget_bytes: Working memory of what is solved at once, in bytes.
+        budget_bytes: Working memory of one batch of solving, in bytes.
         spread: Further devices for the linears of methods that work on single layers.
         points: Methods that tuning compares on each linear; empty for the method of the job.
         seed: Seed of the random numbers.
@@ -86,7 +86,7 @@ def dry_run(
         data = walks.collect(block)
         outputs = [torch.empty_like(states) for states in chain.from_iterable(held)]
         for walk in walks.all():
-            walk.outputs(block)  # beside which a run has the outputs of all sequences
+            walk.outputs(block)  # beside the outputs of all sequences, as in a run
         del outputs
         if job.method.unit == "layer":
             return list(_linear(loaded, job, data, context, spread, points, random))

@@ -1,7 +1,7 @@
-"""Statistics of all inputs of the float model's linears, block by block, kept as artefacts.
+"""Statistics of all inputs of the float model's linears, block by block, stored as artefacts.
 
 They depend on the model and the sequences alone: a further question about the same draw, at any bits, λ, γ or method
-that works on single layers, costs no pass through the model. A Gram is symmetric, so that half of it is kept.
+that works on single layers, costs no pass through the model. A Gram is symmetric, so half of it is stored.
 """
 
 import json
@@ -27,8 +27,8 @@ def float_statistics(
 ) -> Iterator[tuple[int, Statistics]]:
     """Yield the numbers of the requested blocks, in order, with the statistics of their linears by path.
 
-    The model must be float until the last block is given. Missing statistics are collected in one walk, which ends at
-    the last requested block. Of several workers one collects them, before it gives the first block, and the others
+    The model must be float until the last block is yielded. Missing statistics are collected in one walk, which ends at
+    the last requested block. One of several workers collects them, before it yields the first block, and the others
     wait. ``keys`` are those of the statistics for each of the model's blocks.
     """
     if store.claims.crew > 1 and not all(store.touch(keys[block], SUFFIX) for block in blocks):
@@ -46,12 +46,12 @@ def _collected(
     for index, block in enumerate(loaded.blocks()):
         if index > max(blocks):
             return
-        found = None
+        statistics = None
         if index in blocks and index not in missing:
             payload = store.read(keys[index], SUFFIX)
-            found = None if payload is None else unpacked(payload, loaded.device)
-            if found is None:  # damaged since it was looked for
-                yield from _collected(loaded, sequences, [one for one in blocks if one >= index], keys, store)
+            statistics = None if payload is None else unpacked(payload, loaded.device)
+            if statistics is None:  # damaged since it was looked for
+                yield from _collected(loaded, sequences, [number for number in blocks if number >= index], keys, store)
                 return
         if walk is not None and index <= missing[-1]:
             with loaded.at(block):
@@ -59,30 +59,30 @@ def _collected(
                     collected, outputs = collect(walk, block)
                     payload = packed(collected)
                     store.write(keys[index], SUFFIX, payload)
-                    found = unpacked(payload, loaded.device)  # the same bits as when they are read the next time
+                    statistics = unpacked(payload, loaded.device)  # the same bits as when read later
                 else:
                     outputs = walk.outputs(block)
             walk.advance(outputs)
-        if found is not None:
-            yield index, found
+        if statistics is not None:
+            yield index, statistics
 
 
 def packed(statistics: Statistics) -> bytes:
     """Return statistics as a safetensors file; linears that read the same tokens share one entry."""
     shared: dict[int, tuple[LayerStatistics, list[str]]] = {}
-    for path, one in statistics.items():
-        shared.setdefault(id(one), (one, []))[1].append(path)
+    for path, entry in statistics.items():
+        shared.setdefault(id(entry), (entry, []))[1].append(path)
     tensors: dict[str, Tensor] = {}
     document = []
-    for number, (one, paths) in enumerate(shared.values()):
-        width = len(one.abs_sum)
-        rows, columns = torch.triu_indices(width, width, device=one.gram.device)
-        tensors[f"{number}.gram"] = one.gram[rows, columns]
-        tensors[f"{number}.abs_sum"] = one.abs_sum
+    for number, (entry, paths) in enumerate(shared.values()):
+        width = len(entry.abs_sum)
+        rows, columns = torch.triu_indices(width, width, device=entry.gram.device)
+        tensors[f"{number}.gram"] = entry.gram[rows, columns]
+        tensors[f"{number}.abs_sum"] = entry.abs_sum
         for name in _OPTIONAL:
-            if (part := getattr(one, name)) is not None:
+            if (part := getattr(entry, name)) is not None:
                 tensors[f"{number}.{name}"] = part
-        document.append({"paths": paths, "n_tokens": one.n_tokens})
+        document.append({"paths": paths, "n_tokens": entry.n_tokens})
     tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
     return safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
 
@@ -111,6 +111,6 @@ def unpacked(payload: bytes, device: torch.device) -> Statistics:
         gram[rows, columns] = parts["gram"]
         gram[columns, rows] = parts["gram"]
         optional = {name: parts.get(name) for name in _OPTIONAL}
-        one = LayerStatistics(gram, parts["abs_sum"], entry["n_tokens"], **optional)
-        statistics |= dict.fromkeys(entry["paths"], one)
+        shared = LayerStatistics(gram, parts["abs_sum"], entry["n_tokens"], **optional)
+        statistics |= dict.fromkeys(entry["paths"], shared)
     return statistics

@@ -16,7 +16,7 @@ class InputMeans:
     square: Tensor  # (I,), mean x²
 
     def drift_scale(self, weight: Tensor, gamma: float | None) -> Tensor:
-        """Return S (I,) as a column solver has it, S² = h̄ · s²/mean(s²), but for the number of tokens.
+        """Return S (I,) of a column solver, S² = h̄ · s²/mean(s²), but for the number of tokens.
 
         Without γ the saliency s of the float weight (O, I) is 1.
         """
@@ -25,7 +25,7 @@ class InputMeans:
 
 
 class RunningMeans:
-    """The means while batches of inputs arrive."""
+    """Means accumulated over batches of inputs."""
 
     def __init__(self) -> None:
         self._absolute: Tensor | float = 0.0
@@ -33,7 +33,7 @@ class RunningMeans:
         self._tokens = 0
 
     def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None:
-        """Add a batch of inputs (..., I); ``float_inputs`` have no part in it."""
+        """Add a batch of inputs (..., I); ``float_inputs`` are ignored."""
         x = inputs.reshape(-1, inputs.shape[-1]).float()  # (N, I)
         self._absolute += x.abs().sum(dim=0)
         self._square += x.square().sum(dim=0)

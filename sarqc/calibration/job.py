@@ -20,7 +20,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import FoundCodes, QuantizedLayer
+from sarqc.quantization.quantized_layer import ImportedCodes, QuantizedLayer
 from sarqc.recipe import Recipe
 
 
@@ -29,11 +29,11 @@ class Curves:
     """Curves and events of a calibration beside the weights, which these do not change."""
 
     lams: tuple[float, ...] = ()  # further values of λ at which every layer is solved
-    tells_points: bool = False  # yield each λ as soon as it is solved
+    yields_points: bool = False  # yield each λ as soon as it is solved
 
 
-class FoundModel(Protocol):
-    """This model as another tool has quantized it: codes for its linears, and the values beside them."""
+class ImportedQuantization(Protocol):
+    """A quantization of this model by another tool: codes of its linears, and the values of its other tensors."""
 
     @property
     def grids(self) -> dict[str, Grid]:
@@ -43,14 +43,14 @@ class FoundModel(Protocol):
     def fingerprint(self) -> str:
         """Hash that changes with any part of it."""
 
-    def layer(self, info: LayerInfo) -> FoundCodes:
+    def layer(self, info: LayerInfo) -> ImportedCodes:
         """Return the codes of a linear."""
 
     def put_outside(self, loaded: LoadedModel) -> None:
-        """Give embedding, last norm and head the values that they have there."""
+        """Give embedding, last norm and head their values from the checkpoint."""
 
     def put_into(self, loaded: LoadedModel, index: int) -> None:
-        """Give a block, whose weights are loaded, the values that it has there.
+        """Give a block, whose weights are loaded, its values from the checkpoint.
 
         Linears with codes are left out; they are multiplied by the channel scales that the block's norms have taken up.
         """
@@ -66,7 +66,7 @@ class LaterMethod:
 
 @dataclass(frozen=True)
 class CalibrationJob:
-    """Everything that determines the quantized weights, apart from the float model; and the curves beside them.
+    """Everything that determines the quantized weights apart from the float model, and the curves beside them.
 
     Attributes:
         grids: Grids by layer name.
@@ -77,8 +77,8 @@ class CalibrationJob:
         validation_samples: Number of calibration sequences, the last ones, that judge candidates.
         channel_fraction: Part of the input channels on which candidates are compared.
         curves: Curves beside the weights.
-        found: A quantized checkpoint of the model: its linears keep their scales, or all that they have there, and the
-            model gets the values beside them.
+        imported: A quantized checkpoint of the model: its linears keep their scales, or their codes too, and the model
+            gets its other values.
         later: Method from a block on, if that is not ``method``.
     """
 
@@ -90,7 +90,7 @@ class CalibrationJob:
     validation_samples: int = 0
     channel_fraction: float = 1.0
     curves: Curves = field(default_factory=Curves)
-    found: FoundModel | None = None
+    imported: ImportedQuantization | None = None
     later: LaterMethod | None = None
 
     def in_block(self, index: int) -> CalibrationJob:
@@ -100,9 +100,9 @@ class CalibrationJob:
         return replace(self, method=self.later.method, later=None)
 
     def curve_lams(self) -> tuple[float, ...]:
-        """Return the λ of the curves: the method's own and the further ones, in order; (0,) if there is not one λ."""
-        if self.found is not None and len(self.candidates) == 1 and self.method.lam is not None:
-            return (self.method.lam,)  # one λ, beside the codes found
+        """Return the λ of the curves, the method's own and the further ones, in order; (0,) without a single λ."""
+        if self.imported is not None and len(self.candidates) == 1 and self.method.lam is not None:
+            return (self.method.lam,)  # one λ, beside the imported codes
         if self.candidates or self.method.lam is None:
             return (0.0,)
         return tuple(sorted({*self.curves.lams, self.method.lam}))
@@ -131,10 +131,10 @@ def calibration_job(
     checkpoint: Checkpoint,
     sequences: Sequences,
     per_channel: tuple[str, ...],
-    found: FoundModel | None = None,
+    imported: ImportedQuantization | None = None,
 ) -> CalibrationJob:
-    """Return the calibration that a recipe means for a checkpoint; ``per_channel`` names linears without groups."""
-    grids = grids_of(recipe, checkpoint.layers, per_channel) if found is None else found.grids
+    """Return the calibration of a recipe for a checkpoint; ``per_channel`` names linears without groups."""
+    grids = grids_of(recipe, checkpoint.layers, per_channel) if imported is None else imported.grids
     candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
     if recipe.repairs:
         candidates = candidates or (recipe.to_method(),)
@@ -147,8 +147,8 @@ def calibration_job(
         candidates,
         recipe.validation_samples() if candidates else 0,
         recipe.channel_fraction,
-        Curves(recipe.sweep, tells_points=recipe.layer is not None and not candidates),
-        found,
+        Curves(recipe.sweep, yields_points=recipe.layer is not None and not candidates),
+        imported,
         None if later is None or recipe.from_block is None else LaterMethod(recipe.from_block, later),
     )
 
@@ -165,7 +165,7 @@ class SolvedLayer:
 
 
 def point_events(solved: SolvedLayer) -> Iterator[PointDone]:
-    """Yield the points of a layer that was kept as a whole."""
+    """Yield the points of a layer that was read from the store."""
     curve = solved.curve
     for index in range(len(curve.lams)):
         yield _point_done(solved.info, curve.lams, index, (getattr(curve, name)[index] for name in RELATIVE))
@@ -177,6 +177,6 @@ def point_event(layer: LayerInfo, lams: tuple[float, ...], index: int, quantized
 
 
 def _point_done(layer: LayerInfo, lams: tuple[float, ...], index: int, values: Iterable[float | None]) -> PointDone:
-    """Return the point in the precision of curves, so that it is the same for a layer that was solved or kept."""
+    """Return the point in the precision of curves, so that solved and stored layers have the same."""
     numbers = (None if value is None or math.isnan(value) else float(np.float32(value)) for value in values)
     return PointDone(layer.name, index, len(lams), lams[index], *numbers)

@@ -1,4 +1,4 @@
-"""A finished layer as one safetensors file, so that a run that was stopped continues to the same bits."""
+"""Finished layers as safetensors files, from which an interrupted run continues to the same bits."""
 
 import json
 import math
@@ -27,7 +27,7 @@ MOST_WAITING = 3  # layers, each still on its device
 
 
 def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
-    """Keep a solved layer under its key."""
+    """Store a solved layer under its key."""
     quantized, curve = solved.quantized, solved.curve
     codes, packing = packed(quantized.codes)
     document = {
@@ -48,12 +48,12 @@ def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
 class LayerWriter:
     """Writer of solved layers in the background: for a large model the disk takes as long as the solver.
 
-    Layers come out again in their order, each once it is kept: a layer that a run has reported is there after a kill
-    too. A context manager, at whose end all are kept, also after an error. Errors of the disk come in the place of
-    their layer.
+    Layers are yielded in their order, each once it is stored: a layer that a run has reported survives a kill. A
+    context manager, at whose end all are stored, also after an error. Errors of the disk are raised in place of their
+    layer.
 
     Args:
-        store: Store of the artefacts; None keeps nothing.
+        store: Store of the artefacts; None stores nothing.
     """
 
     def __init__(self, store: ArtefactStore | None) -> None:
@@ -68,7 +68,7 @@ class LayerWriter:
         self._thread.shutdown(wait=True)
 
     def keep(self, key: str, solved: SolvedLayer) -> Iterator[SolvedLayer]:
-        """Take a layer, and yield those that are kept by now; without a store there is nothing to wait for."""
+        """Take a layer, and yield those that are stored by now; without a store there is no wait."""
         writing = None
         if self._store is not None and not solved.from_cache:
             writing = self._thread.submit(write_layer, self._store, key, solved)
@@ -76,11 +76,11 @@ class LayerWriter:
         return self.ready()
 
     def finish(self) -> Iterator[SolvedLayer]:
-        """Wait until all are kept, and yield the last of them."""
+        """Wait until all are stored, and yield the last of them."""
         return self._take_written(0)
 
     def ready(self) -> Iterator[SolvedLayer]:
-        """Yield the layers that are kept by now."""
+        """Yield the layers that are stored by now."""
         return self._take_written(MOST_WAITING)
 
     def _take_written(self, most: int) -> Iterator[SolvedLayer]:
@@ -96,7 +96,7 @@ class LayerWriter:
 
 
 def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer | None:
-    """Return the layer kept under a key, or None."""
+    """Return the layer stored under a key, or None."""
     payload = store.read(key, SUFFIX)
     if payload is None:
         return None
@@ -120,7 +120,7 @@ class KeptLayers(Mapping[str, QuantizedLayer]):
     """Finished layers by name, each read on demand.
 
     Raises:
-        NotFound: On access, if the layer is not kept any more.
+        NotFound: On access, if the layer is no longer stored.
     """
 
     def __init__(self, store: ArtefactStore, keys: Mapping[str, str], layers: Sequence[LayerInfo]) -> None:

@@ -1,7 +1,7 @@
 """The linears of a block on several devices at once, with a process for each that only solves.
 
-Under one prefix the linears of a block don't depend on each other, and each result is that of its linear alone, so that
-the device changes no bit. The model stays in the process that walks it: only statistics and weights travel, in shared
+Under one prefix the linears of a block don't depend on each other, and each result depends on its linear alone, so the
+device changes no bit. The model stays in the process that walks it: only statistics and weights travel, in shared
 memory, and the results come back in the order of the linears.
 """
 
@@ -27,7 +27,7 @@ from sarqc.errors import WorkerLost
 from sarqc.events import PointDone
 from sarqc.quantization.solving import Context
 
-_AHEAD = 2  # tasks for each device: the next one is there when one is done
+_AHEAD = 2  # tasks for each device: the next one is ready when one is done
 
 Steps = list[SolvedLayer | PointDone]
 
@@ -57,7 +57,9 @@ class MultiDevice:
         devices = context.SimpleQueue()
         for device in self.devices:
             devices.put(device)
-        self._solvers = ProcessPoolExecutor(len(self.devices), context, _begin, (devices, threads, self._budget_bytes))
+        self._solvers = ProcessPoolExecutor(
+            len(self.devices), context, _start_solver, (devices, threads, self._budget_bytes)
+        )
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -75,8 +77,8 @@ class MultiDevice:
         waiting: deque[Future[Steps]] = deque()
         try:
             for batch in batches:
-                for part in batch.on(torch.device("cpu")).in_parts(len(self.devices)):
-                    waiting.append(self._solvers.submit(_solved, part))
+                for part in batch.to(torch.device("cpu")).split(len(self.devices)):
+                    waiting.append(self._solvers.submit(_solve, part))
                     if len(waiting) >= _AHEAD * len(self.devices):
                         yield from waiting.popleft().result()
             while waiting:
@@ -93,29 +95,29 @@ class MultiDevice:
                 future.cancel()
 
 
-def _begin(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) -> None:
+def _start_solver(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) -> None:
     """Make this process the solver of the next device."""
     global _device, _context
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: who began the run ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent ends the run
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     torch.set_num_threads(threads)
     _device = devices.get()
     _context = Context.on(_device, budget_bytes)
 
 
-def _solved(part: LayerBatch) -> Steps:
-    return [_on_the_host(step) for step in part.on(_device).solved(_context)]
+def _solve(part: LayerBatch) -> Steps:
+    return [_to_host(step) for step in part.to(_device).solved(_context)]
 
 
 def _end_with_parent() -> None:
-    """End this process with its parent, so that none is left behind a parent that was killed."""
+    """End this process with its parent, so that it does not outlive a parent that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
     os._exit(1)
 
 
-def _on_the_host(step: SolvedLayer | PointDone) -> SolvedLayer | PointDone:
+def _to_host(step: SolvedLayer | PointDone) -> SolvedLayer | PointDone:
     """Return a layer on the CPU, like one that was read from the store."""
     if isinstance(step, PointDone):
         return step

@@ -183,7 +183,9 @@ def curve_of(
     pictures = [surfaces(delta, order) for delta in deltas]
     group = inspect_group(weight, solved, grid)
     numbers = numbers_of(lams, [layer.report for layer in solved], weight, statistics, held_out)
-    arrays: dict[str, Any] = {name: np.stack([one[name].cpu().numpy() for one in pictures]) for name in SURFACES}
+    arrays: dict[str, Any] = {
+        name: np.stack([picture[name].cpu().numpy() for picture in pictures]) for name in SURFACES
+    }
     arrays |= {f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")}
     return LayerCurve(
         **vars(numbers),
@@ -235,9 +237,11 @@ def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) 
         row=row,
         first=first,
         weight=weight[row, first:last].to("cpu", torch.float32, copy=True),  # the model's own is written over later
-        codes=torch.stack([(one.codes[row, first:last].int() - grid.lowest).to(torch.uint8) for one in solved]).cpu(),
-        zero=torch.stack([_zero(one, row, group) - grid.lowest for one in solved]).cpu(),
-        step=torch.stack([_steps(one, row, group, slice(first, last)) for one in solved]).cpu(),
+        codes=torch.stack(
+            [(layer.codes[row, first:last].int() - grid.lowest).to(torch.uint8) for layer in solved]
+        ).cpu(),
+        zero=torch.stack([_zero(layer, row, group) - grid.lowest for layer in solved]).cpu(),
+        step=torch.stack([_steps(layer, row, group, slice(first, last)) for layer in solved]).cpu(),
     )
 
 

@@ -1,8 +1,8 @@
-"""A whole model, block by block: statistics, solve, write back, move on. Finished layers are kept by content.
+"""A whole model, block by block: statistics, solve, write back, move on. Finished layers are stored by content.
 
 The key of a layer hashes everything that determines it: the weights up to and including its block, the token sequences,
 the grid, the method and, under a quantized prefix, the keys of all layers before. All keys are therefore known before
-anything is solved, and a run that was stopped continues from its files to bit-identical weights. Results of learning
+anything is solved, and an interrupted run continues from its files to bit-identical weights. Results of learning
 through a whole block are the same for one number of threads, which is then part of the key.
 """
 
@@ -38,18 +38,18 @@ def calibrate(
 ) -> Iterator[SolvedLayer | Progress]:
     """Quantize the model in place and yield each linear as it is done.
 
-    Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next. Kept
+    Layers are stored in ``store`` before they are yielded, so the last ones of a block may come with the next. Stored
     layers are not solved again; the walk ends at the last block with a missing layer.
 
     Args:
         loaded: The model.
         job: The calibration.
-        store: Store of the artefacts; None solves everything and keeps nothing.
+        store: Store of the artefacts; None solves everything and stores nothing.
         keys: Key of each layer by name.
-        budget_bytes: Working memory of what is solved at once, in bytes.
+        budget_bytes: Working memory of one batch of solving, in bytes.
         spread: Further devices for the linears of methods that work on single layers.
-        after_block: Function that is handed each block with its quantized weights, and may give it other weights before
-            the next block reads its outputs.
+        after_block: Function called with each block and its quantized weights, which may change these before the next
+            block reads its outputs.
 
     Yields:
         Solved layers; epochs or checks of a method that learns; points of a linear before it, if the job asks for them.
@@ -60,22 +60,22 @@ def calibrate(
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
-    if job.found is not None:
-        job.found.put_outside(loaded)
+    if job.imported is not None:
+        job.imported.put_outside(loaded)
     walks = Walks(loaded, job) if last_missing >= 0 else None
     context = Context.on(loaded.device, budget_bytes)
     with LayerWriter(store) as writer:
         for index, block in enumerate(loaded.blocks()):
             layers, own = by_block.get(index, []), job.in_block(index)
-            kept = {
+            stored = {
                 layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers
             }
-            with loaded.at(block, changes=bool(layers) or job.found is not None):
-                if job.found is not None:
-                    job.found.put_into(loaded, index)
+            with loaded.at(block, changes=bool(layers) or job.imported is not None):
+                if job.imported is not None:
+                    job.imported.put_into(loaded, index)
                 data = None
                 if walks is not None and index <= last_missing:
-                    if layers and (job.inputs_from == "float" or any(solved is None for solved in kept.values())):
+                    if layers and (job.inputs_from == "float" or any(solved is None for solved in stored.values())):
                         _check_weights(loaded, layers)
                         try:
                             data = walks.collect(block)
@@ -83,9 +83,9 @@ def calibrate(
                             raise error.at(f"{loaded.family.blocks}.{index}") from None
                         yield from writer.ready()
                     else:
-                        walks.pass_float(block)  # while the block is float: its layers are all kept
+                        walks.pass_float(block)  # while the block is float: all its layers are stored
                 solved_layers = []
-                for solved in _solved(loaded, own, index, layers, kept, data, context, spread):
+                for solved in _solved(loaded, own, index, layers, stored, data, context, spread):
                     if isinstance(solved, SolvedLayer):
                         solved_layers.append(solved)
                         yield from writer.keep(keys[solved.info.name], solved)
@@ -107,22 +107,22 @@ def _solved(
     job: CalibrationJob,
     index: int,
     layers: list[LayerInfo],
-    kept: dict[str, SolvedLayer | None],
+    stored: dict[str, SolvedLayer | None],
     data: BlockData | None,
     context: Context,
     spread: MultiDevice | None,
 ) -> Iterator[SolvedLayer | Progress]:
-    """Yield the block's layers in order, kept ones from the store; linears that depend on each other all together."""
+    """Yield the block's layers in order, stored ones from the store; linears that depend on each other all together."""
     by_path = {_path(loaded, layer): layer for layer in layers}
-    missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
+    missing = {path for path, layer in by_path.items() if stored[layer.name] is None}
     storages = {path: loaded.stored_as(f"{layer.name}.weight") for path, layer in by_path.items()}
-    wanted = whole_batches(by_path, storages, missing)
+    unsolved = whole_batches(by_path, storages, missing)
     if job.method.unit != "layer" and missing:
-        wanted = by_path
-    fresh = solve_block(loaded, job, wanted, data, context, spread) if wanted and data is not None else iter(())
+        unsolved = by_path
+    fresh = solve_block(loaded, job, unsolved, data, context, spread) if unsolved and data is not None else iter(())
     for path, layer in by_path.items():
-        solved = None if path in wanted else kept[layer.name]
-        if solved is not None and job.curves.tells_points:
+        solved = None if path in unsolved else stored[layer.name]
+        if solved is not None and job.curves.yields_points:
             yield from point_events(solved)
         while solved is None:
             step = next(fresh)
@@ -136,13 +136,13 @@ def _solved(
 def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: list[SolvedLayer]) -> None:
     """Put a block's quantized weights into the model, for a foldable search with scales in the operations before."""
     if job.method.unit == "group":
-        by_path = {_path(loaded, one.info): one.quantized for one in solved}
+        by_path = {_path(loaded, layer.info): layer.quantized for layer in solved}
         block = loaded.blocks()[index]
         prefix = f"{loaded.family.blocks}.{index}."
         write_folded(block, loaded.groups(block), by_path, lambda path: loaded.stored_as(f"{prefix}{path}"))
         return
-    for one in solved:
-        loaded.weight(one.info.name).data.copy_(one.quantized.dequantized)
+    for layer in solved:
+        loaded.weight(layer.info.name).data.copy_(layer.quantized.dequantized)
 
 
 class Walks:
@@ -164,7 +164,7 @@ class Walks:
             self._floats = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
             if self._judges_outputs:
                 self._held_out_float = [BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))]
-        # Of the float block, by walk, where they are what the next block reads; empty after a block that was passed.
+        # Of the float block, by walk, if the next block reads them; empty after a block that was passed.
         self._outputs: list[list[Tensor]] = []
 
     def all(self) -> list[BlockWalk]:
@@ -208,8 +208,8 @@ class Walks:
             walk.advance(walk.outputs(block))
 
     def advance(self, block: nn.Module) -> None:
-        """Move the states past the block, whose weights are quantized by now, as the job says."""
-        for number, walk in enumerate([*self._parts, self._held_out]):  # nothing is kept of a block without layers
+        """Move the states past the block, whose weights are quantized by now."""
+        for number, walk in enumerate([*self._parts, self._held_out]):  # a block without layers has no outputs here
             walk.advance(self._outputs[number] if self._outputs else walk.outputs(block))
         self._outputs = []
 

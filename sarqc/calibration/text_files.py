@@ -1,6 +1,6 @@
 """Files of texts, read without a tokenizer: plain ones, and rows and chats as JSON, JSON lines, CSV, TSV and Parquet.
 
-They come from anybody and may ask for any amount of memory, so a process within limits reads them.
+They come from anybody and may take any amount of memory, so a process within limits reads them.
 """
 
 import csv
@@ -129,8 +129,8 @@ def as_json_lines(path: Path, ending: str, where: str, *, column: str, limit: in
     return _answer(path, ending, where, column=column, most=None, limit=limit, joined_by=None).text.encode()
 
 
-def _answer(path: Path, ending: str, where: str, **asked: Any) -> TextDocuments:
-    request = {"path": str(path), "ending": ending.lower(), "where": where, **asked}
+def _answer(path: Path, ending: str, where: str, **options: Any) -> TextDocuments:
+    request = {"path": str(path), "ending": ending.lower(), "where": where, **options}
     function = f"{__name__}:answer"
     try:
         answer = answer_of(function, json.dumps(request).encode(), cpu_seconds=_CPU_SECONDS, memory=_MEMORY)
@@ -143,27 +143,27 @@ def _answer(path: Path, ending: str, where: str, **asked: Any) -> TextDocuments:
 
 def answer(request: bytes) -> bytes:
     """Answer a request of ``read_rows`` or ``as_json_lines``: a line about the documents, then their text."""
-    asked = json.loads(request)
-    path, where, ending = Path(asked["path"]), asked["where"], asked["ending"]
+    options = json.loads(request)
+    path, where, ending = Path(options["path"]), options["where"], options["ending"]
     try:
-        rows = list(islice(({LINES: _lines} | READERS)[ending](path), asked["most"]))
+        rows = list(islice(({LINES: _lines} | READERS)[ending](path), options["most"]))
     # Readers of JSON and CSV, and Arrow with its subclasses of these, raise nothing else for a damaged file.
     except (OSError, ValueError, LookupError, RecursionError, NotImplementedError, csv.Error) as error:
         reason = shortened(str(getattr(error, "strerror", None) or error).partition("\n")[0])
         remedy = f"Give {_SHAPES.get(ending, 'a whole Parquet file')}, or a UTF-8 .txt file."
         raise Refused(f"the text can't be read: {reason}", where, remedy) from None
-    documents = _documents(rows, asked["column"], where)
+    documents = _documents(rows, options["column"], where)
     are_chats = bool(documents) and isinstance(documents[0], dict)
     if are_chats:
         text = "\n".join(to_json(chat).decode() for chat in documents)
-    elif asked["joined_by"] is None:
+    elif options["joined_by"] is None:
         text = "\n".join(to_json({"text": document}).decode() for document in documents)
     else:
-        text = asked["joined_by"].join(documents)
+        text = options["joined_by"].join(documents)
     content = text.encode()
-    if len(content) > asked["limit"]:
+    if len(content) > options["limit"]:
         raise Refused(
-            f"its rows have {len(content) / 2**20:,.1f} MiB of text, and {asked['limit'] / 2**20:g} are the most",
+            f"its rows have {len(content) / 2**20:,.1f} MiB of text, and {options['limit'] / 2**20:g} are the most",
             where,
             "Give fewer rows, or raise SARQC_TEXT_MIB.",
         )
@@ -206,7 +206,7 @@ def _column(rows: list[Row], where: str) -> str:
 
 
 def _chat(messages: list[Any], tools: Any, where: str) -> Row:
-    """Return a chat as chat templates take it."""
+    """Return a chat in the form of chat templates."""
     if not messages or not all(isinstance(message, dict) for message in messages):
         raise Refused(
             "the chat is not a list of messages", where, "Give each message as an object of role and content."
@@ -305,12 +305,12 @@ def _parquet(path: Path) -> Iterator[Row]:
     pyarrow.set_cpu_count(1)
     with parquet.ParquetFile(path, pre_buffer=False) as file:
         types = pyarrow.types
-        wanted = [
+        columns = [
             field.name
             for field in file.schema_arrow
             if types.is_string(field.type) or types.is_large_string(field.type) or types.is_nested(field.type)
         ]
-        for batch in file.iter_batches(64, columns=wanted, use_threads=False):
+        for batch in file.iter_batches(64, columns=columns, use_threads=False):
             yield from batch.to_pylist()
 
 

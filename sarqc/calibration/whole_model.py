@@ -24,7 +24,7 @@ SEQUENCES_OF_A_STEP = 1
 
 @dataclass(frozen=True, eq=False)
 class FloatModel:
-    """What is kept of the float model while its linears are quantized.
+    """Parts of the float model that are held while its linears are quantized.
 
     Attributes:
         calibration: Inputs of the head for the calibration sequences, (B, T, D) for each step.
@@ -40,7 +40,7 @@ class FloatModel:
 
 
 def float_model(loaded: LoadedModel, job: CalibrationJob) -> FloatModel:
-    """Return what is kept of a model that is float now.
+    """Return the parts to hold of a model that is float now.
 
     Args:
         loaded: The model, whose linears are modules of their own.
@@ -67,13 +67,13 @@ def _add(running: RunningMeans, _module: nn.Module, given: tuple[Tensor, ...]) -
     running.add(given[0])
 
 
-class BesideFloat:
+class ModelDistance:
     """Mean KL(float ‖ quantized) of predictions in nats a token, see ``scale_distillation.Distance``.
 
     Args:
         loaded: The model; its own weights have no effect where others are given.
         job: The calibration with its sequences.
-        original: The float model's part.
+        original: Parts of the float model.
     """
 
     def __init__(self, loaded: LoadedModel, job: CalibrationJob, original: FloatModel) -> None:
@@ -91,11 +91,11 @@ class BesideFloat:
         """Number of steps of an epoch."""
         return len(self._calibration)
 
-    def magnified(self, first: float) -> float:
+    def magnification(self, first: float) -> float:
         """Return 1: slopes of a divergence are large enough."""
         return 1.0
 
-    def of_step(self, weights: Weights, step: int) -> Tensor:
+    def step_distance(self, weights: Weights, step: int) -> Tensor:
         """Return the divergence on the sequences of a step, with its gradient."""
         return self._mean(weights, self._calibration[step], self._original.calibration[step])
 
@@ -118,9 +118,9 @@ class BesideFloat:
         left = {name: weight.to(self._loaded.compute_dtype) for name, weight in weights.items()}
         parameters: dict[str, Tensor] = {}
         for index, paths in self._paths.items():
-            of_block = {path: left.pop(name) for name, path in paths.items()}
+            block_weights = {path: left.pop(name) for name, path in paths.items()}
             prefix = f"model.{self._loaded.family.blocks}.{index}"
-            own = as_parameters(self._loaded.blocks()[index], of_block)
+            own = as_parameters(self._loaded.blocks()[index], block_weights)
             parameters |= {f"{prefix}.{name}": parameter for name, parameter in own.items()}
         return parameters | {f"model.{name}.weight": weight for name, weight in left.items()}  # of norms
 

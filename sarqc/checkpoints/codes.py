@@ -133,12 +133,12 @@ def tensors_and_codes(
 ) -> Iterator[tuple[str, Tensor | Coded]]:
     """Yield every tensor of the checkpoint under its name there, on the CPU, with codes in place of quantized weights.
 
-    Quantized weights that are not tensors of their own there remain values.
+    Quantized weights that are not tensors of their own there stay values.
 
     Raises:
         Refused: If the codes do not make the weight of the model.
     """
-    in_file = {f"{loaded.family.in_file(name)}.weight": name for name in with_codes(loaded, layers)}
+    in_file = {f"{loaded.family.in_file(name)}.weight": name for name in layers_with_codes(loaded, layers)}
     for stored, tensor in stored_tensors(loaded):
         if stored not in in_file:
             yield stored, tensor
@@ -163,7 +163,7 @@ def coded(name: str, layer: QuantizedLayer, grid: Grid, dtype: torch.dtype) -> C
     )
 
 
-def with_codes(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer]) -> list[str]:
+def layers_with_codes(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer]) -> list[str]:
     """Return the quantized layers that are tensors of their own in checkpoints, by name."""
     parts = {info.name for info in loaded.checkpoint.layers if not info.has_own_tensor}
     return [name for name in layers if name not in parts]
@@ -177,18 +177,18 @@ def refuse_biases(layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid
             raise Refused(what, name, "Use another grid, or the format mlx.")
 
 
-def tensors_with_codes_as(
-    stored_as: Callable[[Coded], Iterator[tuple[str, Tensor]]],
+def encoded_tensors(
+    encode: Callable[[Coded], Iterator[tuple[str, Tensor]]],
     loaded: LoadedModel,
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor of the checkpoint, with those of ``stored_as`` for a quantized linear."""
-    for stored, found in tensors_and_codes(loaded, layers, grids):
-        if isinstance(found, Coded):
-            yield from stored_as(found)
+    """Yield every tensor of the checkpoint, with those of ``encode`` for a quantized linear."""
+    for stored, content in tensors_and_codes(loaded, layers, grids):
+        if isinstance(content, Coded):
+            yield from encode(content)
         else:
-            yield stored, found
+            yield stored, content
 
 
 def levels_of(layer: QuantizedLayer, grid: Grid) -> Levels:
@@ -202,7 +202,7 @@ def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
 
 
 def float_linears(loaded: LoadedModel) -> list[str]:
-    """Return the linears and routers without codes, by their names in checkpoints, with those that are not read."""
+    """Return the linears and routers without codes, by their names in checkpoints, unread ones included."""
     quantized, family = {layer.name for layer in loaded.checkpoint.layers if layer.has_own_tensor}, loaded.family
     linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
     experts = [info.name for info in loaded.checkpoint.linears]

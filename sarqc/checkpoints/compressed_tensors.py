@@ -17,12 +17,12 @@ from sarqc.checkpoints.codes import (
     Contents,
     Levels,
     Writer,
+    encoded_tensors,
     float_linears,
+    layers_with_codes,
     pack_bits,
     refuse_biases,
-    tensors_with_codes_as,
     unpack_bits,
-    with_codes,
 )
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
@@ -35,9 +35,9 @@ LAYOUT_VERSION = "0.20.0"  # of compressed-tensors, whose layout this is; that o
 def save_packed(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> Contents:
     """Return the contents with packed codes, scales and zero points."""
     refuse_biases(layers, grids)
-    by_name = {loaded.family.in_file(name): grids[name] for name in with_codes(loaded, layers)}
+    by_name = {loaded.family.in_file(name): grids[name] for name in layers_with_codes(loaded, layers)}
     config = {"quantization_config": quantization_config(float_linears(loaded), by_name)}
-    return config, tensors_with_codes_as(packed_tensors, loaded, layers, grids)
+    return config, encoded_tensors(packed_tensors, loaded, layers, grids)
 
 
 def packed_tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
@@ -71,7 +71,7 @@ def levels_in_packed(files: CheckpointReader, name: str, bits: int, width: int) 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
     """Return the entry of config.json for linears without codes and grids of the quantized linears by name.
 
-    The first scheme is meant for all linears; further schemes, such as that of layers which groups do not divide, name
+    The first scheme applies to all linears; further schemes, such as that of layers which groups do not divide, name
     theirs.
     """
     by_grid: dict[Grid, list[str]] = {}

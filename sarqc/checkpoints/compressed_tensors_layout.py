@@ -47,16 +47,16 @@ class CompressedTensors:
 
     Args:
         headers: Headers of the checkpoint.
-        said: Its ``quantization_config``.
+        settings: Its ``quantization_config``.
 
     Raises:
         Refused: For anything beside integer weights.
     """
 
-    def __init__(self, headers: Headers, said: Mapping[str, Any]) -> None:
+    def __init__(self, headers: Headers, settings: Mapping[str, Any]) -> None:
         self._headers = headers
         try:
-            config = _Config.model_validate({name: value for name, value in said.items() if value != {}})
+            config = _Config.model_validate({name: value for name, value in settings.items() if value != {}})
         except ValidationError as error:
             what = f"quantization_config is not one that is read here: {first_problem(error)}"
             raise headers.refused(what, "Give a checkpoint with integer weights.") from None
@@ -79,7 +79,7 @@ class CompressedTensors:
             if layout is not None and layout not in _FORMATS:
                 raise headers.refused(f"its weights are stored in the format “{shortened(layout)}”", _WRITE_AGAIN)
         self._named = dict(reversed(targets))  # the first of a name counts
-        patterns = ((target.removeprefix("re:"), said) for target, said in targets if target.startswith("re:"))
+        patterns = ((target.removeprefix("re:"), weights) for target, weights in targets if target.startswith("re:"))
         self._by_pattern = by_pattern(patterns, headers.modules, headers.refused)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
@@ -133,8 +133,8 @@ class CompressedTensors:
         )
 
     def _weights_of(self, module: str) -> _Weights | None:
-        of_class = "Embedding" if module.endswith("embed_tokens") else "Linear"
-        return self._named.get(module) or self._by_pattern.get(module) or self._named.get(of_class)
+        module_class = "Embedding" if module.endswith("embed_tokens") else "Linear"
+        return self._named.get(module) or self._by_pattern.get(module) or self._named.get(module_class)
 
     def _is_in_bytes(self, name: str) -> bool:
         return name in self._headers and self._headers.tensors[name].dtype == "I8"

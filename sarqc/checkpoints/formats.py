@@ -21,7 +21,7 @@ Format = Literal["plain", "packed", "gptq", "mlx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ExportFormat = Literal["plain", "packed", "gptq", "mlx", "statistics", "as-found"]
 STATISTICS: Literal["statistics"] = "statistics"  # the export of a tuning run, which is not a checkpoint
-AS_IT_WAS: Literal["as-found"] = "as-found"  # the files of a quantized checkpoint, with repaired codes
+ORIGINAL_FILES: Literal["as-found"] = "as-found"  # the files of a quantized checkpoint, with repaired codes
 PACKED_BITS = (2, 3, 4)
 MLX_GROUP = 32  # the smallest group of MLX, which divides the others
 GPTQ_SIDE = 32  # divisor of both sides of a linear in GPTQ's format, so that its words are whole
@@ -130,28 +130,28 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
     return known
 
 
-def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) -> ExportFormat:
+def check_export(recipe: Recipe, export_format: str, layers: Sequence[LayerInfo] = ()) -> ExportFormat:
     """Return a checkpoint format that can carry a recipe's result, or ``STATISTICS`` for a recipe that tunes.
 
     Raises:
         Refused: If the result can't be exported in this format.
     """
-    if recipe.kind == "tune" and wanted == STATISTICS:
+    if recipe.kind == "tune" and export_format == STATISTICS:
         return STATISTICS
-    where = f"format {wanted}"
+    where = f"format {export_format}"
     if recipe.quantized_checkpoint is None:
-        if wanted == AS_IT_WAS:
+        if export_format == ORIGINAL_FILES:
             raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
-        if wanted == STATISTICS:
+        if export_format == STATISTICS:
             remedy = f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe."
             raise Refused("only tuning keeps statistics of the float model", where, remedy)
-        return check_format(recipe, wanted, layers)
+        return check_format(recipe, export_format, layers)
     if not recipe.repairs:
         raise Refused("the checkpoint was only measured, not changed", where, "Repair it first.")
-    if wanted != AS_IT_WAS:
+    if export_format != ORIGINAL_FILES:
         what = "a repaired checkpoint keeps the format of the original files"
-        raise Refused(what, where, f"Use the format {AS_IT_WAS}.")
-    return AS_IT_WAS
+        raise Refused(what, where, f"Use the format {ORIGINAL_FILES}.")
+    return ORIGINAL_FILES
 
 
 def is_no_gain(repair: Repair) -> bool:
@@ -187,7 +187,7 @@ def who_can_load(
         return ()
     if recipe.quantized_checkpoint is not None:
         note = "The files as they were found, byte for byte but for the codes: who reads the one reads the other"
-        return (Carrier(AS_IT_WAS, True, (), note),)
+        return (Carrier(ORIGINAL_FILES, True, (), note),)
     carriers = []
     for name in FORMATS:
         refused = why_not(recipe, name, layers)
@@ -195,7 +195,7 @@ def who_can_load(
             what = refused.what[0].upper() + refused.what[1:]
             carriers.append(Carrier(name, False, (), what, fixes=_fixes(recipe, name, layers)))
             continue
-        note = "; ".join(filter(None, (_note(recipe, name), loader_note, _of_parts(name, layers))))
+        note = "; ".join(filter(None, (_note(recipe, name), loader_note, _note_on_parts(name, layers))))
         given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
         carriers.append(Carrier(name, True, given, note, tried() if given else ""))
     return tuple(carriers)
@@ -209,7 +209,7 @@ def _fixes(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo
     return (Fix("Use symmetric", {"grid": "symmetric"}),)
 
 
-def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
+def _note_on_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
     """Return words on the linears that a format with codes stores as dequantized values."""
     parts = [layer for layer in layers if not layer.has_own_tensor]
     if checkpoint_format == "plain" or not parts:
@@ -262,8 +262,8 @@ def tried() -> str:
 
 def kind_of(checkpoint_format: str, bits: int, grid: str, *, is_mixture: bool) -> str:
     """Return the name of a kind of checkpoint in that table; plain checkpoints have no width and grid."""
-    of_codes = () if checkpoint_format == "plain" else (str(bits), grid)
-    return "/".join((checkpoint_format, *of_codes, "mixture" if is_mixture else "dense"))
+    grid_parts = () if checkpoint_format == "plain" else (str(bits), grid)
+    return "/".join((checkpoint_format, *grid_parts, "mixture" if is_mixture else "dense"))
 
 
 def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool) -> tuple[Answer, ...]:
@@ -278,11 +278,11 @@ def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool
     return tuple(answered)
 
 
-def in_words(answers: Sequence[Answer]) -> str:
+def describe_answers(answers: Sequence[Answer]) -> str:
     """Return the results as one line: readers that load it, that do not, and that were not tested."""
     parts = []
     for loads, words in IN_WORDS.items():
-        named = [f"{one.reader} {one.version}".strip() for one in answers if one.loads == loads]
+        named = [f"{answer.reader} {answer.version}".strip() for answer in answers if answer.loads == loads]
         if named:
             parts.append(f"{words}: {', '.join(named)}")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""The quantized model in GPTQ's format, which GPTQModel, vLLM and others read.
+"""The quantized model in GPTQ's format, read by GPTQModel, vLLM and others.
 
 Codes are packed along the columns of a weight, zero points along the rows of theirs. In the first convention (“gptq”) a
 zero point is stored less one. Readers add the one to whole words, so a zero point of 0, stored as all ones, would run
@@ -22,10 +22,10 @@ from sarqc.checkpoints.codes import (
     Contents,
     Levels,
     Writer,
+    encoded_tensors,
     float_linears,
     pack_bits,
     refuse_biases,
-    tensors_with_codes_as,
     unpack_bits,
 )
 from sarqc.errors import Refused
@@ -42,12 +42,12 @@ def save_gptq(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: 
     blocks = loaded.family.in_file(loaded.family.blocks)
     others = [name for name in float_linears(loaded) if name.startswith(f"{blocks}.")]
     config = {"quantization_config": quantization_config(others, by_name)}
-    return config, tensors_with_codes_as(_tensors, loaded, layers, grids)
+    return config, encoded_tensors(_tensors, loaded, layers, grids)
 
 
 def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
     bits, width, groups = coded.grid.bits, coded.codes.shape[1], coded.scales.shape[1]
-    offset = 0 if _is_second(coded.grid) else 1
+    offset = 0 if _uses_second_convention(coded.grid) else 1
     yield f"{coded.name}.qweight", pack_bits(coded.codes, bits).T.contiguous()  # (W, O)
     yield f"{coded.name}.qzeros", pack_bits((coded.zero_points - offset).T, bits)  # (G, W)
     yield f"{coded.name}.scales", coded.scales.T.contiguous()  # (G, O)
@@ -58,7 +58,7 @@ def _groups_of_channels(width: int, groups: int) -> Tensor:
     return torch.arange(width, dtype=torch.int32) // (width // groups)
 
 
-def _is_second(grid: Grid) -> bool:
+def _uses_second_convention(grid: Grid) -> bool:
     return grid.kind == "asymmetric"
 
 
@@ -80,7 +80,7 @@ def levels_in_gptq(files: CheckpointReader, name: str, bits: int, width: int, *,
     """Return the stored numbers of a linear with this many input channels; ``less_one`` is the first convention."""
     scales, zeros = files.read(f"{name}.scales").T, files.read(f"{name}.qzeros")  # (O, G), (G, W)
     if less_one and 32 % bits == 0:
-        # Added to whole words, as it was taken away: what runs over from a zero point of 0 goes back to where it was.
+        # Added to whole words, as it was subtracted: the overflow from a zero point of 0 returns to its place.
         zeros = zeros + sum(1 << start for start in range(0, 32, bits))
     zero_points = unpack_bits(zeros, bits, len(scales)).T
     if less_one and 32 % bits:
@@ -97,17 +97,17 @@ def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dic
     kinds = list(grids.values())
     usual = max(dict.fromkeys(kinds), key=kinds.count)
     rules: dict[str, dict[str, Any]] = {f"-:^{re.escape(name)}$": {} for name in others}
-    rules |= {f"+:^{re.escape(name)}$": {"group_size": _size(one)} for name, one in grids.items() if one != usual}
+    rules |= {f"+:^{re.escape(name)}$": {"group_size": _size(grid)} for name, grid in grids.items() if grid != usual}
     return {
         "bits": usual.bits,
-        "checkpoint_format": "gptq_v2" if _is_second(usual) else "gptq",
+        "checkpoint_format": "gptq_v2" if _uses_second_convention(usual) else "gptq",
         "desc_act": False,
         "group_size": _size(usual),
         "lm_head": False,
         "meta": {"quantizer": [f"sarqc:{__version__}"]},
         "pack_dtype": "int32",
         "quant_method": "gptq",
-        "sym": not _is_second(usual),
+        "sym": not _uses_second_convention(usual),
     } | ({"dynamic": rules} if rules else {})
 
 

@@ -52,9 +52,9 @@ class Words:
                 f"quantization_config: {first_problem(error)}", "Correct it in its config.json.", module
             ) from None
         bits = settings.bits
-        few = GPTQ_BITS if self.layout == "gptq" else AWQ_BITS
-        if bits not in few:
-            raise headers.refused(f"{bits} bits are not read here", f"{', '.join(map(str, few))} bits are.", module)
+        known = GPTQ_BITS if self.layout == "gptq" else AWQ_BITS
+        if bits not in known:
+            raise headers.refused(f"{bits} bits are not read here", f"{', '.join(map(str, known))} bits are.", module)
         if not settings.sym and not self.any_zero_point:
             what = "its zero points are stored less one, and its readers know one zero point throughout then"
             raise headers.refused(what, _AGAIN, module)
@@ -85,55 +85,57 @@ def _words(numbers: int, bits: int) -> int:
     return -(-numbers * bits // 32)
 
 
-def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
+def gptq(headers: Headers, config: Mapping[str, Any]) -> Words:
     """Return the linears of a checkpoint in GPTQ's format by its configuration; other dialects are refused."""
-    dialect = said.get("checkpoint_format") or said.get("format") or "gptq"
+    dialect = config.get("checkpoint_format") or config.get("format") or "gptq"
     if dialect not in ("gptq", "gptq_v2"):
         raise headers.refused(
             f"its codes are laid out as “{dialect}”", "Quantize it again with checkpoint_format gptq or gptq_v2."
         )
-    check_words(headers, said)
-    return Words(headers, "gptq", by_rules(headers, said), less_one=dialect == "gptq")
+    check_config(headers, config)
+    return Words(headers, "gptq", settings_by_rules(headers, config), less_one=dialect == "gptq")
 
 
-def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
+def awq(headers: Headers, config: Mapping[str, Any]) -> Words:
     """Return the linears of a checkpoint in AWQ's format by its configuration; other dialects are refused."""
-    dialect = said.get("checkpoint_format") or said.get("format") or said.get("version") or "gemm"
+    dialect = config.get("checkpoint_format") or config.get("format") or config.get("version") or "gemm"
     if str(dialect).lower() != "gemm":
         raise headers.refused(f"its codes are laid out as “{dialect}”", "Quantize it again with version gemm.")
-    check_words(headers, said)
-    settings_of = by_rules(headers, {"sym": not said["zero_point"]} | dict(said) if "zero_point" in said else said)
+    check_config(headers, config)
+    settings_of = settings_by_rules(
+        headers, {"sym": not config["zero_point"]} | dict(config) if "zero_point" in config else config
+    )
     return Words(headers, "awq", settings_of)
 
 
-def check_words(headers: Headers, said: Mapping[str, Any]) -> None:
-    """Refuse settings that change the meaning of codes, or add something to them."""
-    if (words := said.get("pack_dtype", "int32")) != "int32":
+def check_config(headers: Headers, config: Mapping[str, Any]) -> None:
+    """Refuse settings that change the meaning of codes or add to them."""
+    if (words := config.get("pack_dtype", "int32")) != "int32":
         raise headers.refused(f"its codes are packed in words of {words}", "Quantize it again with pack_dtype int32.")
     for name, what in (
         ("rotation", "its weights were rotated"),
         ("adapter", "there is an adapter beside its codes"),
         ("preprocessors", "its weights were changed before they were quantized"),
     ):
-        if said.get(name):
+        if config.get(name):
             raise headers.refused(f"{what} ({name} in its configuration)", f"Quantize it again without {name}.")
 
 
-def quantizers(said: Mapping[str, Any]) -> tuple[str, ...]:
+def quantizers(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the quantizing programs in GPTQModel's ``meta``: names and versions with a colon between."""
-    meta = said.get("meta")
-    found = meta.get("quantizer") if isinstance(meta, dict) else None
-    found = [found] if isinstance(found, str) else found
-    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
+    meta = config.get("meta")
+    names = meta.get("quantizer") if isinstance(meta, dict) else None
+    names = [names] if isinstance(names, str) else names
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
-def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
+def settings_by_rules(headers: Headers, config: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
     """Return a function that gives the settings of a linear.
 
     These are the settings for all, overridden by those of the first of GPTQModel's ``dynamic`` rules that matches the
     beginning of the linear's name. Rules that are invalid or take too long are refused.
     """
-    dynamic = said.get("dynamic")
+    dynamic = config.get("dynamic")
     rules = (
         (pattern.removeprefix("+:").removeprefix("-:"), settings if isinstance(settings, dict) else {})
         for pattern, settings in (dynamic.items() if isinstance(dynamic, dict) else ())
@@ -141,29 +143,29 @@ def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mappi
     by_name = by_pattern(rules, headers.modules, headers.refused)
 
     def settings_of(module: str) -> Mapping[str, Any]:
-        return {**said, **by_name.get(module, {})}
+        return {**config, **by_name.get(module, {})}
 
     return settings_of
 
 
-def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
+def auto_round(headers: Headers, config: Mapping[str, Any]) -> Words:
     """Return the linears of a checkpoint by the ``packing_format`` of its ``quantization_config``.
 
     “auto_round:auto_gptq” is GPTQ's format in its first convention, “auto_round” and “auto_round:gptqmodel” are that in
     its second one, “auto_round:auto_awq” is AWQ's. Other kinds are refused.
     """
-    kind = str(said.get("data_type", "int"))
+    kind = str(config.get("data_type", "int"))
     if kind != "int":
         raise headers.refused(f"its weights are stored as “{kind}”", _INTEGERS)
-    activations = said.get("act_bits")
+    activations = config.get("act_bits")
     if isinstance(activations, int) and activations < 16:
         raise headers.refused(f"activations are quantized to {activations} bits beside weights", _INTEGERS)
     for name in ("rotation_config", "hadamard_config", "transform_config"):
-        if said.get(name):
+        if config.get(name):
             raise headers.refused(f"its weights were rotated ({name} in its configuration)", _INTEGERS)
-    packing = str(said.get("packing_format", "auto_round:auto_gptq"))
+    packing = str(config.get("packing_format", "auto_round:auto_gptq"))
     own = packing.removeprefix("auto_round").removeprefix(":")
-    settings_of = by_extra_config(headers, said)
+    settings_of = settings_by_extra_config(headers, config)
     if "awq" in own:
         return Words(headers, "awq", settings_of)
     if own.startswith(("auto_gptq", "gptq:")) or own == "gptq":
@@ -173,13 +175,13 @@ def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
     raise headers.refused(f"its codes are packed as “{packing}”", "Export it as auto_round, auto_gptq or auto_awq.")
 
 
-def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
+def settings_by_extra_config(headers: Headers, config: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
     """Return a function that gives the settings of a linear.
 
     These are the settings for all, overridden by those of ``extra_config`` under the linear's name, or else under the
     first pattern that matches in it. Entries under the names of linears are not patterns.
     """
-    extra = said.get("extra_config")
+    extra = config.get("extra_config")
     own: dict[str, Mapping[str, Any]] = {
         name: settings
         for name, settings in (extra.items() if isinstance(extra, dict) else ())
@@ -192,6 +194,6 @@ def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str]
 
     def settings_of(module: str) -> Mapping[str, Any]:
         settings = own.get(module) or by_name.get(module) or {}
-        return {**said, **{name: value for name, value in settings.items() if value is not None}}
+        return {**config, **{name: value for name, value in settings.items() if value is not None}}
 
     return settings_of

@@ -17,7 +17,7 @@ from sarqc.files.names import read_object, shortened
 from sarqc.models.checkpoint import FLOATS, Checkpoint
 from sarqc.models.effective import other_fields
 from sarqc.models.families import LayerInfo
-from sarqc.models.promised import check_tensor, unread_tensors, words_on_unread
+from sarqc.models.promised import check_tensor, unread_notice, unread_tensors
 from sarqc.models.tensor_files import same_bits, weight_set
 from sarqc.models.tokenizing import other_tokenizer
 
@@ -31,7 +31,7 @@ _COMPRESS = "Save it compressed (with compressed-tensors: save_compressed=True).
 
 
 class Reader(Protocol):
-    """Knowledge of the places where a format has the codes of a linear."""
+    """Reader of the places of codes in a format."""
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
         """Return the place of a linear's codes; None if it has none.
@@ -79,12 +79,12 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
     Raises:
         Refused: If the folder is damaged, of another model, or of a kind that is not read here.
     """
-    if not (folder / "config.json").is_file() and (found := next(iter(sorted(folder.glob("*.gguf"))), None)):
-        what = f"{found.name} is a GGUF file, which is read as a model and not beside one"
+    if not (folder / "config.json").is_file() and (gguf := next(iter(sorted(folder.glob("*.gguf"))), None)):
+        what = f"{gguf.name} is a GGUF file, which is read as a model and not beside one"
         raise Refused(what, folder.name, _GIVE)
     headers = Headers(folder)
-    if (said := headers.config.get("model_type")) != (original := checkpoint.config.get("model_type")):
-        raise headers.refused(f"it is a model of type {said!r}, and the original is {original!r}", _OF_OTHERS)
+    if (model_type := headers.config.get("model_type")) != (original := checkpoint.config.get("model_type")):
+        raise headers.refused(f"it is a model of type {model_type!r}, and the original is {original!r}", _OF_OTHERS)
     if other := other_fields(headers.config, checkpoint.config, headers.where):
         raise headers.refused(
             f"its config.json computes otherwise than the original's: {'; '.join(other[:5])}", _OTHERWISE
@@ -126,7 +126,7 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
         headers.tensors, read, family, checkpoint.config, checkpoint.n_blocks, "the original", headers.where, _OF_OTHERS
     )
     others = [name for name in unread if name not in checkpoint.unread]
-    notices = (weight_set(folder, headers.where)[1], words_on_unread(others))
+    notices = (weight_set(folder, headers.where)[1], unread_notice(others))
     return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats, tuple(filter(None, notices)))
 
 
@@ -157,33 +157,33 @@ def _check_head(headers: Headers, checkpoint: Checkpoint) -> None:
 def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
     """Return the format, its reader, and the program that made the checkpoint."""
     config = headers.config
-    said = config.get("quantization_config")
-    if not isinstance(said, dict) and (older := headers.folder / "quantize_config.json").is_file():
-        said = {"quant_method": "gptq"} | read_object(older, headers.where, remedy=AGAIN)  # of AutoGPTQ
-    maker = _made_by(said if isinstance(said, dict) else {})
+    quantization = config.get("quantization_config")
+    if not isinstance(quantization, dict) and (older := headers.folder / "quantize_config.json").is_file():
+        quantization = {"quant_method": "gptq"} | read_object(older, headers.where, remedy=AGAIN)  # of AutoGPTQ
+    maker = _made_by(quantization if isinstance(quantization, dict) else {})
     if isinstance(mlx := config.get("quantization"), dict):
         return "mlx", Mlx(headers, mlx), maker
-    if not isinstance(said, dict):
+    if not isinstance(quantization, dict):
         remedy = "Give the quantized checkpoint here, and the float one that it was made from as the model."
         raise headers.refused("its config.json says nothing of quantization", remedy)
-    method = str(said.get("quant_method", ""))
+    method = str(quantization.get("quant_method", ""))
     if method == "compressed-tensors":
-        return "compressed-tensors", CompressedTensors(headers, said), maker
+        return "compressed-tensors", CompressedTensors(headers, quantization), maker
     if method == "gptq":
-        return "gptq", gptq(headers, said), maker
+        return "gptq", gptq(headers, quantization), maker
     if method == "awq":
-        return "awq", awq(headers, said), maker
+        return "awq", awq(headers, quantization), maker
     if method in ("auto-round", "intel/auto-round"):
-        return "auto-round", auto_round(headers, said), maker
+        return "auto-round", auto_round(headers, quantization), maker
     raise headers.refused(f"it was quantized as “{shortened(method)}”, which is not read here", _GIVE)
 
 
-def _made_by(said: Mapping[str, Any]) -> str:
-    if found := quantizers(said):
-        return ", ".join(one.replace(":", " ") for one in found)
-    version = said.get("autoround_version")
-    if version or said.get("provider") == "auto-round":
+def _made_by(config: Mapping[str, Any]) -> str:
+    if programs := quantizers(config):
+        return ", ".join(program.replace(":", " ") for program in programs)
+    version = config.get("autoround_version")
+    if version or config.get("provider") == "auto-round":
         return f"auto-round {version or ''}".strip()
-    if said.get("quant_method") == "compressed-tensors" and said.get("version"):
-        return f"compressed-tensors {said['version']}"
+    if config.get("quant_method") == "compressed-tensors" and config.get("version"):
+        return f"compressed-tensors {config['version']}"
     return ""

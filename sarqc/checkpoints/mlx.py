@@ -49,14 +49,14 @@ def save_mlx(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: M
     def tensors() -> Iterator[tuple[str, Tensor]]:
         by_file = {f"{loaded.family.in_file(info.name)}.weight": info for info in loaded.checkpoint.linears}
         stacks: dict[str, dict[int, dict[str, Tensor]]] = {}  # by the name of the stack and expert, until it is whole
-        for stored, found in tensors_and_codes(loaded, layers, grids):
+        for stored, content in tensors_and_codes(loaded, layers, grids):
             info = by_file.get(stored)
             if info is None:
-                assert isinstance(found, Tensor)
-                yield stored, found
+                assert isinstance(content, Tensor)
+                yield stored, content
                 continue
             name = loaded.family.in_mlx(info)
-            parts = _parts(found, sizes[name]) if isinstance(found, Coded) else {"weight": found}
+            parts = _parts(content, sizes[name]) if isinstance(content, Coded) else {"weight": content}
             if info.expert is None:
                 yield from ((f"{name}.{part}", _as_stored(tensor)) for part, tensor in parts.items())
                 continue
@@ -68,7 +68,7 @@ def save_mlx(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: M
                     stacked = torch.stack([stack[expert][part] for expert in sorted(stack)])
                     yield f"{name}.{part}", _as_stored(stacked)
 
-    config = _config(next(iter(grids.values())).bits, sizes) | _in_other_words(loaded.checkpoint.config)
+    config = _config(next(iter(grids.values())).bits, sizes) | _former_entries(loaded.checkpoint.config)
     return config, tensors()
 
 
@@ -93,7 +93,7 @@ def _parts(coded: Coded, size: int) -> dict[str, Tensor]:
 
 
 def _as_stored(tensor: Tensor) -> Tensor:
-    """Return words as unsigned numbers, as they are there; torch can stack signed ones alone."""
+    """Return words as unsigned numbers, as in the files; torch can stack signed ones alone."""
     return tensor.view(torch.uint32) if tensor.dtype == torch.int32 else tensor
 
 
@@ -112,23 +112,23 @@ def _check_stacks(loaded: LoadedModel) -> None:
 
 def _config(bits: int, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Return the entries of config.json: one for all linears, and those of linears with other groups than most."""
-    found = list(sizes.values())
-    usual = max(dict.fromkeys(found), key=found.count)
+    group_sizes = list(sizes.values())
+    usual = max(dict.fromkeys(group_sizes), key=group_sizes.count)
     settings: dict[str, Any] = {"group_size": usual, "bits": bits, "mode": "affine"}
     settings |= {name: settings | {"group_size": size} for name, size in sizes.items() if size != usual}
     return {"quantization": settings, "quantization_config": settings}
 
 
-def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
+def _former_entries(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return entries that mlx-lm expects under the names of published checkpoints, which transformers 5 has changed."""
     named: dict[str, Any] = {}
     if "num_local_experts" in config:
         named["num_experts"] = config["num_local_experts"]
-    found = config.get("rope_parameters")
-    if isinstance(found, dict) and "rope_theta" in found:
-        named["rope_theta"] = found["rope_theta"]
-        if found.get("rope_type", "default") != "default":
-            named["rope_scaling"] = {name: value for name, value in found.items() if name != "rope_theta"}
+    rope = config.get("rope_parameters")
+    if isinstance(rope, dict) and "rope_theta" in rope:
+        named["rope_theta"] = rope["rope_theta"]
+        if rope.get("rope_type", "default") != "default":
+            named["rope_scaling"] = {name: value for name, value in rope.items() if name != "rope_theta"}
     return {name: value for name, value in named.items() if config.get(name) is None}
 
 

@@ -10,12 +10,12 @@ _AFFINE = "Convert it again with the mode affine."
 
 
 class Mlx:
-    """Linears by their shapes, as mlx-lm takes them where its configuration does not name them; mode affine alone."""
+    """Linears by their shapes, as mlx-lm reads those that its configuration does not name; mode affine alone."""
 
-    def __init__(self, headers: Headers, said: Mapping[str, Any]) -> None:
+    def __init__(self, headers: Headers, config: Mapping[str, Any]) -> None:
         self._headers = headers
-        for one in (said, *(value for value in said.values() if isinstance(value, dict))):
-            if (mode := one.get("mode", "affine")) != "affine":
+        for settings in (config, *(value for value in config.values() if isinstance(value, dict))):
+            if (mode := settings.get("mode", "affine")) != "affine":
                 raise headers.refused(f"its codes are of the mode “{mode}”", _AFFINE)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import yaml
 
-from sarqc.checkpoints.formats import Format, in_words, tried, who_can_load
+from sarqc.checkpoints.formats import Format, describe_answers, tried, who_can_load
 from sarqc.documents import FORMAT_WORDS, Summary
 from sarqc.models.families import Family
 from sarqc.recipe import Recipe
@@ -60,7 +60,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
                 (
                     f"{row.format} ({FORMAT_WORDS[row.format]})"
                     + (", this folder" if row.format == checkpoint_format else ""),
-                    in_words(row.readers) if row.possible else "none",
+                    describe_answers(row.readers) if row.possible else "none",
                     row.note,
                 )
                 for row in who_can_load(

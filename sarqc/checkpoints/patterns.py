@@ -30,12 +30,12 @@ def by_pattern(
     anywhere: bool = False,
     skips_invalid: bool = False,
 ) -> dict[str, Value]:
-    """Return the value of the first expression that matches, for every name that one matches.
+    """Return the value of the first matching expression, for every name with a match.
 
     Args:
         values: Pairs of expression and value.
         names: Names of linears.
-        refused: Function that makes a refusal of what and remedy.
+        refused: Function that makes a refusal from a problem and a remedy.
         anywhere: Match anywhere in a name, as ``re.search``; otherwise at its beginning, as ``re.match``.
         skips_invalid: Ignore invalid expressions instead of refusing them.
 
@@ -46,10 +46,10 @@ def by_pattern(
     listed: dict[str, int] = {}
     others: list[int] = []
     for number, (pattern, _) in enumerate(given):
-        if anywhere or (found := _NAMES.fullmatch(pattern)) is None:
+        if anywhere or (match := _NAMES.fullmatch(pattern)) is None:
             others.append(number)
             continue
-        for name in (found[1] or found[2]).replace("\\", "").split("|"):
+        for name in (match[1] or match[2]).replace("\\", "").split("|"):
             listed.setdefault(name, number)
     if others:
         try:
@@ -71,7 +71,7 @@ def by_pattern(
 def _matched(
     patterns: tuple[str, ...], names: tuple[str, ...], anywhere: bool, skips_invalid: bool
 ) -> list[int | None] | dict[str, Any]:
-    """Return the answer of a process of its own, as every plan asks again; raise ``Exhausted`` at a limit."""
+    """Return the answer of a separate process, cached because every plan repeats it; raise ``Exhausted`` at a limit."""
     request = {"patterns": patterns, "names": names, "anywhere": anywhere, "skips_invalid": skips_invalid}
     function = "sarqc.checkpoints.patterns:matches"
     answer: list[int | None] | dict[str, Any] = json.loads(

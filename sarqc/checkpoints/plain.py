@@ -52,7 +52,7 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder beside a new one, which it becomes at the end of the context; after an error it is gone.
 
-    Everybody may read what is in it, as far as the process allows.
+    Everybody may read its content, as far as the process allows.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:
@@ -82,7 +82,7 @@ def new_checkpoint(
     with whole_folder(folder) as partial:
         yield partial
         # Without the pointer to code in the original's folder, which is not in this one.
-        described = {name: said for name, said in loaded.checkpoint.config.items() if name != "auto_map"}
+        described = {name: value for name, value in loaded.checkpoint.config.items() if name != "auto_map"}
         if not loaded.checkpoint.tied and "tie_word_embeddings" in described:
             described["tie_word_embeddings"] = False  # not every reader looks whether the two stored ones differ
         text = json.dumps(described | (config or {}), indent=2, sort_keys=True) + "\n"

@@ -171,7 +171,7 @@ class QuantizedCheckpoint:
             ranges: dict[Path, dict[str, tuple[int, int]]] = {}
             for name, numbers in codes.items():
                 place = self._place(by_name[name])
-                stored = as_stored(place, self._unsigned(by_name[name], numbers))
+                stored = encode_codes(place, self._unsigned(by_name[name], numbers))
                 path = partial / self._files.path_of(place.tensors[0]).name
                 if path not in ranges:
                     ranges[path] = byte_ranges(path)
@@ -229,7 +229,8 @@ def _levels_in_bytes(place: StoredLinear, files: CheckpointReader) -> Levels:
 def _levels_in_awq(place: StoredLinear, files: CheckpointReader) -> Levels:
     words, zeros, scales = (files.read(f"{place.module}.{part}") for part in ("qweight", "qzeros", "scales"))
     codes, offsets = (
-        _reordered(unpack_bits(one, place.bits, place.shape[0]), _AWQ_BACK, place.bits).T for one in (words, zeros)
+        _reordered(unpack_bits(packed, place.bits, place.shape[0]), _AWQ_BACK, place.bits).T
+        for packed in (words, zeros)
     )
     return Levels(codes, scales.T, offsets)
 
@@ -239,7 +240,7 @@ def _reordered(numbers: Tensor, order: tuple[int, ...], bits: int) -> Tensor:
     return numbers.unflatten(1, (-1, 8))[:, :, list(order)].flatten(1) if bits == 4 else numbers
 
 
-def as_stored(place: StoredLinear, codes: Tensor) -> Tensor:
+def encode_codes(place: StoredLinear, codes: Tensor) -> Tensor:
     """Return unsigned codes (O, I) uint8 as the place's first tensor stores them; of a stack the expert's slice."""
     bits = place.bits
     if place.layout == "bytes":

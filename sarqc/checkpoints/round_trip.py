@@ -33,14 +33,14 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
                     inside.add(name)
                     info, dtype = linears.get(name), STORED[checkpoint.dtypes[name]]
                     if info is not None and info.name in coded:
-                        found = read_levels(files, family, checkpoint_format, info).weight(dtype)
+                        tensor = read_levels(files, family, checkpoint_format, info).weight(dtype)
                     else:
-                        found = read_tensor(files, family, checkpoint_format, name, info)
-                    found = found.to(value.device, value.dtype)
-                    if not torch.equal(found, value):
+                        tensor = read_tensor(files, family, checkpoint_format, name, info)
+                    tensor = tensor.to(value.device, value.dtype)
+                    if not torch.equal(tensor, value):
                         others.append(name)
                     if loaded.streaming is None:
-                        value.copy_(found)
+                        value.copy_(tensor)
         for name in checkpoint.shapes:
             if name not in inside and not torch.equal(files.read(name), loaded.stored_outside(name)):
                 others.append(name)

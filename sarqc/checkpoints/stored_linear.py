@@ -1,4 +1,4 @@
-"""Places and layouts of a linear's codes in a checkpoint that another tool has made; no torch.
+"""Places and layouts of a linear's codes in a checkpoint of another tool; no torch.
 
 Axes: O out_features, I in_features, G groups of a row.
 """
@@ -98,8 +98,8 @@ class Headers:
         if entry is None:
             raise self.refused(f"{name} is not there", TOGETHER)
         if entry.shape != shape or entry.dtype not in types:
-            found = f"{entry.dtype} of {entry.shape}"
-            raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {found}", TOGETHER)
+            actual = f"{entry.dtype} of {entry.shape}"
+            raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {actual}", TOGETHER)
 
 
 def groups_of(
@@ -122,11 +122,11 @@ def groups_of(
     channels = np.arange(width) // size
     if order in headers:
         headers.check(order, (width,), ("I32", "I64"))
-        said = headers.integers(order)
-        if (said != -1).any():  # what stands there before anything was ordered
-            if said.min() < 0 or said.max() >= groups:
+        group_numbers = headers.integers(order)
+        if (group_numbers != -1).any():  # its value before any ordering
+            if group_numbers.min() < 0 or group_numbers.max() >= groups:
                 raise headers.refused(f"{order} names groups that are not there", TOGETHER)
-            if (said != channels).any():
+            if (group_numbers != channels).any():
                 return 1, size
     if width % size:
         return (None, None) if groups == 1 else (1, size)

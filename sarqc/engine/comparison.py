@@ -39,7 +39,7 @@ class Comparison:
     @property
     def blocks(self) -> list[int] | None:
         """Blocks that are quantized; None for all."""
-        blocks = self.ground.bench.loaded.checkpoint.of_blocks
+        blocks = self.ground.bench.loaded.checkpoint.only_blocks
         return None if blocks is None else list(blocks)
 
     def draw(self, number: int) -> Draw:

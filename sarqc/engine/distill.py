@@ -18,7 +18,7 @@ from sarqc.calibration.input_means import InputMeans
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers, read_layer, write_layer
 from sarqc.calibration.pipeline import layers_by_block
-from sarqc.calibration.whole_model import BesideFloat, FloatModel, float_model
+from sarqc.calibration.whole_model import FloatModel, ModelDistance, float_model
 from sarqc.documents import Distillation, DistilledEpoch
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.keys import distillation_key, distilled_layer_key
@@ -182,7 +182,7 @@ class ScaleTuning:
             info.name: self.linear(info, original.weights[info.name], original.inputs[info.name], reports[info.name])
             for info in layers
         }
-        distance, norms = BesideFloat(loaded, self.job, original), self.tuned_norms(self.norms())
+        distance, norms = ModelDistance(loaded, self.job, original), self.tuned_norms(self.norms())
         found, epochs = yield from tuned(linears, distance, self.recipe.distill, norms, None)
         self.keep_parts(found)
         outcome = outcome_of(epochs, self.recipe.distill, norms=len(norms), codes=self.recipe.distill_codes)

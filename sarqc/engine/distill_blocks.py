@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 from torch import nn
 
-from sarqc.calibration.block_distance import BesideFloatWalk
+from sarqc.calibration.block_distance import PairedWalks
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.calibration.whole_model import FloatModel
 from sarqc.documents import Distillation, DistilledBlock
@@ -44,7 +44,7 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
     by_block = layers_by_block(loaded.checkpoint.layers)
     found = {index: _kept(tuning, index, layers) for index, layers in by_block.items()}
     last_missing = max((index for index, outcome in found.items() if outcome is None), default=-1)
-    walk = BesideFloatWalk(loaded, tuning.job) if last_missing >= 0 else None
+    walk = PairedWalks(loaded, tuning.job) if last_missing >= 0 else None
     for index, block in enumerate(loaded.blocks()):
         layers, is_walked = by_block.get(index, []), walk is not None and index <= last_missing
         if not layers and not is_walked:
@@ -91,7 +91,7 @@ def blocks_outcome(blocks: Sequence[DistilledBlock], *, norms: int = 0, codes: b
 
 def _tuned(
     tuning: ScaleTuning,
-    walk: BesideFloatWalk,
+    walk: PairedWalks,
     block: nn.Module,
     layers: Sequence[LayerInfo],
     reports: Mapping[str, LayerReport],

@@ -15,7 +15,7 @@ from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import Event, Stage, Warned
 from sarqc.models.loading import LoadedModel
-from sarqc.models.tokenizing import FAST, as_others_read, refusing, tokenizer_of
+from sarqc.models.tokenizing import FAST, auto_tokenizer, refusing, tokenizer_of
 
 WINDOWS = 4  # that are measured both ways
 BETTER = 1.1  # times as small a perplexity is worth a word
@@ -86,7 +86,7 @@ def _difference(loaded: LoadedModel, text: str) -> str:
     folder, reader = loaded.checkpoint.folder, f"AutoTokenizer of transformers {version('transformers')}"
     try:
         with refusing("it fails", folder, loaded.checkpoint.name):
-            readers = as_others_read(folder), tokenizer_of(folder)
+            readers = auto_tokenizer(folder), tokenizer_of(folder)
             piece = _first_other((*_SAMPLE, text), *readers)
             if piece is None:
                 return ""

@@ -76,7 +76,7 @@ def with_codes(
                 f"Leave {name} out, or give {said}.",
                 Fix(f"Use {said}", {name: said}),
             )
-    restricted = replace(checkpoint, of_names=frozenset(layer.name for layer in found.layers))
+    restricted = replace(checkpoint, only_names=frozenset(layer.name for layer in found.layers))
     return recipe.model_copy(update=own), restricted, found
 
 

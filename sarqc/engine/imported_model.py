@@ -30,14 +30,14 @@ from sarqc.models.loading import LoadedModel
 from sarqc.models.tensor_files import weight_files
 from sarqc.models.weight_files import WeightFiles
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.quantized_layer import FoundCodes
+from sarqc.quantization.quantized_layer import ImportedCodes
 
 _NEAR = 2**-6  # relative: what rounding a product to bfloat16, twice, may do to it
 _EXPLAINED = 0.5  # of the squared distance that a fitted scale has to take away
 
 
 class ImportedModel:
-    """The model of a quantized checkpoint, for ``CalibrationJob.found``.
+    """The model of a quantized checkpoint, for ``CalibrationJob.imported``.
 
     Raises ``Refused`` where tensors without codes are another model's.
     """
@@ -79,11 +79,11 @@ class ImportedModel:
                 "equivalent float model, whose scales between linears were fitted"
             )
 
-    def layer(self, info: LayerInfo) -> FoundCodes:
+    def layer(self, info: LayerInfo) -> ImportedCodes:
         """Return what was found of a linear."""
         found = self.opened.read(info)
         affine = found.biases is not None
-        return FoundCodes(
+        return ImportedCodes(
             found.codes, found.scales, found.zero_points if found.biases is None else found.biases, found.weight, affine
         )
 

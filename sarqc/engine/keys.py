@@ -135,7 +135,7 @@ def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
         job.sequences.protocol,
         job.inputs_from,
         model.embedding,
-        *([] if job.found is None else [job.found.fingerprint]),
+        *([] if job.imported is None else [job.imported.fingerprint]),
     )
     # Every step of learning builds on the last bits of the one before. No code of another solver was seen to depend on
     # the number of threads.

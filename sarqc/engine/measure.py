@@ -47,7 +47,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
-from sarqc.quantization.column_updates import why_no_kernels
+from sarqc.quantization.column_updates import kernel_obstacle
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -428,5 +428,5 @@ def of_feeding(prepared: Prepared) -> FeedingProtocol:
 
 def device_warnings(device: torch.device) -> Iterator[Warned]:
     """Yield what a run does otherwise on this device than it should; results are not touched by it."""
-    if reason := why_no_kernels(device):
+    if reason := kernel_obstacle(device):
         yield Warned(f"columns are solved one by one, which is slow on a GPU: {reason}", str(device))

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict
 from sarqc.calibration.corpora import (
     Sequences,
     Text,
-    apart,
     check_corpus,
     draw_sequences,
+    separate_texts,
     text_of,
 )
 from sarqc.checkpoints.formats import Carrier, who_can_load
@@ -231,7 +231,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     )
     assert calibration is not None
     if whole_test is not None:
-        calibration, whole_test = apart(calibration, whole_test)
+        calibration, whole_test = separate_texts(calibration, whole_test)
     sequences = draw_sequences(
         calibration,
         samples=recipe.samples,

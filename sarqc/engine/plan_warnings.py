@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from math import prod
 
-from sarqc.calibration.corpora import NOT_BY_CHANCE, Sequences, Text, in_common
+from sarqc.calibration.corpora import NOTABLE_OVERLAP, Sequences, Text, overlap_shares
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
-from sarqc.models.promised import words_on_unread
+from sarqc.models.promised import unread_notice
 from sarqc.models.rotation import RotatedCheckpoint
 from sarqc.models.tokenizing import NOTHING, Beginning, facts_of
 from sarqc.plain import percent
@@ -38,7 +38,7 @@ def warnings_of_texts(
             "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
             "measured on its second half"
         )
-    elif test is not None and max(shares := in_common(sequences.calibration, test)) >= NOT_BY_CHANCE:
+    elif test is not None and max(shares := overlap_shares(sequences.calibration, test)) >= NOTABLE_OVERLAP:
         yield (
             f"{percent(shares[0])} of the calibration sequences are in the test text too, and {percent(shares[1])} of "
             "that in them: perplexity is better there than on text that calibration has not seen"
@@ -70,7 +70,7 @@ def warnings_of(
 ) -> Iterator[str]:
     """Yield what is to be known of a run on this model, whatever its texts are."""
     yield from _of_origin(recipe, checkpoint)
-    yield from filter(None, (checkpoint.notice, words_on_unread(checkpoint.unread)))
+    yield from filter(None, (checkpoint.notice, unread_notice(checkpoint.unread)))
     yield from _of_decoder(checkpoint)
     yield from recipe.ignored()
     if isinstance(checkpoint, RotatedCheckpoint):
@@ -137,7 +137,7 @@ def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
     if checkpoint.origin is None or not checkpoint.origin.words:
         return
     yield checkpoint.origin.words
-    if checkpoint.origin.flatters(recipe.bits, recipe.group_size):
+    if checkpoint.origin.resembles(recipe.bits, recipe.group_size):
         yield (
             f"{recipe.bits} bits in groups of {recipe.group_size} are the grid that these weights come from: the "
             "result looks better than it would from the original weights"

@@ -16,7 +16,7 @@ from sarqc.engine.run import Run
 from sarqc.events import Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import ExistingCodes
-from sarqc.quantization.repair import KEPT, WORSE
+from sarqc.quantization.repair import UNCHANGED, WORSE
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
 
@@ -43,7 +43,7 @@ def measure_before_repair(run: Run) -> Iterator[Event]:
 def gain(run: Run) -> Repair:
     """Return what came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in run.reports.values()]
-    layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
+    layers, kept, worse = len(flags), sum(UNCHANGED in each for each in flags), sum(WORSE in each for each in flags)
     counts = {"layers": layers, "kept": kept, "worse": worse, "layers_words": _of_layers(layers, kept, worse)}
     nothing = cast(Repair, dict.fromkeys(Repair.__annotations__) | counts)
     if run.before is None:

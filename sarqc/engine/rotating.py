@@ -140,7 +140,7 @@ def _compared(
 ) -> RotatedLayer:
     name = f"{checkpoint.family.in_file(info.name)}.weight"
     storage, original, rotated = STORED[checkpoint.dtypes[name]], files.original.read(name), files.read(name)
-    turned_back = files.in_original_basis(name, quantized.cpu())
+    turned_back = files.to_original_basis(name, quantized.cpu())
     return RotatedLayer(
         range_before=_range(original, grid),
         range_after=_range(rotated, grid),

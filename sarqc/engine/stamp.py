@@ -47,7 +47,7 @@ def stamp_of(
         text=text_of_stamp(prepared.calibration, job.sequences),
         weights=stored_weights(prepared.checkpoint, loaded.files),
         computing=computing(loaded, job, distills=prepared.recipe.distills),
-        opened=None if job.found is None else job.found.fingerprint,
+        opened=None if job.imported is None else job.imported.fingerprint,
         layers=dict(layers),
         folded=dict(_changed_beside(prepared.recipe, loaded, job)),
         made_with=made_with(loaded.device),
@@ -162,7 +162,7 @@ def _without_folder(name: str) -> str:
 def _changed_beside(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) -> Iterator[tuple[str, str]]:
     """Yield tensors that are not quantized weights and are others than in the float checkpoint, as hashes."""
     tunes_norms = recipe.distills and recipe.distill_norms
-    if job.method.unit == "group" or job.found is not None or tunes_norms:
+    if job.method.unit == "group" or job.imported is not None or tunes_norms:
         yield from _changed_in_blocks(loaded)
     if tunes_norms:
         for path in loaded.replaced:

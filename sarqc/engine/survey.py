@@ -23,7 +23,15 @@ from torch import Tensor
 
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import NOT_BY_CHANCE, Sequences, Text, apart, draw_sequences, in_common, text_of
+from sarqc.calibration.corpora import (
+    NOTABLE_OVERLAP,
+    Sequences,
+    Text,
+    draw_sequences,
+    overlap_shares,
+    separate_texts,
+    text_of,
+)
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
@@ -501,7 +509,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
         text_of(name, checkpoint, settings, begin=recipe.begin, download=True)
         for name in (recipe.calibration, survey.held_out, survey.test)
     )
-    (beside_held_out, held_out), (beside_test, test) = apart(whole, held_out), apart(whole, test)
+    (beside_held_out, held_out), (beside_test, test) = separate_texts(whole, held_out), separate_texts(whole, test)
     unseen = draw_sequences(
         held_out,
         samples=survey.held_out_samples,
@@ -526,8 +534,8 @@ def _of_one_text(shared: _Shared) -> Iterator[str]:
     for word, part in (("held-out", shared.held_out_part), ("test", shared.original.test.part)):
         if part:
             yield f"warning: calibration and {word} text are the same: the first half is calibration, {word} the second"
-    share, _ = in_common(shared.held_out.calibration, shared.calibration)
-    if share >= NOT_BY_CHANCE:
+    share, _ = overlap_shares(shared.held_out.calibration, shared.calibration)
+    if share >= NOTABLE_OVERLAP:
         yield f"warning: {percent(share)} of the held-out sequences are in the calibration text too"
 
 

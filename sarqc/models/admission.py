@@ -23,9 +23,9 @@ _LEVELS = 3  # largest code of the rounded linears: 3 bits
 def admit(loaded: LoadedModel, *, learns: bool) -> None:
     """Check a model on 16 tokens, with its linears rounded to 3 bits while their block is in use.
 
-    What passes between blocks beside the hidden state, and is recorded from the float model, is wrong for a rounded
-    one: on the float model alone it would go unnoticed. The linears of a group, which were seen without numbers to read
-    one tensor, are seen here to read equal numbers.
+    Data that pass between blocks beside the hidden state and are recorded from the float model are wrong for a rounded
+    one: on the float model alone this would go unnoticed. The linears of a group, which read one tensor in a pass
+    without numbers, are checked here to read equal numbers.
 
     Args:
         loaded: A model without a written family.
@@ -41,7 +41,7 @@ def admit(loaded: LoadedModel, *, learns: bool) -> None:
         _compare(loaded, decoder, learns=learns)
     except Refused:
         raise
-    except Exception as error:  # every architecture raises what it likes
+    except Exception as error:  # architectures raise errors of any kind
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise Refused(
             f"its blocks can't be run one by one ({reason[:200]})", loaded.checkpoint.name, "Use another model."
@@ -62,16 +62,16 @@ def _compare(loaded: LoadedModel, decoder: Decoder, *, learns: bool) -> None:
         for index, block in enumerate(loaded.blocks()):
             with loaded.at(block), _rounded(block, decoder, index):
                 if not _is_near(walk.hidden[0], inputs[index]):
-                    raise _differs(loaded, decoder, max(0, index - 1))
+                    raise _refusal(loaded, decoder, max(0, index - 1))
                 with _reads(block, decoder, index) as reads:
                     walk.advance(walk.outputs(block))
                 _check_groups(loaded, decoder, index, reads)
         walked = head_input(loaded.model, decoder, tokens, walk.hidden[0])
         if not _is_near(loaded.logits(own), loaded.logits(walked)):
-            raise _differs(loaded, decoder, len(inputs) - 1)
+            raise _refusal(loaded, decoder, len(inputs) - 1)
 
 
-def _differs(loaded: LoadedModel, decoder: Decoder, index: int) -> Refused:
+def _refusal(loaded: LoadedModel, decoder: Decoder, index: int) -> Refused:
     kind = decoder.kind(index).module
     return Refused(
         f"run by itself, block {decoder.blocks}.{index} ({kind}) gives another hidden state than in the model's own "
@@ -129,7 +129,7 @@ def _is_near(first: Tensor, second: Tensor) -> bool:
 
 
 def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor]) -> AbstractContextManager[None]:
-    """Round the linears of each block during its forward pass within this context; its inputs are kept."""
+    """Round the linears of each block during its forward pass within this context, and record its inputs."""
 
     def forward(index: int, own: Callable[..., Any], *given: Any, **named: Any) -> Any:
         block = loaded.blocks()[index]

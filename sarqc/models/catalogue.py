@@ -115,8 +115,8 @@ def offered(settings: Settings) -> list[ModelEntry]:
                 continue
             checkpoint = gguf_model(files, name).checkpoint(folder) if files else read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
-            continue  # not a model for us; naming it in a recipe says why
-        # No text: only its owner knows on what it will be used.
+            continue  # not a usable model; naming it in a recipe says why
+        # No text: only its owner knows its use.
         suggested = {"model": name, "length": min(256, checkpoint.max_positions)} | _fitting_groups(checkpoint)
         what = "Local GGUF file." if files else "Local checkpoint."
         entry = ModelEntry(name=name, title=name, description=what, where="local", suggested=suggested)
@@ -135,7 +135,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
 
 
 def _is_unknown(folder: Path, name: str) -> bool:
-    """Return True for a checkpoint without a written family whose description is not kept yet."""
+    """Return True for a checkpoint without a written family whose description is not stored yet."""
     config = read_object(folder / "config.json", name, remedy="Write it again.")
     is_plain = all(config.get(name) is None for name in ("quantization_config", "quantization", "auto_map"))
     model_type = config.get("model_type")
@@ -160,21 +160,21 @@ def declared_models(settings: Settings) -> dict[str, Path]:
 
 def declared_folders(settings: Settings) -> dict[str, Path]:
     """Return the folders with a config.json in the operator's declared folders, by their names."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for root in _declared_roots(settings):
         for config in sorted(root.glob("*/config.json")):
             if folder := inside(root, config.parent):
-                found.setdefault(config.parent.name, folder)
-    return found
+                folders.setdefault(config.parent.name, folder)
+    return folders
 
 
 def _declared_gguf(settings: Settings) -> dict[str, Path]:
     """Return GGUF files in the operator's declared folders, and one folder below.
 
-    Files of Ollama have no ending. A folder with a single model gives it its name; of a model in pieces the first is
-    named.
+    Files of Ollama have no ending. A folder with a single model gives it its name; a model in pieces is named by the
+    first.
     """
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for root in _declared_roots(settings):
         files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
         models: list[Path] = []
@@ -182,14 +182,14 @@ def _declared_gguf(settings: Settings) -> dict[str, Path]:
         for path in files:
             if path in pieces or not is_gguf(path) or (path.parent / "config.json").exists():
                 continue
-            pieces.update(of_model := gguf_files(path))
-            if all(inside(root, piece) for piece in (path, *of_model)):
-                models.append(of_model[0])
+            pieces.update(model_files := gguf_files(path))
+            if all(inside(root, piece) for piece in (path, *model_files)):
+                models.append(model_files[0])
         alone = Counter(path.parent for path in models)
         for path in models:
             is_alone = path.parent != root and alone[path.parent] == 1
-            found.setdefault(path.parent.name if is_alone else path.name, path)  # a link's own name may be a piece's
-    return found
+            by_name.setdefault(path.parent.name if is_alone else path.name, path)  # a link's own name may be a piece's
+    return by_name
 
 
 def _declared_roots(settings: Settings) -> Iterator[Path]:
@@ -198,7 +198,7 @@ def _declared_roots(settings: Settings) -> Iterator[Path]:
 
 def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return the ``config.json`` of declared folders whose configuration mentions quantization, by name."""
-    found = {}
+    configs = {}
     for name, folder in declared_folders(settings).items():
         try:
             config = read_object(folder / "config.json", name, remedy="Write it again.")
@@ -208,15 +208,15 @@ def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
             isinstance(config.get("quantization_config") or config.get("quantization"), dict)
             or (folder / "quantize_config.json").is_file()
         ):
-            found[name] = config
-    return found
+            configs[name] = config
+    return configs
 
 
-_SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # those of one model
+_SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # fixed in a model
 
 
 def _described(entry: ModelEntry, checkpoint: Checkpoint, quantized: dict[str, dict[str, Any]]) -> ModelEntry:
-    """Return an entry with what its checkpoint adds."""
+    """Return an entry with the facts of its checkpoint."""
     shape = [checkpoint.config.get(field) for field in _SHAPE]
     opened = tuple(name for name, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape)
     facts = {"family": checkpoint.family.title, "parameters": checkpoint.parameters, "opened": opened}
@@ -289,14 +289,14 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
     folder = local or hub.cached(model, revision, settings)
     if folder is not None:
         return folder
-    config = hub.judge(model, revision, settings)
+    config = hub.check_usable(model, revision, settings)
     if not download:
         raise NotCached(model, config)
     return hub.download(model, revision)
 
 
 def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
-    """Return the folder that a model in GGUF files was unpacked to; ``NotCached`` if it was not and may not be."""
+    """Return the folder of a model unpacked from GGUF files; ``NotCached`` if it is not unpacked and may not be."""
     folder = settings.unpacked_dir() / model.folder_name
     if folder.is_dir():
         return folder

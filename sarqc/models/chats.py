@@ -1,6 +1,6 @@
 """Chats in the tokens of a model, as its chat template writes them.
 
-Templates are programs of whoever made the model: they run in the sandbox of transformers, in a process within limits.
+Templates are programs of the model's author: they run in the sandbox of transformers, in a process within limits.
 """
 
 import datetime
@@ -17,7 +17,7 @@ from sarqc.files.names import shortened
 from sarqc.models.tokenizing import refusing, tokenizer_of
 
 _CPU_SECONDS, _CPU_SECONDS_EACH_MIB, _MEMORY = 60, 20, 4 * GIB
-DAY = datetime.datetime(2024, 7, 26)  # on which every template writes; another day would give other tokens
+DAY = datetime.datetime(2024, 7, 26)  # the date for every template; another one would give other tokens
 
 
 def chat_ids(chats: str, folder: Path, where: str, vocabulary: int) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -59,8 +59,8 @@ def answer(request: bytes) -> bytes:
             return DAY.replace(tzinfo=tz)
 
     vars(chat_template_utils)["datetime"] = Datetime
-    asked = json.loads(request)
-    folder, where = Path(asked["folder"]), asked["where"]
+    options = json.loads(request)
+    folder, where = Path(options["folder"]), options["where"]
     with refusing("its tokenizer can't be read", folder, where):
         tokenizer = tokenizer_of(folder)
     try:
@@ -69,13 +69,13 @@ def answer(request: bytes) -> bytes:
         remedy = "Use the model's instruction-tuned version, or a text of plain rows."
         raise Refused("the text has chats, and the model has no chat template", where, remedy) from None
     texts = []
-    for number, line in enumerate(asked["chats"].split("\n"), 1):
+    for number, line in enumerate(options["chats"].split("\n"), 1):
         chat = json.loads(line)
         try:
             texts.append(tokenizer.apply_chat_template(chat["messages"], tools=chat.get("tools"), tokenize=False))
         except MemoryError:
             raise
-        except Exception as error:  # of whatever kind the template raises
+        except Exception as error:  # of any kind
             reason = shortened(str(error).partition("\n")[0]) or type(error).__name__
             what = f"the chat template can't write chat {number:,}: {reason}"
             raise Refused(what, where, "Change that chat, or leave it out.") from None

@@ -42,17 +42,17 @@ _WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
 class Checkpoint:
     """Configuration and tensor shapes of a model folder."""
 
-    name: str  # as a person gave it
+    name: str  # as given by a user
     folder: Path
     config: dict[str, Any]
     architecture: Architecture  # of the configuration, checked
     family: Family
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]  # as safetensors spells them
-    files: dict[str, Path]  # where each tensor is
+    files: dict[str, Path]  # of each tensor
     only: str | None = None  # the single linear to quantize, instead of all
-    of_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
-    of_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
+    only_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
+    only_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
     excluded: tuple[str, ...] = ()  # patterns of names of linears that are not quantized
     included: tuple[str, ...] = ()  # patterns of names of small linears that are quantized as well
     origin: Origin | None = None  # the files that the weights were unpacked from, if known
@@ -95,11 +95,11 @@ class Checkpoint:
     @cached_property
     def stored_parameters(self) -> tuple[str, ...]:
         """Names of the tensors that are parameters, with those that the model does not read."""
-        twice = f"{self.family.head}.weight" if self.tied else None
+        tied_head = f"{self.family.head}.weight" if self.tied else None
         own = set()
         if isinstance(self.family, DerivedFamily):
             own = set(map(self.family.tensor_in_file, self.family.decoder.stored))
-        return tuple(name for name in self.shapes if (name.endswith(_PARAMETERS) or name in own) and name != twice)
+        return tuple(name for name in self.shapes if (name.endswith(_PARAMETERS) or name in own) and name != tied_head)
 
     @property
     def parameters(self) -> int:
@@ -125,7 +125,7 @@ class Checkpoint:
         return prod(self.shapes[name]) * FLOATS.get(self.dtypes[name], 4)
 
     def stored(self, name: str) -> tuple[tuple[int, ...], str] | None:
-        """Return shape and type of a tensor; None if there is no such one."""
+        """Return shape and type of a tensor; None if there is none of that name."""
         return (self.shapes[name], self.dtypes[name]) if name in self.shapes else None
 
     def experts(self, block: int) -> int | None:
@@ -142,7 +142,7 @@ class Checkpoint:
         if shape is None and (family.dense or not family.mixture):
             return None
         if shape is None or len(shape) != 2:
-            raise self._lacks(f"{family.blocks}.{block}.{family.router}")
+            raise self._missing(f"{family.blocks}.{block}.{family.router}")
         return shape[0]
 
     def groups(self, block: int) -> tuple[InputGroup, ...]:
@@ -176,11 +176,11 @@ class Checkpoint:
         prefix = family.in_file(f"{family.blocks}.{block}.{family.optional}")
         if any(name.startswith(prefix) for name in self.shapes):
             return groups
-        kept = [
+        present = [
             replace(group, linears=tuple(path for path in group.linears if not path.startswith(family.optional)))
             for group in groups
         ]
-        return tuple(group for group in kept if group.linears)
+        return tuple(group for group in present if group.linears)
 
     @cached_property
     def linears(self) -> list[LayerInfo]:
@@ -189,13 +189,13 @@ class Checkpoint:
         Raises:
             Refused: If a linear of the family is missing.
         """
-        found = []
+        linears = []
         for block in range(self.n_blocks):
             for path in (path for group in self.all_groups(block) for path in group.linears):
                 name = f"{self.family.blocks}.{block}.{path}"
                 own = self.decoder is None or self.decoder.linears[name].is_own
-                found.append(self.family.layer(block, path, self._shape(name), has_own_tensor=own))
-        return found
+                linears.append(self.family.layer(block, path, self._shape(name), has_own_tensor=own))
+        return linears
 
     def dtype_of(self, path: str) -> str:
         """Return the dtype in the files of the parameter at a full path, which may be the weight of an expert."""
@@ -211,19 +211,19 @@ class Checkpoint:
             return self.decoder.shape(name)
         shape = self.shapes.get(f"{self.family.in_file(name)}.weight")
         if shape is None or len(shape) != 2:
-            raise self._lacks(name)
+            raise self._missing(name)
         return shape[0], shape[1]
 
     @cached_property
     def layers(self) -> list[LayerInfo]:
         """The linears to quantize."""
-        linears = [layer for layer in self.linears if self._is_wanted(layer.name)]
-        if self.of_names is not None:
-            return [layer for layer in linears if layer.name in self.of_names]
-        of_blocks = [layer for layer in linears if self.of_blocks is None or layer.block in self.of_blocks]
-        return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
+        linears = [layer for layer in self.linears if self._is_selected(layer.name)]
+        if self.only_names is not None:
+            return [layer for layer in linears if layer.name in self.only_names]
+        in_blocks = [layer for layer in linears if self.only_blocks is None or layer.block in self.only_blocks]
+        return in_blocks if self.only is None else [layer for layer in in_blocks if layer.name == self.only]
 
-    def _is_wanted(self, name: str) -> bool:
+    def _is_selected(self, name: str) -> bool:
         """Return True if the patterns leave a linear to quantize; small ones only if they are included."""
         if self._is_small(name) and not any(fnmatchcase(name, pattern) for pattern in self.included):
             return False
@@ -271,7 +271,7 @@ class Checkpoint:
                     if small
                     else "It has no linears of few rows or columns; all others are quantized anyway.",
                 ).about("include")
-        part = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
+        part = replace(self, only=only, only_blocks=blocks, excluded=exclude, included=include)
         if part.layers:
             return self if only is None and blocks is None and not exclude and not include else part
         if only is None:
@@ -280,7 +280,7 @@ class Checkpoint:
         remedy = f"Give a full name such as {self.layers[0].name}, or leave it out."
         raise Refused(f"no linear “{only}” in the model", in_recipe("layer"), remedy)
 
-    def _lacks(self, name: str) -> Refused:
+    def _missing(self, name: str) -> Refused:
         stored = self.family.in_file(name)
         return Refused(
             f"{stored} was expected and is not in the checkpoint",
@@ -308,7 +308,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
-    """Return the checkpoint in a folder; ``name`` is that for people, None for the path.
+    """Return the checkpoint in a folder; ``name`` is its name for users, None for the path.
 
     Raises:
         Refused: If it can't or must not be loaded.
@@ -404,20 +404,21 @@ def _check_promises(checkpoint: Checkpoint) -> set[str]:
     """Return the names of all tensors that the model reads; refuse files that lack one, or that hold no floats."""
     family = checkpoint.family
     head = family.in_file(f"{family.head}.weight")
-    linears = {f"{family.in_file(layer.name)}.weight": layer.shape for layer in checkpoint.linears}  # lacking: refused
+    # Missing linears are refused.
+    linears = {f"{family.in_file(layer.name)}.weight": layer.shape for layer in checkpoint.linears}
     integers: set[str] = set()
     if isinstance(family, DerivedFamily):
         stored = {family.tensor_in_file(name): tensor for name, tensor in family.decoder.stored.items()}
         promised = {name: tensor.shape for name, tensor in stored.items()}
         integers = {name for name, tensor in stored.items() if tensor.parameter in family.decoder.integers}
-        may_lack = family.decoder.tied
+        head_is_optional = family.decoder.tied
     else:
         architecture = checkpoint.architecture
         own_head = {head: (architecture.vocab_size, architecture.hidden_size)}
         promised = linears | own_head | dict(promised_shapes(architecture, family))
-        may_lack = architecture.tie_word_embeddings is not False
+        head_is_optional = architecture.tie_word_embeddings is not False
     for name, shape in promised.items():
-        if name in checkpoint.shapes or not (may_lack and name == head):
+        if name in checkpoint.shapes or not (head_is_optional and name == head):
             entry = checkpoint.stored(name)
             types = {entry[1]} if entry and name in integers else FLOATS
             check_tensor(name, shape, entry, types, "config.json", checkpoint.name, TOGETHER)

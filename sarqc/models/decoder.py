@@ -97,10 +97,10 @@ class Decoder(Frozen):
         kind_of: The kind of each block.
         integers: Paths of stored buffers of integers, which no quantization changes.
         stored: The tensors of its checkpoints, by name there.
-        ignored: Patterns of the names of further tensors there that transformers passes over.
+        ignored: Patterns of the names of further tensors there that transformers ignores.
         prefix: Part of names in checkpoints that some of them leave out, with a full stop at its end.
         linears: The linears to quantize, by their paths in the model.
-        heads: Number of query heads; 1 if the configuration does not say it.
+        heads: Number of query heads; 1 if the configuration has none.
         hidden_size: Width of the hidden state.
         widest: Largest number of output channels of a linear in a block.
         vocabulary: Number of logits of a position.
@@ -211,7 +211,7 @@ class DerivedFamily(Family):
                 yield there, whole.as_strided(tensor.shape, tensor.stride, tensor.offset) if is_part else whole
 
     def in_file(self, path: str) -> str:
-        """Return the name in the checkpoint of what is at a path, or the part that all names below it begin with."""
+        """Return the name in the checkpoint of the tensor or module at a path, or the prefix of all names below it."""
         if path in self.in_checkpoint:
             return self.in_checkpoint[path]
         if path == f"{self.blocks}.":

@@ -130,7 +130,7 @@ class DeepseekRouter(nn.Module):
 
 
 class DeepseekExperts(nn.ModuleList):
-    """The routed experts, called as transformers calls those that it keeps in one tensor."""
+    """The routed experts, called like those that transformers stores in one tensor."""
 
     def __init__(self, config: DeepseekConfig) -> None:
         assert config.n_routed_experts is not None  # else every block is dense

@@ -41,7 +41,7 @@ from sarqc.models.linears import (
     weight_of,
 )
 from sarqc.models.partial_pass import first_tensor, identity
-from sarqc.models.sources import LittleMemory, with_sources
+from sarqc.models.sources import LowMemoryMode, with_sources
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -57,10 +57,10 @@ _POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "
 _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
 
 
-class WithoutNumbers(FakeTensorMode):
-    """Fake tensors that answer what depends on numbers: all elements are nonzero, and a number is 1.
+class NumberFreeMode(FakeTensorMode):
+    """Fake tensors that answer questions about numbers: all elements are nonzero, and a number is 1.
 
-    A model that asks is followed in one of its ways. Which linears read one tensor rarely depends on the way, and the
+    A model that asks is followed in one of its branches. The groups of linears rarely depend on the branch, and the
     blocks of a loaded model are compared with its forward pass on real numbers.
     """
 
@@ -103,7 +103,7 @@ def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
         with no_init_weights():
             made = AutoModelForCausalLM.from_config(described, trust_remote_code=False)
             made.tie_weights()
-    except Exception as error:  # every architecture raises what it likes
+    except Exception as error:  # architectures raise errors of any kind
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise Refused(f"config.json does not describe a model ({reason[:200]})", where, _AGAIN) from error
     model: PreTrainedModel = made.eval()
@@ -121,7 +121,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
     if head is None or not is_linear(head):
         raise Refused("its logits do not come from a linear", where, _OTHER)
     pass_ = _Pass(path, blocks)
-    with pass_.watching(model, head):
+    with pass_.recorded(model, head):
         logits = _forward(model, where)
     _check_order(pass_, where)
     shared = Counter(id(parameter) for block in blocks for parameter in set(block.parameters()))
@@ -129,15 +129,15 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
     kind_of = []
     floats: Counter[tuple[str, str]] = Counter()
     for index, block in enumerate(blocks):
-        kind, kept = _kind(block, pass_.reads[index], pass_.returned[index], shared)
+        kind, float_parts = _kind(block, pass_.reads[index], pass_.returned[index], shared)
         kind_of.append(kinds.setdefault(kind, len(kinds)))
-        for name, reason, parameters in kept:
+        for name, reason, parameters in float_parts:
             floats[f"{path}.*.{name}", reason] += parameters
-    of_blocks = [list(kinds)[kind] for kind in kind_of]
+    block_kinds = [list(kinds)[kind] for kind in kind_of]
     with unset_fake_temporarily():  # thousands of views of meta tensors take a tenth of the time
         _replace_fakes(model)
         stored = _stored(model)
-        linears = _linears(path, blocks, of_blocks, model, stored)
+        linears = _linears(path, blocks, block_kinds, model, stored)
         integers = frozenset(name for name, own in model.state_dict().items() if not own.is_floating_point())
     config, embedding = model.config.get_text_config(decoder=True), model.get_input_embeddings()
     widths = [rows_and_columns(module) for block in blocks for module in block.modules() if is_linear(module)]
@@ -148,7 +148,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         embedding=_path_of(model, embedding),
         head=_path_of(model, head),
         tied=head.weight is embedding.weight,
-        logits_are_changed=identity(logits) != identity(pass_.of_head),
+        logits_are_changed=identity(logits) != identity(pass_.head_output),
         kinds=tuple(kinds),
         kind_of=tuple(kind_of),
         integers=integers,
@@ -167,7 +167,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
 
 
 class _Pass:
-    """What one forward pass shows."""
+    """Record of one forward pass."""
 
     def __init__(self, path: str, blocks: nn.ModuleList) -> None:
         self.path, self.blocks = path, blocks
@@ -175,10 +175,10 @@ class _Pass:
         self.reads: list[list[tuple[str, Tensor]]] = [[] for _ in blocks]  # linears and experts with their inputs
         self.states: list[Tensor] = []  # given to each block
         self.returned: list[Any] = [None for _ in blocks]
-        self.of_head: Tensor  # its output
+        self.head_output: Tensor
 
-    def watching(self, model: nn.Module, head: nn.Module) -> ExitStack:
-        """Return a context in which the model's forward pass is written down."""
+    def recorded(self, model: nn.Module, head: nn.Module) -> ExitStack:
+        """Return a context in which the model's forward pass is recorded."""
         hooks = ExitStack()
         for index, block in enumerate(self.blocks):
             hooks.callback(block.register_forward_pre_hook(partial(self._record_input, index), with_kwargs=True).remove)
@@ -189,7 +189,7 @@ class _Pass:
                     hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
                 if routes_tokens(module):
                     _stub(module, hooks)
-        hooks.callback(head.register_forward_hook(self._headed).remove)
+        hooks.callback(head.register_forward_hook(self._record_head).remove)
         return hooks
 
     def _record_input(self, index: int, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -204,12 +204,12 @@ class _Pass:
     ) -> None:
         self.reads[index].append((path, first_tensor(given, named)))
 
-    def _headed(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
-        self.of_head = made
+    def _record_head(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
+        self.head_output = made
 
 
 def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
-    """Return the list of modules that a pass over text uses with the most parameters; the outermost of nested ones."""
+    """Return the list of modules with the most parameters that a pass over text uses; the outermost of nested ones."""
     lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList) and module]
     used = _called_modules(model, [child for _, module in lists for child in module])
     lists = [(path, module) for path, module in lists if any(child in used for child in module)]
@@ -233,7 +233,7 @@ def _called_modules(model: nn.Module, modules: list[nn.Module]) -> set[nn.Module
 
 
 def _stub(experts: nn.Module, hooks: ExitStack) -> None:
-    """Make experts return any states of the shape of theirs: where a token goes depends on numbers."""
+    """Make experts return any states of the right shape: the route of a token depends on numbers."""
     experts.forward = lambda states, *_args, **_named: torch.empty_like(states)
     hooks.callback(vars(experts).pop, "forward")
 
@@ -243,7 +243,7 @@ def _forward(model: nn.Module, where: str) -> Tensor:
     try:
         with torch.no_grad():
             logits: Tensor = model(torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False).logits
-    except Exception as error:  # every architecture raises what it likes
+    except Exception as error:  # architectures raise errors of any kind
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise Refused(f"its forward pass can't be followed without numbers ({reason[:200]})", where, _OTHER) from error
     return logits
@@ -263,7 +263,7 @@ def _check_order(seen: _Pass, where: str) -> None:
 def _kind(
     block: nn.Module, reads: list[tuple[str, Tensor]], returned: Any, shared: Counter[int]
 ) -> tuple[BlockKind, list[tuple[str, str, int]]]:
-    """Return the kind of a block, and what of it stays float: path, reason and number of parameters."""
+    """Return the kind of a block, and its parts that stay float: path, reason and number of parameters."""
     times = Counter(path for path, _ in reads)
     stacks = [(path, module) for path, module in block.named_modules() if is_stacked(module) and times[path]]
     experts, n_routes = None, 0
@@ -326,7 +326,7 @@ def _routes(block: nn.Module, path: str, experts: StackedExperts) -> bool:
 
 
 def _replace_fakes(model: nn.Module) -> None:
-    """Make meta tensors of all parameters and buffers; those that are one remain one."""
+    """Replace all parameters and buffers by meta tensors; shared ones stay shared."""
     made: dict[int, Tensor] = {}
     for module in model.modules():
         tables: list[dict[str, Any]] = [module._parameters, module._buffers]
@@ -340,7 +340,7 @@ def _replace_fakes(model: nn.Module) -> None:
 
 
 def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
-    """Return the tensors that transformers writes, as views of parameters; without those put together from several."""
+    """Return the tensors that transformers writes, as views of parameters; without those composed of several."""
     from transformers.core_model_loading import revert_weight_conversion
 
     own = model.state_dict()
@@ -389,7 +389,7 @@ def _linears(
         by_storage[parameter.untyped_storage()._cdata] = name
         place = (parameter.untyped_storage()._cdata, each.offset, each.shape, each.stride or parameter.stride())
         by_place[place] = name
-    found = {}
+    linears = {}
     for index, (block, kind) in enumerate(zip(blocks, kinds, strict=True)):
         for linear in (linear for group in kind.groups for linear in group.linears):
             weight = weight_of(block, linear).detach()
@@ -402,14 +402,14 @@ def _linears(
             tensor, (few, many) = own or transposed, sorted((rows, columns))
             if tensor is None and storage not in by_storage:
                 raise Refused(f"{path}.{index}.{linear} is in no tensor of the checkpoints of transformers", "", _OTHER)
-            found[f"{path}.{index}.{linear}"] = Linear(
+            linears[f"{path}.{index}.{linear}"] = Linear(
                 shape=(rows, columns),
                 tensor=tensor or by_storage[storage],
                 is_own=own is not None,
                 is_part=tensor is None,
                 is_small=few < _FEW or few * _LOPSIDED < many,
             )
-    return found
+    return linears
 
 
 def _path_of(model: nn.Module, module: nn.Module) -> str:
@@ -426,13 +426,13 @@ def description(config: bytes) -> bytes:
     """Return the description of the decoder of a config.json, both as JSON.
 
     Raises:
-        Refused: As by ``decoder_of``, which asks for it.
+        Refused: As by its caller ``decoder_of``.
     """
     document = json.loads(config)
-    with WithoutNumbers():
+    with NumberFreeMode():
         decoder = derive(model_of(document, ""), "")
     with suppress(Refused):  # without sources it is a decoder as well
-        with LittleMemory():
+        with LowMemoryMode():
             model = model_of(document, "")
         decoder = with_sources(decoder, model)
     return decoder.model_dump_json().encode()

@@ -1,4 +1,4 @@
-"""Descriptions of decoders without a written family: derived in a process of their own, and kept on disk; no torch."""
+"""Descriptions of decoders without a written family: derived in a process of their own, stored on disk; no torch."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from sarqc.files.places import Folder
 from sarqc.models.decoder import Decoder
 from sarqc.settings import Settings
 
-_FORMAT = 15  # of what is kept; higher after every change of the derivation
+_FORMAT = 15  # of stored descriptions; increased with every change of the derivation
 _SECONDS = 120
 _MEMORY = 12 << 30  # bytes of addresses: shapes alone take little, a hostile number of blocks much
 _MOST_BLOCKS = 1 << 12
-# The largest number in a configuration by words of its name; all others are sizes of something that takes memory.
+# The largest number in a configuration by words of its name; all others are sizes that take memory.
 _MOST = {
     ("layer", "block"): _MOST_BLOCKS,
     ("expert", "label"): 1 << 16,
@@ -30,7 +30,7 @@ _MOST_OTHER = 1 << 24
 _MOST_TEXT = 1 << 18  # characters of a configuration
 _OTHER = "Use another model."
 _REPAIR = "Repair it, or download it again."
-_NOT_ASKED = ("transformers_version", "_name_or_path", "architectures")  # without effect on the model
+_WITHOUT_EFFECT = ("transformers_version", "_name_or_path", "architectures")  # fields of a configuration
 
 
 def decoder_of(config: dict[str, Any], where: str) -> Decoder:
@@ -68,13 +68,13 @@ def _most(name: str) -> int:
 
 
 def is_described(config: dict[str, Any]) -> bool:
-    """Return True if the description of a config.json is kept, so that ``decoder_of`` takes no time."""
+    """Return True if the description of a config.json is stored, so that ``decoder_of`` takes no time."""
     return _descriptions().touch(_name(_relevant_fields(config)))
 
 
 def _relevant_fields(config: dict[str, Any]) -> str:
-    """Return what of a configuration decides about the model, as text."""
-    return json.dumps({name: value for name, value in config.items() if name not in _NOT_ASKED}, sort_keys=True)
+    """Return the fields of a configuration that determine the model, as text."""
+    return json.dumps({name: value for name, value in config.items() if name not in _WITHOUT_EFFECT}, sort_keys=True)
 
 
 def _descriptions() -> Folder:
@@ -89,10 +89,10 @@ def _name(config: str) -> str:
 @once(64)
 def _description(config: str) -> Decoder:
     """Return the description; raise ``Refused`` if there is none, or none in time."""
-    kept, name = _descriptions(), _name(config)
-    if (found := kept.read(name)) is not None:
+    folder, name = _descriptions(), _name(config)
+    if (stored := folder.read(name)) is not None:
         with suppress(ValidationError):
-            return Decoder.model_validate_json(found)
+            return Decoder.model_validate_json(stored)
     try:
         function = "sarqc.models.derivation:description"
         answer = answer_of(function, config.encode(), cpu_seconds=_SECONDS, memory=_MEMORY)
@@ -100,5 +100,5 @@ def _description(config: str) -> Decoder:
         what = f"its configuration does not make a model within {_SECONDS} s ({error.what[:200]})"
         raise Refused(what, "", _OTHER) from None
     decoder = Decoder.model_validate_json(answer)
-    kept.write(name, answer)
+    folder.write(name, answer)
     return decoder

@@ -1,4 +1,4 @@
-"""Differences between two configurations that change what a model computes; no torch, but in a process of its own.
+"""Differences between two configurations that change a model's results; no torch, except in a separate process.
 
 A field that is left out has the default of its class, and older spellings are those of today.
 """
@@ -15,8 +15,8 @@ from sarqc.files.names import shortened
 from sarqc.files.once import once
 
 _SECONDS, _MEMORY = 120, 4 * GIB
-# Fields without effect on the logits: names, dtypes, what else a file is about, and what only training asks for. Tied
-# heads are compared by their values.
+# Fields without effect on the logits: names, dtypes, other contents of a file, and fields for training. Tied heads are
+# compared by their values.
 _WITHOUT_EFFECT = {
     "transformers_version",
     "architectures",
@@ -44,13 +44,13 @@ _OF_WINDOWS = {"use_sliding_window", "max_window_layers"}  # which layer_types s
 
 
 def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -> list[str]:
-    """Return the fields of a config.json that make another model than those of the original, each with both values.
+    """Return the fields of a config.json that make another model than the original's, each with both values.
 
     Raises:
         Refused: If transformers can't read one of them.
     """
-    both = [_explicit_fields(one) for one in (config, original)]
-    if both[0] == both[1]:  # as nearly always: no process is asked
+    both = [_explicit_fields(document) for document in (config, original)]
+    if both[0] == both[1]:  # as nearly always: no process is needed
         return []
     try:
         return _differences(json.dumps(both, sort_keys=True))
@@ -60,7 +60,7 @@ def other_fields(config: dict[str, Any], original: dict[str, Any], where: str) -
 
 
 def _explicit_fields(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a configuration states, with rotation in one place as transformers reads its spellings."""
+    """Return the stated fields of a configuration, with all spellings of rotation in one place."""
     stated = {name: value for name, value in config.items() if value is not None and _has_effect(name)}
     if stated.get("num_experts") == stated.get("num_local_experts"):
         stated.pop("num_experts", None)  # MLX's name beside that of transformers
@@ -82,7 +82,7 @@ def _differences(both: str) -> list[str]:
 
 def differences(request: bytes) -> bytes:
     """Answer two configurations as JSON with their ``other_fields``."""
-    own, original = (dict(_effective_fields(one)) for one in json.loads(request))
+    own, original = (dict(_effective_fields(document)) for document in json.loads(request))
     names = [name for name in {**original, **own} if own.get(name) != original.get(name)]
     if {value for fields in (own, original) for name, value in fields.items() if name.endswith("rope_type")} <= _SHORT:
         names = [name for name in names if name != "max_position_embeddings"]
@@ -102,11 +102,11 @@ def _effective_fields(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     deepseek_moe.register()
     try:
         described = CONFIG_MAPPING[config["model_type"]].from_dict(config)
-    except Exception as error:  # every architecture raises what it likes
+    except Exception as error:  # architectures raise errors of any kind
         raise Refused(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}", "", "") from error
     document = described.to_dict()
     known = type(described)().to_dict()
-    # A field that the class does not have may be asked for by the model's code nevertheless.
+    # The model's code may read a field that the class does not have.
     code = inspect.getsource(sys.modules[AutoModelForCausalLM._model_mapping[type(described)].__module__])
     document = {name: value for name, value in document.items() if name in known or name in code}
     heads, kinds = document.get("num_attention_heads"), document.get("layer_types")

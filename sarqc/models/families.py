@@ -59,10 +59,10 @@ class Family:
 
     ``dense`` and ``mixture`` group the linears of a block by the tensor that they read, in the order of the forward
     pass; a block that has a ``router`` is a mixture. “*” in a path stands for each expert: those of a group with one
-    source read parts of one tensor, each the tokens that were routed to it. Where transformers keeps all experts in one
+    source read parts of one tensor, each the tokens that were routed to it. Where transformers has all experts in one
     tensor, such a path means a slice of it. The other paths are those of nearly all decoders. Biases, norms of queries
     and keys, sliding windows and tied embeddings need no entry: they are the model's own. If they are named here, a
-    plan already requires them and not only the load.
+    plan requires them before the load does.
     """
 
     title: str
@@ -79,7 +79,7 @@ class Family:
     biased: tuple[str, ...] = ()  # linears with a bias that config.json does not mention
     head_norms: tuple[str, ...] = ()  # norms over the width of a head
     head_size: int | None = None  # default for a config.json without one; None: an equal share of the hidden size
-    optional: str = ""  # a module of a mixture that some models of the family have not
+    optional: str = ""  # a module of a mixture that some models of the family lack
     loader_note: str = ""  # steps to load its checkpoints beyond from_pretrained
 
     def groups(self, n_experts: int | None) -> tuple[InputGroup, ...]:

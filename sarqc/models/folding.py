@@ -59,7 +59,7 @@ class Fold:
 def folds(block: nn.Module, groups: Sequence[InputGroup], heads: int) -> list[Fold]:
     """Return the groups of a block with this many query heads in the order of a foldable search: readers first.
 
-    So ``source_scale`` of one step is known as the row scale of its source when that is solved.
+    The ``source_scale`` of a step is thus known as the row scale of its source when that is solved.
     """
     return [_fold(block, group, heads) for group in reversed(groups)]
 
@@ -138,7 +138,7 @@ def _fold(block: nn.Module, group: InputGroup, heads: int) -> Fold:
         with suppress(AttributeError):  # a norm may have no weight
             weight = weight_of(block, group.source)
             if weight.ndim == 2 or len(weight) == channels:
-                # Not from the configuration: where its head_dim is missing, what that means depends on the family.
+                # Not from the configuration: the meaning of a missing head_dim depends on the family.
                 ties = channel_ties(len(weight), channels, channels // heads)
     if ties is None:
         return Fold(group.linears, None, torch.zeros(channels, dtype=torch.long))

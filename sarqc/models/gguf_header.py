@@ -96,7 +96,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def _pieces(path: Path) -> tuple[Path, ...]:
-    """Return all pieces of the model that a file is named as a piece of."""
+    """Return all pieces of the model to which a file belongs by its name."""
     # A link to a file of another name counts by its own, and one to a piece by that of the piece.
     path = next((named for named in (path, path.resolve()) if _PIECE.fullmatch(named.name)), path)
     parts = _PIECE.fullmatch(path.name)
@@ -129,7 +129,7 @@ def _of_identity(files: tuple[Path, ...], where: str, _identities: tuple[object,
 
 
 def header(request: bytes) -> bytes:
-    """Return the header of the files of a request as JSON; raises the errors of ``read_header``, which asks for it."""
+    """Return the header of the files of a request as JSON; raises the errors of its caller ``read_header``."""
     where, *names = json.loads(request)
     return _HEADER.dump_json(_joined(tuple(map(Path, names)), where))
 
@@ -204,7 +204,7 @@ def _piece(path: Path) -> GgufHeader:
     for key, field in reader.fields.items():
         if field.types[0] == GGUFValueType.ARRAY:
             lengths[key] = int(field.parts[-1])
-        elif not key.startswith("GGUF."):  # where the reader puts what it was told of the header itself
+        elif not key.startswith("GGUF."):  # where the reader puts facts of the header itself
             value = field.contents() if len(field.parts[-1]) <= _LONGEST_NAME else ""
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{shortened(key)!r} is {value}")

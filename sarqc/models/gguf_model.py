@@ -1,6 +1,6 @@
 """A model in GGUF files, described by their headers alone: its config.json, and the places of its tensors; no torch.
 
-A field of a header that is not understood is refused: it would change what the model computes.
+An unknown field of a header is refused: it could change the results of the model.
 """
 
 import math
@@ -27,7 +27,7 @@ _SPELLINGS = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}  # of architectu
 _ROPE_FACTORS = "rope_freqs.weight"
 _LONGEST_ROPE = 1 << 14  # bytes
 _FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # in ggml and safetensors, and in config.json
-# llama3's way of turning positions: what differs between models is the factor.
+# llama3's rotation of positions: models differ in the factor alone.
 _LLAMA3: dict[str, Any] = {
     "rope_type": "llama3",
     "low_freq_factor": 1.0,
@@ -48,7 +48,7 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class GgufModel:
-    """Content of GGUF files, as far as it is needed to make a checkpoint of them."""
+    """Content of GGUF files from which a checkpoint is made."""
 
     header: GgufHeader
     config: dict[str, Any]
@@ -120,9 +120,9 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     for name, place in places.items():
         if name.startswith(family.in_file(f"{family.blocks}.")) and len(shapes[name]) == 2:
             counts[place.tensor.type] += prod(shapes[name])
-    of_linears = tuple(kind for kind, _ in counts.most_common())
-    config["dtype"] = _FLOATS.get(of_linears[0], "float32")
-    return GgufModel(header, config, places, shapes, dtypes, of_linears, where)
+    linear_types = tuple(kind for kind, _ in counts.most_common())
+    config["dtype"] = _FLOATS.get(linear_types[0], "float32")
+    return GgufModel(header, config, places, shapes, dtypes, linear_types, where)
 
 
 def _names(header: GgufHeader, where: str, blocks: int) -> Any:
@@ -130,10 +130,10 @@ def _names(header: GgufHeader, where: str, blocks: int) -> Any:
     from gguf.constants import MODEL_ARCH_NAMES
     from gguf.tensor_mapping import get_tensor_name_map
 
-    said = header.fields["general.architecture"]
-    architecture = next((one for one, name in MODEL_ARCH_NAMES.items() if name == said), None)
+    spelling = header.fields["general.architecture"]
+    architecture = next((number for number, name in MODEL_ARCH_NAMES.items() if name == spelling), None)
     if architecture is None:
-        raise Refused(f"the gguf package does not know the architecture {said!r}", where, _OTHERS)
+        raise Refused(f"the gguf package does not know the architecture {spelling!r}", where, _OTHERS)
     return get_tensor_name_map(architecture, blocks)
 
 
@@ -144,26 +144,26 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
     if (kind := header.fields.get("general.type", "model")) != "model" or not header.tensors:
         what = f"the file is of type “{shortened(str(kind))}”" if header.tensors else "the file has a vocabulary alone"
         raise Refused(f"{what}, and no model", where, "Give the file with the model's weights (an adapter: merged).")
-    said = header.fields.get("general.architecture")
-    if not isinstance(said, str):
+    spelling = header.fields.get("general.architecture")
+    if not isinstance(spelling, str):
         raise Refused("the file does not name its architecture", where, _AGAIN)
-    model_type = _SPELLINGS.get(said, said)
+    model_type = _SPELLINGS.get(spelling, spelling)
     tables: dict[str, Any] = GGUF_CONFIG_MAPPING
     table: dict[str, str | None] | None = tables.get(model_type)
     if table is None or model_type in ("general", "tokenizer"):
-        raise Refused(f"GGUF files of “{shortened(said)}” are not read by transformers", where, _OTHERS)
+        raise Refused(f"GGUF files of “{shortened(spelling)}” are not read by transformers", where, _OTHERS)
     config: dict[str, Any] = {"model_type": model_type, **GGUF_CONFIG_DEFAULTS_MAPPING.get(model_type, {})}
     rest: dict[str, Any] = {}
     for key, value in header.fields.items():
         prefix, _, name = key.partition(".")
-        if prefix != said:
+        if prefix != spelling:
             continue
-        if (called := table.get(name)) is not None:
-            config[called] = value
+        if (field := table.get(name)) is not None:
+            config[field] = value
         elif name not in table or name == "rope.dimension_count":
             rest[name] = value
-    _understand(rest, config, where)
-    if unknown := [key for key in header.lengths if key.startswith(f"{said}.")]:
+    _read_rest(rest, config, where)
+    if unknown := [key for key in header.lengths if key.startswith(f"{spelling}.")]:
         raise Refused(f"{unknown[0]} differs between blocks, which is not read", where, _OTHERS)
     config.setdefault("vocab_size", header.lengths.get("tokenizer.ggml.tokens"))
     config["tie_word_embeddings"] = "output.weight" not in header.tensors
@@ -174,26 +174,26 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
             config[f"{name.removesuffix('ding')}_token_id"] = token
     config["rope_parameters"] = {"rope_theta": config.pop("rope_theta", 10_000.0), **config.pop("scaling")}
     if _ROPE_FACTORS in header.tensors:
-        config["rope_parameters"] |= _turning(header, config, where)
+        config["rope_parameters"] |= _rope_scaling(header, config, where)
     return config
 
 
-def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> None:
-    """Take in the fields that transformers' table leaves out, and refuse the rest."""
+def _read_rest(rest: dict[str, Any], config: dict[str, Any], where: str) -> None:
+    """Read the fields that are missing in transformers' table, and refuse the rest."""
     head = rest.pop("attention.key_length", None)
     if head is not None:
         config["head_dim"] = head
     heads = config.get("num_attention_heads")
     width = config.get("head_dim") or (config.get("hidden_size", 0) // heads if heads else None)
     for name in ("attention.value_length", "rope.dimension_count"):
-        if (said := rest.pop(name, width)) != width:
-            raise Refused(f"{name} is {said}, and a head has {width} channels", where, _OTHERS)
+        if (channels := rest.pop(name, width)) != width:
+            raise Refused(f"{name} is {channels}, and a head has {width} channels", where, _OTHERS)
     if (experts := rest.pop("expert_feed_forward_length", None)) is not None:
         config["moe_intermediate_size"] = experts
     for name in ("expert_count", "expert_used_count"):
         if rest.get(name) == 0:
             del rest[name]
-    kind = rest.pop("rope.scaling.type", "linear")  # what llama.cpp takes where none is stated
+    kind = rest.pop("rope.scaling.type", "linear")  # llama.cpp's default
     factor, original = (rest.pop(f"rope.scaling.{name}", None) for name in ("factor", "original_context_length"))
     if kind not in ("none", "linear", "yarn"):
         raise Refused(f"positions are scaled as {shortened(str(kind))!r}, which is not read", where, _OTHERS)
@@ -209,7 +209,7 @@ def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> Non
         raise Refused(f"{name} is {shortened(str(value))}, which is not supported", where, _OTHERS)
 
 
-def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str, Any]:
+def _rope_scaling(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the rotation by the factors that a file states for each frequency: the usual one, or that of llama3."""
     tensor = header.tensors[_ROPE_FACTORS]
     if tensor.type != "F32" or tensor.size > _LONGEST_ROPE:

@@ -42,8 +42,8 @@ class HadamardShape:
     def words(self) -> str:
         """“Hadamard 256”, “Hadamard 28 ⊗ 32” or “3 blocks of Hadamard 16”."""
         factors = [str(part) for part in (self.small, self.power) if part > 1] or ["1"]
-        one = f"Hadamard {' ⊗ '.join(factors)}"
-        return one if self.blocks == 1 else f"{self.blocks} blocks of {one}"
+        block = f"Hadamard {' ⊗ '.join(factors)}"
+        return block if self.blocks == 1 else f"{self.blocks} blocks of {block}"
 
 
 def shape_for(width: int) -> HadamardShape:
@@ -92,8 +92,8 @@ def _residues(prime: int) -> np.ndarray:
     character[np.arange(1, prime) ** 2 % prime] = 1
     character[0] = 0
     at = np.arange(prime)
-    found: np.ndarray = character[(at[:, None] - at) % prime]
-    return found
+    residues: np.ndarray = character[(at[:, None] - at) % prime]
+    return residues
 
 
 def _construction(order: int) -> int:

@@ -12,7 +12,7 @@ COPIED_AT_ONCE = 64 << 20  # bytes of pinned memory for one tensor
 
 
 def on_host(tensor: Tensor) -> Tensor:
-    """Return a tensor in the memory of the host, contiguous; one that is there already as it is."""
+    """Return a tensor in the memory of the host, contiguous; without a copy if it is there already."""
     if not tensor.is_cuda:
         return tensor.cpu().contiguous()
     copy = torch.empty(tensor.shape, dtype=tensor.dtype)
@@ -25,7 +25,7 @@ def on_host(tensor: Tensor) -> Tensor:
 
 
 def parts_on_host(tensor: Tensor) -> Iterator[Tensor]:
-    """Yield the bytes (n,) of a tensor in order, in the memory of the host, each part until the next is asked for."""
+    """Yield the bytes (n,) of a tensor in order, in the memory of the host, each part until the next is requested."""
     content = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     if not content.is_cuda:
         yield content.cpu()

@@ -1,6 +1,6 @@
-"""Models and questions to the Hugging Face Hub: each with a time limit, and none asked twice at once.
+"""Models and requests to the Hugging Face Hub: each with a time limit, and none sent twice at once.
 
-A model is judged by its configuration and its size, and then brought to this host.
+A model is checked by its configuration and its size, and then downloaded.
 
 A resolver that hangs obeys no time-out, so the caller does not wait for the resolver.
 """
@@ -92,7 +92,7 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
     Args:
         key: Identification of the question, see ``within``.
         question: Function that asks the Hub.
-        name: Name of the repository for people.
+        name: Name of the repository for users.
         settings: Settings with the time limit ``hub_timeout`` in seconds.
         remedy: Remedy in errors of the connection.
 
@@ -122,12 +122,12 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
         raise Unreachable(
             "the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host", name, remedy
         ) from None
-    except Exception as error:  # whatever a transport may raise means the same to who asked
+    except Exception as error:  # all errors of a transport mean the same to the caller
         raise Unreachable(unreachable(error), name, remedy) from None
 
 
 def unreachable(error: Exception) -> str:
-    """Return in words that the Hub did not answer."""
+    """Return a message that the Hub did not answer."""
     return f"the Hugging Face Hub can't be reached ({type(error).__name__})"
 
 
@@ -151,7 +151,7 @@ def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
     return folder if (folder / "config.json").is_file() else None
 
 
-def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any]:
+def check_usable(model: str, revision: str | None, settings: Settings) -> dict[str, Any]:
     """Return the config.json of a model of the Hub that can be used and has room here; nothing else is fetched.
 
     Raises:
@@ -206,7 +206,7 @@ def download(model: str, revision: str | None) -> Path:
         raise Refused("the Hub refuses access to this model", model, "Accept its licence and set HF_TOKEN.") from None
     except RepositoryNotFoundError:
         raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
-    except Exception as error:  # whatever a transport may raise, or a client that can't read its answer
+    except Exception as error:  # of any transport, or of a client that can't read its answer
         raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
 
 

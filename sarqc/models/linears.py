@@ -2,8 +2,8 @@
 
 transformers keeps the experts of a mixture in stacked parameters: ``gate_up_proj`` (E, 2F, D) with the rows of the gate
 before those of the other factor, or ``up_proj`` (E, F, D) without a gate, and ``down_proj`` (E, D, F). A module of
-experts says whether its layout differs: transposed, with alternating rows of both factors, with biases. Two classes do
-not say it: the states of Llama 4 come sorted, those of all tokens for each expert, with zeros for tokens that are
+experts states differences of its layout: transposed, with alternating rows of both factors, with biases. Two classes do
+not state it: the states of Llama 4 come sorted, those of all tokens for each expert, with zeros for tokens that are
 routed elsewhere; LongCat's last experts are identities without weights. Everything here knows each expert's linears by
 names of their own, such as mlp.experts.7.up_proj.
 
@@ -61,7 +61,7 @@ def expert_counts(experts: nn.Module) -> tuple[int, int]:
 
 
 def rows_by_expert(experts: nn.Module, given: tuple[Tensor, ...], number: int) -> Iterator[Tensor]:
-    """Yield for each expert with weights the rows of the states that it is given, in their order.
+    """Yield for each expert with weights the rows of the states that it gets, in their order.
 
     Args:
         experts: Module of the experts.
@@ -112,7 +112,7 @@ def bias_of(block: nn.Module, path: str) -> Tensor | None:
 
 
 def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return weights (O, I) by the paths of their linears as the block's parameters by name, with slices put together.
+    """Return weights (O, I) by the paths of their linears as the block's parameters by name, with slices joined.
 
     Weights (D,) of norms are taken as well.
 
@@ -147,22 +147,22 @@ def readers_of_states(experts: nn.Module) -> tuple[str, ...]:
     return _PARTS[_input_parameter(experts)]
 
 
-def inside_expert(block: nn.Module, path: str, states: Tensor) -> Tensor:
-    """Return what the second linear of the expert at a path, such as mlp.experts.7, reads (N, F) for states (N, D)."""
+def down_inputs(block: nn.Module, path: str, states: Tensor) -> Tensor:
+    """Return the input (N, F) of the second linear of an expert, such as mlp.experts.7, for states (N, D)."""
     container = path.rpartition(".")[0]
     experts: Any = block.get_submodule(container)
     names = readers_of_states(experts) if is_stacked(experts) else ("gate_proj", "up_proj")
     paths = [f"{path}.{name}" for name in names]
     made = [nn.functional.linear(states, weight_of(block, linear), bias_of(block, linear)) for linear in paths]
-    return between_products(experts, made)
+    return join_factors(experts, made)
 
 
-def between_products(experts: Any, made: list[Tensor]) -> Tensor:
-    """Return what the second linear of an expert reads (N, F), without its products.
+def join_factors(experts: Any, made: list[Tensor]) -> Tensor:
+    """Return the input (N, F) of the second linear of an expert from the outputs of the first ones.
 
     Args:
         experts: Module of the experts.
-        made: Outputs (N, F) of its first linears: of the gate and of the other factor, or of the one that there is.
+        made: Outputs (N, F) of its first linears: of the gate and of the other factor, or of the only one.
     """
     if len(made) == 1:
         inner: Tensor = experts.act_fn(made[0])
@@ -205,12 +205,12 @@ def _input_parameter(experts: nn.Module) -> str:
 
 
 def _layout_flag(experts: nn.Module, name: str, usual: bool) -> bool:
-    """Return what a module of experts says of its layout, in the terms of transformers."""
+    """Return a property of the layout of a module of experts, by its name in transformers."""
     return bool(getattr(experts, name, (_implicit_layout(experts) or {}).get(name, usual)))
 
 
 def _implicit_layout(module: nn.Module) -> dict[str, bool] | None:
-    """Return the layout of a class that does not say it; None for other classes."""
+    """Return the layout of a class that does not state it; None for other classes."""
     return _IMPLICIT_LAYOUTS.get(type(module).__name__) if type(module).__module__.startswith("transformers.") else None
 
 

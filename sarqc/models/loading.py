@@ -39,8 +39,8 @@ class LoadedModel:
     """A model ready to be walked block by block.
 
     ``model`` computes in ``compute_dtype``; the weight of a linear is representable in its stored dtype, ``stored_as``,
-    to which its scales and quantized weights are rounded. ``streaming`` brings the blocks of a model that is not kept
-    in memory as a whole; None if it is.
+    to which its scales and quantized weights are rounded. ``streaming`` loads the blocks of a model that is not held in
+    memory as a whole; None if it is.
     """
 
     model: PreTrainedModel
@@ -74,7 +74,7 @@ class LoadedModel:
 
     def groups(self, block: nn.Module) -> tuple[InputGroup, ...]:
         """Return the linears of one of the blocks by the tensor that they read."""
-        return self.checkpoint.groups(next(i for i, one in enumerate(self.blocks()) if one is block))
+        return self.checkpoint.groups(next(i for i, other in enumerate(self.blocks()) if other is block))
 
     def weight(self, name: str) -> Tensor:
         """Return the weight (O, I) of a quantized linear by its full name: the model's own memory."""
@@ -185,17 +185,17 @@ class LoadedModel:
             self.files.fill(self.model, f"{self.family.blocks}.{index}", self.device, self.compute_dtype)
 
 
-def choose_device(wanted: str) -> torch.device:
+def choose_device(setting: str) -> torch.device:
     """Return the device of a setting; auto takes CUDA if it is available.
 
     Raises:
         Refused: For CUDA on a host without it.
     """
-    if wanted == "auto":
+    if setting == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if wanted.startswith("cuda") and not torch.cuda.is_available():
-        raise Refused("CUDA was asked for and there is none", f"device {wanted}", "Set SARQC_DEVICE=cpu or auto.")
-    return torch.device(wanted)
+    if setting.startswith("cuda") and not torch.cuda.is_available():
+        raise Refused("CUDA was asked for and there is none", f"device {setting}", "Set SARQC_DEVICE=cpu or auto.")
+    return torch.device(setting)
 
 
 def load(
@@ -227,7 +227,7 @@ def load(
         stored = (STORED[checkpoint.dtype_of(f"{layer.name}.weight")] for layer in checkpoint.linears)
         compute_dtype = reduce(torch.promote_types, (*stored, *holding))
     model, files = _without_weights(checkpoint, compute_dtype), files or open_files(checkpoint)
-    model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
+    model.config.tie_word_embeddings = checkpoint.tied  # read when the model's weights are tied again
     tied = model.get_output_embeddings() if checkpoint.tied else None
     blocks = checkpoint.family.blocks
     for path, module in model.named_modules():
@@ -235,7 +235,7 @@ def load(
         if checkpoint.decoder is None and is_leaf and module is not tied and not path.startswith(f"{blocks}."):
             files.fill(model, path, device, compute_dtype)
     if checkpoint.decoder is not None:
-        files.fill_around(model, blocks, device, compute_dtype)
+        files.fill_outside(model, blocks, device, compute_dtype)
     for index in range(checkpoint.n_blocks if scratch is None else 0):
         files.fill(model, f"{blocks}.{index}", device, compute_dtype)
     if checkpoint.decoder is not None:
@@ -253,15 +253,15 @@ def load(
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
-    """Return the architecture of a configuration, with shapes for parameters, in our code or that of transformers."""
+    """Return the architecture of a configuration, with empty parameters, in our code or that of transformers."""
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
     from transformers.utils import logging
 
     from sarqc.models import deepseek_moe
 
-    deepseek_moe.register()  # before anything is looked up, so that no checkpoint's own code is ever wanted
-    logging.disable_progress_bar()  # progress is ours to tell, in events
+    deepseek_moe.register()  # before any look-up, so that no checkpoint's own code is ever needed
+    logging.disable_progress_bar()  # progress is reported in events
     folder, repair = checkpoint.folder, "Repair it, or download it again."
     with refusing("config.json does not describe a model", folder, checkpoint.name, repair):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

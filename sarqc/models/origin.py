@@ -32,7 +32,7 @@ class Origin(Frozen):
             "model here, and what was lost then is not counted"
         )
 
-    def flatters(self, bits: int, group_size: int | None) -> bool:
+    def resembles(self, bits: int, group_size: int | None) -> bool:
         """Return True if a grid is like that of the weights' own quantization.
 
         The weights then fit it better than other grids.

@@ -1,6 +1,6 @@
 """Parts of a derived model's own forward pass: up to a block, up to the head, and from the head on.
 
-What lies between is never copied from the model's code: the model itself runs, and what is not wanted is skipped.
+No code of the model is copied: the model itself runs, and parts that are not needed are skipped.
 
 Axes: B sequences, T tokens of a sequence, D hidden size, V size of the vocabulary.
 """
@@ -30,11 +30,11 @@ class BlockCall(NamedTuple):
 
 
 class _Done(Exception):
-    """Ends a forward pass whose rest is not wanted."""
+    """End of a forward pass whose rest is not needed."""
 
 
 def recorded_calls(model: PreTrainedModel, decoder: Decoder, tokens: Tensor) -> list[BlockCall]:
-    """Return how the model calls each of its blocks for tokens (B, T), without running the blocks.
+    """Return the model's calls of its blocks for tokens (B, T), without running the blocks.
 
     Each block gets the first block's hidden state.
     """
@@ -76,7 +76,7 @@ def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden:
 def logits_of(
     model: PreTrainedModel, decoder: Decoder, states: Tensor, head: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return the logits (…, V) of head inputs (…, D), with all that the model does after its own or another head."""
+    """Return the logits (…, V) of head inputs (…, D), with the model's operations after its own or another head."""
     whole = states.reshape(1, -1, states.shape[-1])
     own = model.get_submodule(decoder.head)
     if not decoder.logits_are_changed:
@@ -92,23 +92,23 @@ def logits_of(
 
 
 def _as_returned(hidden: Tensor, decoder: Decoder, index: int) -> Any:
-    """Return a hidden state in the form in which a block returns it."""
+    """Return a hidden state in the form of a block's output."""
     outputs = decoder.kind(index).outputs
     return hidden if not outputs else (hidden, *[None] * (outputs - 1))
 
 
 def _returning(decoder: Decoder, hidden: Tensor | None = None) -> Callable[[int], Callable[..., Any]]:
-    """Return forward passes of blocks that return a hidden state: this one, or with None the one that each is given."""
+    """Return forward passes of blocks that return a hidden state: this one, or with None their input."""
 
-    def of_block(index: int, *given: Any, **named: Any) -> Any:
+    def return_hidden(index: int, *given: Any, **named: Any) -> Any:
         own = given[0] if given else named["hidden_states"]
         return _as_returned(own if hidden is None else hidden, decoder, index)
 
-    return lambda index: partial(of_block, index)
+    return lambda index: partial(return_hidden, index)
 
 
 def identity(tensor: Tensor) -> Hashable:
-    """Return the memory of a tensor and its place in it; another shape of the same numbers is the same."""
+    """Return the memory of a tensor and its place in it; another shape of the same numbers is equal."""
     return tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.numel(), tensor.shape[-1]
 
 

@@ -12,20 +12,20 @@ from sarqc.models.families import Family
 from sarqc.models.tensor_files import TensorEntry, is_zero
 
 Shape = tuple[int, ...]
-# Numbers that models compute by themselves and older programs stored: angles of positions, and masks.
+# Numbers that models compute and older programs stored: angles of positions, and masks.
 _COMPUTED = re.compile(r"(.*\.)?(inv_freq|masked_bias|causal_mask|position_ids)")
 _SPECULATIVE = re.compile(r"(.*\.)?(mtp(_[a-z]+)?|nextn)\..*")
 _LONGEST_NUMBER = 9  # digits of a block's
 _NAMED = 3  # of tensors that are not read
-# Parts that a further block has where it guesses tokens ahead, as GLM-4 and DeepSeek-V3 name them.
-_OF_GUESSING = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
+# Parts of a further block that predicts tokens ahead, by their names in GLM-4 and DeepSeek-V3.
+_SPECULATIVE_PARTS = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
 
 
 def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tuple[str, Shape]]:
     """Yield name and shape of each tensor that the model computes with.
 
-    A family's linear of an unusual name is not among them, nor the tensors that depend on it: its shape is known from
-    the file only.
+    A family's linear of an unusual name is not among them, nor the tensors that depend on it: its shape is in the file
+    alone.
     """
     width, vocabulary = architecture.hidden_size, architecture.vocab_size
     yield f"{family.embedding}.weight", (vocabulary, width)
@@ -33,7 +33,7 @@ def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tupl
     if architecture.tie_word_embeddings is False:
         yield f"{family.head}.weight", (vocabulary, width)
     for block in range(architecture.num_hidden_layers):
-        for name, shape in _of_block(architecture, family, block):
+        for name, shape in _block_shapes(architecture, family, block):
             yield family.in_file(f"{family.blocks}.{block}.{name}"), shape
 
 
@@ -72,33 +72,33 @@ def unread_tensors(
         family: Family of the model.
         config: Its configuration.
         blocks: Number of its blocks.
-        whose: Name of what has no place for others, in a refusal.
+        whose: Owner of the tensors that are read, in a refusal.
         where: Name of the files.
         remedy: Remedy of a refusal.
 
     Raises:
-        Refused: For tensors that belong to what is computed: in a block, or beside tensors of a module that is read.
+        Refused: For tensors that take part in the computation: in a block, or beside tensors of a module that is read.
     """
     prefix = family.in_file(f"{family.blocks}.")
     ignored = family.decoder.ignored if isinstance(family, DerivedFamily) else ()
-    # Modules that tensors are read of, but for those that have the blocks in them.
+    # Modules with tensors that are read, except those that contain the blocks.
     modules = {module for name in read if not prefix.startswith(f"{(module := name.rpartition('.')[0])}.")}
-    ahead = config.get("num_nextn_predict_layers")
+    n_ahead = config.get("num_nextn_predict_layers")
     unread, wrong = sorted(stored.keys() - set(read)), []
     for name in unread:
         entry, number = stored[name], name.removeprefix(prefix).partition(".")[0]
         in_block = name.startswith(prefix) and number.isdecimal() and len(number) < _LONGEST_NUMBER
-        guesses = (
+        is_speculative = (
             in_block
             and int(number) >= blocks
             and (
-                (isinstance(ahead, int) and int(number) < blocks + ahead)
-                or all(f"{prefix}{number}.{part}" in stored for part in _OF_GUESSING)
+                (isinstance(n_ahead, int) and int(number) < blocks + n_ahead)
+                or all(f"{prefix}{number}.{part}" in stored for part in _SPECULATIVE_PARTS)
             )
         )
         is_mask = name.endswith(".bias") and len(entry.shape) == 4
         is_known = is_mask or _COMPUTED.fullmatch(name) or _SPECULATIVE.fullmatch(name)
-        if guesses or is_known or any(re.search(pattern, name) for pattern in ignored):
+        if is_speculative or is_known or any(re.search(pattern, name) for pattern in ignored):
             continue
         parents = accumulate(name.split(".")[:-1], "{}.{}".format)
         belongs = in_block or "lora_" in name or not modules.isdisjoint(parents)
@@ -110,7 +110,7 @@ def unread_tensors(
     return tuple(unread)
 
 
-def words_on_unread(names: Sequence[str]) -> str:
+def unread_notice(names: Sequence[str]) -> str:
     """Return a sentence on tensors that are not read; empty without any."""
     if not names:
         return ""
@@ -118,7 +118,7 @@ def words_on_unread(names: Sequence[str]) -> str:
     return f"{len(names)} tensors of its files are not read by the model and stay as they are: {named}"
 
 
-def _of_block(architecture: Architecture, family: Family, block: int) -> Iterator[tuple[str, Shape]]:
+def _block_shapes(architecture: Architecture, family: Family, block: int) -> Iterator[tuple[str, Shape]]:
     mixture = bool(family.mixture) and (architecture.is_mixture(block) or not family.dense)
     if mixture and architecture.experts:
         yield f"{family.router}.weight", (architecture.experts, architecture.hidden_size)
@@ -141,7 +141,7 @@ def _of_block(architecture: Architecture, family: Family, block: int) -> Iterato
 
 
 def _linear(architecture: Architecture, family: Family, path: str) -> Shape | None:
-    """Return (out_features, in_features) of the linear at a path within a block; None for a name that is not usual."""
+    """Return (out_features, in_features) of the linear at a path within a block; None for an unusual name."""
     width, head = architecture.hidden_size, architecture.head_size(family.head_size)
     queries = architecture.num_attention_heads * head
     keys = (architecture.num_key_value_heads or architecture.num_attention_heads) * head

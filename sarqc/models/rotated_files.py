@@ -1,4 +1,4 @@
-"""Weights of a rotated checkpoint: made of the original's files when they are read, and rounded once.
+"""Weights of a rotated checkpoint: computed from the original's files on demand, and rounded once.
 
 They are multiplied by a seeded orthogonal matrix Q = diag(s) H, which is not written out. H is the normalised Hadamard
 matrix of the width, s random signs. Products are sums in float64 in a fixed order: they have the same bits on every
@@ -37,11 +37,11 @@ class RandomHadamard:
         self.signs = 1.0 - 2.0 * torch.randint(2, (width,), generator=generator).double()
         self._small = torch.from_numpy(paley(self.shape.small)).double() if self.shape.small > 1 else None
 
-    def turned(self, rows: Tensor) -> Tensor:
+    def rotate(self, rows: Tensor) -> Tensor:
         """Return rows Q (R, D) of float64 rows."""
         return self._product(rows * self.signs, self._small)
 
-    def back(self, rows: Tensor) -> Tensor:
+    def rotate_back(self, rows: Tensor) -> Tensor:
         """Return rows Qᵀ (R, D) of float64 rows."""
         return self._product(rows, None if self._small is None else self._small.mT) * self.signs
 
@@ -54,7 +54,7 @@ class RandomHadamard:
         return made
 
     def _of_columns(self, columns: Tensor, small: Tensor | None) -> Tensor:
-        """Return the product of columns (D, R), which are written over: neighbours in memory take the same steps."""
+        """Return the product of columns (D, R), which are overwritten: neighbours in memory take the same steps."""
         shape, count = self.shape, columns.shape[-1]
         values = columns.view(shape.blocks, shape.small, shape.power * count)
         if small is not None:
@@ -109,16 +109,16 @@ class RotatedFiles(WeightFiles):
             for part, target in parts:
                 columns = part.double()
                 if name in rotation.outputs:
-                    columns = self._in_heads(columns, self._r.turned)
-                target.copy_(self._q.turned(columns.mT).mT)
+                    columns = self._turn_heads(columns, self._r.rotate)
+                target.copy_(self._q.rotate(columns.mT).mT)
         elif name in rotation.columns:
             factor = self._norm_of(name)
             rows, targets = stored.reshape(-1, rotation.width), made.view(-1, rotation.width)
             for part, target in zip(rows.split(self._at_once), targets.split(self._at_once), strict=True):
-                turned = self._q.turned(part.double() * factor)
-                target.copy_(self._in_heads(turned.mT, self._r.turned).mT if name in rotation.values else turned)
+                turned = self._q.rotate(part.double() * factor)
+                target.copy_(self._turn_heads(turned.mT, self._r.rotate).mT if name in rotation.values else turned)
         else:  # a bias of values
-            made.copy_(self._in_heads(stored.double(), self._r.turned))
+            made.copy_(self._turn_heads(stored.double(), self._r.rotate))
         if not torch.isfinite(made).all() and torch.isfinite(stored).all():
             raise NumericalError(
                 f"rotated, with the norm folded, it does not fit into {dtype}",
@@ -127,7 +127,7 @@ class RotatedFiles(WeightFiles):
             )
         return made
 
-    def in_original_basis(self, name: str, weight: Tensor) -> Tensor:
+    def to_original_basis(self, name: str, weight: Tensor) -> Tensor:
         """Return a weight (O, I) of the rotated model as one of the original, in float64.
 
         Ŵ Qᵀ diag(1/w) for a reader, Q Ŵ for a writer; rows of values and columns of outputs by R, head by head.
@@ -136,26 +136,26 @@ class RotatedFiles(WeightFiles):
         """
         weight = weight.double()
         if name in self._rotation.outputs:
-            weight = self._in_heads(weight, self._r.back)
+            weight = self._turn_heads(weight, self._r.rotate_back)
         if name in self._rotation.values:
-            weight = self._in_heads(weight.mT, self._r.back).mT
+            weight = self._turn_heads(weight.mT, self._r.rotate_back).mT
         if name in self._rotation.rows:
-            return self._q.back(weight.mT.contiguous()).mT
+            return self._q.rotate_back(weight.mT.contiguous()).mT
         if name not in self._rotation.columns:
             return weight
-        factor, plain = self._norm_of(name), self._q.back(weight)
+        factor, plain = self._norm_of(name), self._q.rotate_back(weight)
         return torch.where(factor == 0, self.original.read(name).double(), plain / factor)
 
     def close(self) -> None:
         """Close the files; the next ``read`` opens its file again."""
         self.original.close()
 
-    def _in_heads(self, rows: Tensor, turn: Callable[[Tensor], Tensor]) -> Tensor:
+    def _turn_heads(self, rows: Tensor, turn: Callable[[Tensor], Tensor]) -> Tensor:
         """Return rows (…, heads · width), each head's part turned by itself."""
         return turn(rows.reshape(-1, self._rotation.head_width)).view(rows.shape)
 
     def _norm_of(self, name: str) -> Tensor:
-        """Return the weight of the norm (D,) that a reader has taken up; 1 () for other tensors."""
+        """Return the weight of the norm (D,) folded into a reader; 1 () for other tensors."""
         norm = self._rotation.columns[name]
         return torch.ones((), dtype=torch.float64) if norm is None else self.original.read(norm).double()
 

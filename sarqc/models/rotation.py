@@ -39,7 +39,7 @@ class Rotation:
         rows: Weights of the writers, whose first axis is rotated.
         norms: Weights of norms, which become 1.
         head: The head.
-        copied_from: Tensor that the head is made of; its own name for a head that was not tied.
+        copied_from: Tensor that the head is computed from; its own name for a head that was not tied.
         values: Weights and biases of value projections, whose first axis is rotated head by head.
         outputs: Weights of output projections, whose last axis is.
     """
@@ -63,7 +63,7 @@ class Rotation:
 
     @property
     def words(self) -> str:
-        """What is rotated, by which matrices."""
+        """Rotated parts and their matrices, in words."""
         stream = f"residual stream rotated ({self.matrix}, seed {self.seed})"
         if self.kind == "r1":
             return stream
@@ -72,11 +72,11 @@ class Rotation:
 
 @dataclass(frozen=True)
 class RotatedCheckpoint(Checkpoint):
-    """A checkpoint as it is after the rotation, with tensors that ``RotatedFiles`` makes when they are read.
+    """A checkpoint as it is after the rotation, with tensors that ``RotatedFiles`` computes on demand.
 
     Attributes:
         original: The checkpoint on the disk.
-        rotation: What makes the one of the other.
+        rotation: Rotation of the original.
     """
 
     original: Checkpoint = field(kw_only=True)
@@ -89,7 +89,7 @@ class RotatedCheckpoint(Checkpoint):
 
     @property
     def words(self) -> str:
-        """What was changed, as part of a sentence."""
+        """Changes, as part of a sentence."""
         untied = f", head untied: +{mib(self.added_bytes)}" if self.added_bytes else ""
         return f"{self.rotation.words}, norms folded{untied}"
 
@@ -107,10 +107,10 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
             f"{family.title} has no written family: it is not known that all norms of its residual stream are RMS "
             "norms right before linears",
             "Set rotate to none, or use a LLaMA, Mistral or Qwen model.",
-            _without(),
+            _no_rotation(),
         )
     head_width = checkpoint.architecture.head_size(family.head_size)
-    _check_order(width, f"{width} channels", _without())
+    _check_order(width, f"{width} channels", _no_rotation())
     if kind == "r1+r2":
         alone = Fix("Rotate the residual stream alone", {"rotate": "r1"})
         _check_order(head_width, f"{head_width} channels of a head", alone)
@@ -124,7 +124,7 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
     )
 
 
-def _without() -> Fix:
+def _no_rotation() -> Fix:
     return Fix("Leave the rotation out", {"rotate": "none"})
 
 
@@ -140,7 +140,7 @@ def _check_order(width: int, what: str, fix: Fix) -> None:
 
 
 def _with_head(facts: Mapping[str, Any], rotation: Rotation) -> dict[str, Any]:
-    """Return the facts of tensors by name, with those of the head; a checkpoint that is only promised has no files."""
+    """Return the facts of tensors by name, with those of the head; a planned checkpoint has no files."""
     source = rotation.copied_from
     return {**facts, rotation.head: facts[source]} if source in facts else {**facts}
 

@@ -1,7 +1,7 @@
 """A rotated model beside the original: their logits on real tokens.
 
 Both compute in float32 at least, with one block in memory at a time, and the rotated weights are not rounded to their
-dtype: what is left are rounding errors of the computation.
+dtype: only rounding errors of the computation remain.
 """
 
 from pathlib import Path
@@ -37,7 +37,7 @@ def checked_logits(
     """Compare a rotated model with the original on tokens (1, T), with a folder for blocks.
 
     Returns:
-        The original's logits (1, T, V) in float64, and how far the rotated model's are from them.
+        The original's logits (1, T, V) in float64, and the rotated model's distance from them.
 
     Raises:
         Refused: If that is more than ``TOLERANCE``.

@@ -1,10 +1,10 @@
 """Operations of a derived decoder that take up channel scales: candidates, each checked on random numbers.
 
 An operation is accepted for a group if a block computes the same with the columns of the group's linears multiplied by
-random scales and the operation divided by them, and another result without the division. Whether that is so depends on
-what the block computes and not on its weights; so linears and experts are replaced by small random functions, and a
-block of any size takes little memory and time. Scales are powers of two, so that what is divided and multiplied again
-is exactly the same, and far apart, so that a clamp between the operation and the group is noticed.
+random scales and the operation divided by them, and another result without the division. That depends on the block's
+computation and not on its weights; so linears and experts are replaced by small random functions, and a block of any
+size takes little memory and time. Scales are powers of two, so that division and multiplication restore the same bits,
+and far apart, so that a clamp between the operation and the group is noticed.
 
 Axes: B sequences, T tokens of a sequence, R rows of the operation, I channels of the tensor that a group reads, O
 output channels of a linear, K taps of a sparse linear.
@@ -28,11 +28,11 @@ from sarqc.models.decoder import BlockKind, Decoder
 from sarqc.models.families import InputGroup
 from sarqc.models.folding import Fold, folds, take_up
 from sarqc.models.linears import (
-    between_products,
     bias_of,
     is_linear,
     is_plain_linear,
     is_stacked,
+    join_factors,
     readers_of_states,
     routes_tokens,
     rows_and_columns,
@@ -56,7 +56,7 @@ _DIFFERENT = 1e-3
 def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     """Return a description with the operations that take up channel scales, and the float readers beside each group.
 
-    The model's buffers have their numbers; all of its parameters are replaced. Made within ``LittleMemory`` it takes
+    The model's buffers have their numbers; all of its parameters are replaced. Made within ``LowMemoryMode`` it takes
     little.
     """
     generator = torch.Generator().manual_seed(0)
@@ -69,7 +69,7 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     with torch.no_grad(), _small_functions(model, generator):
         try:
             calls = recorded_calls(model, decoder, tokens)
-        except Exception:  # every architecture raises what it likes; plans name layers that nothing serves
+        except Exception:  # architectures raise errors of any kind; plans name layers that nothing serves
             return decoder
         for number, kind in enumerate(decoder.kinds):
             own = [index for index, of_kind in enumerate(decoder.kind_of) if of_kind == number]
@@ -91,7 +91,7 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     return decoder.model_copy(update={"kinds": tuple(kinds)})
 
 
-class LittleMemory(TorchFunctionMode):
+class LowMemoryMode(TorchFunctionMode):
     """A mode in which large tensors without numbers, or of experts, have one number in memory.
 
     Other modes without memory leave buffers without numbers, or take the memory of each parameter for a moment.
@@ -188,7 +188,7 @@ class _Probe:
         return self.kind.experts is not None and path.startswith(f"{self.kind.experts.path}.")
 
     def _reader(self, path: str) -> str:
-        """Return the module that is called with what a linear reads: for an expert's that of all experts."""
+        """Return the module that is called with the input of a linear: for an expert's that of all experts."""
         experts = self.kind.experts
         return experts.path if experts is not None and self._is_expert(path) else path
 
@@ -212,14 +212,14 @@ class _Probe:
         return torch.randint(-_EXPONENT, _EXPONENT + 1, (number,), generator=self.generator).float().exp2()
 
     def _is_linear_in_up(self, path: str) -> bool:
-        """Return True if what an expert's second linear reads is proportional to the outputs of its last one before."""
+        """Return True if the input of an expert's second linear is proportional to the outputs of the one before."""
         experts = self.block.get_submodule(path)
         if any(name.endswith("bias") for name, _ in experts.named_parameters(recurse=False)):
-            return False  # stored in one tensor for all experts, which nothing divides by parts
+            return False  # stored in one tensor for all experts, which cannot be divided in parts
         width = weight_of(self.block, f"{path}.0.down_proj").shape[1]
         scale = self._powers(width)
         *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self.generator)
-        own, other = (between_products(experts, [*gate, values]) for values in (up, up / scale))
+        own, other = (join_factors(experts, [*gate, values]) for values in (up, up / scale))
         return _relative_difference([other * scale], [own]) <= _EQUAL
 
     @contextmanager
@@ -236,7 +236,7 @@ class _Probe:
         with ExitStack() as changes:
             for path in sorted(set(map(self._reader, (*group.linears, *group.also)))):
                 module = self.block.get_submodule(path)
-                if is_plain_linear(module) or routes_tokens(module) or is_stacked(module):  # a product: of its input
+                if is_plain_linear(module) or routes_tokens(module) or is_stacked(module):  # a product: scale its input
                     changes.callback(module.register_forward_pre_hook(multiply, with_kwargs=True).remove)
                 else:
                     weight = module.get_parameter("weight")
@@ -266,7 +266,7 @@ class _Probe:
         return [tensor.clone() for tensor in _tensors((returned, others, named)) if tensor.is_floating_point()]
 
     def _watched(self) -> _Seen:
-        """Run one pass in which inputs and outputs of modules are written down."""
+        """Run one pass and record inputs and outputs of modules."""
         seen = _Seen()
 
         def read(path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -310,16 +310,16 @@ def _tensors(values: Any) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-def _relative_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+def _relative_difference(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the largest difference relative to the largest number of its tensor; infinite for other shapes and NaN."""
-    if [tensor.shape for tensor in found] != [tensor.shape for tensor in expected]:
+    if [tensor.shape for tensor in actual] != [tensor.shape for tensor in expected]:
         return torch.inf
     most = 0.0
-    for one, other in zip(found, expected, strict=True):
-        equal = one == other  # infinities of masks among them
-        difference = torch.where(equal, 0.0, (one - other).abs())
+    for value, other in zip(actual, expected, strict=True):
+        equal = value == other  # infinities of masks among them
+        difference = torch.where(equal, 0.0, (value - other).abs())
         size = other[other.isfinite()].abs().max() if bool(other.isfinite().any()) else other.new_ones(())
-        relative = float(difference.max() / size.clamp(min=1e-6)) if one.numel() else 0.0
+        relative = float(difference.max() / size.clamp(min=1e-6)) if value.numel() else 0.0
         most = max(most, relative if relative == relative else torch.inf)
     return most
 
@@ -333,7 +333,7 @@ def _fill(model: PreTrainedModel, generator: torch.Generator) -> None:
         for name, parameter in module.named_parameters(recurse=False):
             (unused if is_replaced and name != "bias" else used).add(id(parameter))
     unused -= used
-    made: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}  # with the former one, so that its id is not given away
+    made: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}  # with the former parameter, so that its id is not reused
     for module in model.modules():
         for name, former in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             if id(former) not in made:

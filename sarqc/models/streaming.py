@@ -1,4 +1,4 @@
-"""Blocks with their weights in memory only during use: from the checkpoint's files, or as changed."""
+"""Blocks with their weights in memory only during use: from the checkpoint's files, or with changes."""
 
 import os
 import shutil
@@ -18,10 +18,10 @@ from sarqc.models.weight_files import WeightFiles, put
 
 
 class Streaming:
-    """Bringer of a block's weights when the block is called, or for as long as it is held with ``at``.
+    """Loader of a block's weights when the block is called, or for as long as it is held with ``at``.
 
-    Changed blocks are kept in a folder of their own under ``scratch``, which goes with this object; remains of dead
-    processes are removed.
+    Changed blocks are stored in a folder of their own under ``scratch``, which is removed with this object; remains of
+    dead processes are removed.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Streaming:
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[None]:
         """Hold the weights of a block in memory within this context; ``changes`` keeps their values at its end."""
-        if block in self._held:  # the outer one brought them and will take them away
+        if block in self._held:  # the outer context loads and removes them
             yield
             return
         if block in self._changed:
@@ -83,6 +83,6 @@ def _call_held(
 ) -> Any:
     """Run a block's forward pass, with its weights."""
     alive = streaming()
-    assert alive is not None  # the walk of a model holds what streams it
+    assert alive is not None  # a walk holds the model and its streaming
     with alive.at(block):
         return forward(block, *given, **named)

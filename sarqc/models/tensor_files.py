@@ -19,7 +19,7 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _ADAPTER = "adapter_config.json"
 _AGAIN = "Download the checkpoint again."
-_ONE = "Keep one of the two files, or save the model into an empty folder."
+_TWICE = "Keep one of the two files, or save the model into an empty folder."
 _PIECE = re.compile(r"model-\d{5}-of-(\d{5})\.safetensors")
 _CHUNK = 1 << 20  # bytes that are compared at once
 
@@ -58,7 +58,7 @@ def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
     for path in weight_files(folder, where):
         for name, entry in _read_header(path, where).items():
             if name in tensors:
-                raise Refused(f"{name} is in {tensors[name].file.name} and in {path.name}", where, _ONE)
+                raise Refused(f"{name} is in {tensors[name].file.name} and in {path.name}", where, _TWICE)
             tensors[name] = entry
     return tensors
 
@@ -69,7 +69,7 @@ def weight_files(folder: Path, where: str) -> list[Path]:
 
 
 def weight_set(folder: Path, where: str) -> tuple[list[Path], str]:
-    """Return the safetensors files that ``from_pretrained`` reads, and a notice of others that are passed over.
+    """Return the safetensors files that ``from_pretrained`` reads, and a notice of others that are ignored.
 
     Raises:
         Refused: If a file is missing, if there are only pickles, or if there are two sets of different weights.
@@ -145,14 +145,14 @@ def _no_weights(folder: Path, where: str) -> Refused:
 @lru_cache(maxsize=16)
 def _are_same(files: tuple[Path, ...], others: tuple[Path, ...], where: str, _identity: tuple[object, ...]) -> bool:
     """Return True if two sets of files hold the same tensors, bit for bit."""
-    one, other = (
+    first, second = (
         {name: entry for path in paths for name, entry in _read_header(path, where).items()}
         for paths in (files, others)
     )
-    return one.keys() == other.keys() and all(
-        (entry.shape, entry.dtype) == (other[name].shape, other[name].dtype)
-        and same_bits((entry.file, name), (other[name].file, name))
-        for name, entry in one.items()
+    return first.keys() == second.keys() and all(
+        (entry.shape, entry.dtype) == (second[name].shape, second[name].dtype)
+        and same_bits((entry.file, name), (second[name].file, name))
+        for name, entry in first.items()
     )
 
 

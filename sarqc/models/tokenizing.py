@@ -1,8 +1,8 @@
 """Tokenizers of checkpoints: their files checked before anything is loaded, opened and applied; no torch.
 
-Files of others are read in a process with limits. In a folder with a tokenizer.json this file alone decides about
-tokens. transformers' AutoTokenizer makes some of its classes from the vocabulary and merges in it and puts the
-library's own steps in place of the rest.
+Foreign files are read in a process with limits. In a folder with a tokenizer.json this file alone determines tokens.
+transformers' AutoTokenizer builds some of its classes from the vocabulary and merges in it, with the library's own
+steps in place of the rest.
 """
 
 import json
@@ -35,11 +35,11 @@ _TEMPLATES = ("*.jinja", "additional_chat_templates/*.jinja")
 _MOST_LETTERS = 4096  # of special tokens
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
-# What tokenizers treat differently: case, digits, blanks, accents in both forms, scripts, signs and code.
+# Everything that tokenizers treat differently: case, digits, blanks, accents in both forms, scripts, signs and code.
 _PROBE = """It's 10001 tokens; I'LL pay 3.14159 or 1,234,567.\n\n\tThe  QUICK   brown Fox: caf\u00e9, cafe\u0301!
 “Naïve” – \ufb01ve 你好世界 Привет مرحبا こんにちは 👨\u200d👩\r\ndef f(x_1): return x**2 # 0x7F <tag> a@host... """
-# Of tokenizers of every kind, of chats, and of the tokens that end a text: what belongs to a model beside its weights
-# and config.json. None is code.
+# Of tokenizers of every kind, of chats, and of the tokens that end a text: the files of a model beside its weights and
+# config.json. None is code.
 TOKENIZERS = (FAST, "*.model", "tokenizer.model.*", "vocab.json", "vocab.txt", "*.tiktoken", "tekken.json")
 TEXT_FILES = (
     *TOKENIZERS,
@@ -108,7 +108,7 @@ class _Opened(NamedTuple):
 
 
 class _TokenizerConfig(Strict):
-    """tokenizer_config.json, as far as its values are used when a tokenizer is made."""
+    """Fields of tokenizer_config.json that are used when a tokenizer is made."""
 
     tokenizer_class: str | None = None
     model_max_length: float | None = None
@@ -125,7 +125,7 @@ class _TokenizerConfig(Strict):
 
 
 class _GenerationConfig(Strict):
-    """generation_config.json, as far as a text's end depends on it."""
+    """Fields of generation_config.json on which the end of a text depends."""
 
     bos_token_id: int | list[int] | None = None
     eos_token_id: int | list[int] | None = None
@@ -211,7 +211,7 @@ def beginning_of(folder: Path, where: str, vocabulary: int, begin: str = "auto")
         folder: Folder of the checkpoint.
         where: Its name in errors.
         vocabulary: Size of the model's vocabulary.
-        begin: “auto” for what the tokenizer puts before every text, “bos” for its bos_token.
+        begin: “auto” for the tokens that the tokenizer puts before every text, “bos” for its bos_token.
 
     Raises:
         Refused: As by ``encode``, and if there is no bos_token.
@@ -226,7 +226,7 @@ def beginning_of(folder: Path, where: str, vocabulary: int, begin: str = "auto")
 
 
 def facts_of(folder: Path, where: str) -> TokenizerFacts:
-    """Return what is to be known of a folder's tokenizer. Raises the refusals of ``encode``."""
+    """Return the facts of a folder's tokenizer; raise the refusals of ``encode``."""
     return _facts(folder, tokenizer_identity(folder), where)
 
 
@@ -243,12 +243,12 @@ def tokenizer_identity(folder: Path) -> tuple[object, ...]:
 def other_tokenizer(folder: Path, original: Path, where: str) -> str:
     """Return the file by which a folder reads texts otherwise than the original; empty if there is none.
 
-    A folder without a tokenizer has the original's. Further special tokens are in no text, and what a newer program has
-    written otherwise may read the same: then a text with all that tokenizers differ in decides.
+    A folder without a tokenizer has the original's. Further special tokens are in no text, and another spelling by a
+    newer program may read the same: then a text with everything that tokenizers differ in decides.
     """
     both = [
-        {name for name in (FAST, "tokenizer.model", "vocab.json", "merges.txt") if (one / name).is_file()}
-        for one in (folder, original)
+        {name for name in (FAST, "tokenizer.model", "vocab.json", "merges.txt") if (root / name).is_file()}
+        for root in (folder, original)
     ]
     if FAST in both[0] & both[1]:
         paths = (folder / FAST, original / FAST)
@@ -274,7 +274,7 @@ def _read_alike(path: Path, original: Path, where: str, hashes: tuple[str, ...])
 
 
 def _in_vocabulary(ids: np.ndarray, where: str, vocabulary: int) -> np.ndarray:
-    """Return tokens as int64, all of which the model has."""
+    """Return tokens as int64; refuse tokens that the model lacks."""
     if ids.size and ids.max() >= vocabulary:
         raise Refused(
             f"its tokenizer gives the token {ids.max()}, and the model knows {vocabulary}",
@@ -320,8 +320,8 @@ def _apply_within_limits(
     return facts, np.split(np.frombuffer(content, dtype=np.uint32), np.cumsum(counts)[:-1]) if counts else []
 
 
-def whole(path: str) -> Tokenizer:
-    """Return a tokenizer that cuts no text and pads none, whatever its file was saved with."""
+def open_whole(path: str) -> Tokenizer:
+    """Return a tokenizer without truncation and padding, whatever the settings in its file."""
     tokenizer = Tokenizer.from_file(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -344,7 +344,7 @@ def refusing(what: str, folder: Path, where: str, remedy: str = AGAIN) -> Iterat
         yield
     except Refused:
         raise
-    except BaseException as error:  # the libraries raise what they like, and a panic in Rust is no ``Exception``
+    except BaseException as error:  # libraries raise errors of any kind, and a panic in Rust is no ``Exception``
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), where)
@@ -358,27 +358,27 @@ def tokenizer_of(folder: Path, *, begins_with_bos: bool = False) -> Any:
         folder: Folder of the checkpoint.
         begins_with_bos: Put the bos_token before every text, and nothing else.
     """
-    tokenizer = _as_its_file_says(folder) if (folder / FAST).exists() else as_others_read(folder)
+    tokenizer = _fast_tokenizer(folder) if (folder / FAST).exists() else auto_tokenizer(folder)
     if begins_with_bos:
         bos = tokenizer.bos_token, tokenizer.bos_token_id
         tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{bos[0]} $A", special_tokens=[bos])
     return tokenizer
 
 
-def _as_its_file_says(folder: Path) -> Any:
+def _fast_tokenizer(folder: Path) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    # Made of the same file, it may have got tokens and a beginning that tokenizer_config.json names besides.
-    tokenizer._tokenizer = whole(str(folder / FAST))
+    # Made of the same file, it may have further tokens and a beginning from tokenizer_config.json.
+    tokenizer._tokenizer = open_whole(str(folder / FAST))
     for name in _NAMES:
         if (token := getattr(tokenizer, name)) and tokenizer._tokenizer.token_to_id(str(token)) is None:
             setattr(tokenizer, name, None)
     return tokenizer
 
 
-def as_others_read(folder: Path) -> Any:
-    """Return the tokenizer of a folder as other programs read it, by transformers' AutoTokenizer."""
+def auto_tokenizer(folder: Path) -> Any:
+    """Return the tokenizer of a folder by transformers' AutoTokenizer, as in other programs."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -424,19 +424,19 @@ def answer(request: bytes) -> bytes:
 
 
 def alike(request: bytes) -> bytes:
-    """Answer whether two tokenizer.json files read all texts alike; no is an empty answer."""
+    """Return a nonempty answer if two tokenizer.json files read all texts alike."""
     path, original, where = json.loads(request)
     with refusing(f"{FAST} is damaged", Path(path).parent, where):
-        both = whole(path), whole(original)
-    one, other = (json.loads(tokenizer.to_str()) for tokenizer in both)
-    tokens, others = ({token["content"]: token for token in each["added_tokens"]} for each in (one, other))
+        both = open_whole(path), open_whole(original)
+    first, second = (json.loads(tokenizer.to_str()) for tokenizer in both)
+    tokens, others = ({token["content"]: token for token in each["added_tokens"]} for each in (first, second))
     if any(tokens.get(name, {}).get("id") != token["id"] for name, token in others.items()):
         return b""
     if any(not token["special"] for name, token in tokens.items() if name not in others):
         return b""
-    if all(one[part] == other[part] for part in ("normalizer", "pre_tokenizer", "post_processor", "model")):
+    if all(first[part] == second[part] for part in ("normalizer", "pre_tokenizer", "post_processor", "model")):
         return b"alike"
-    same = all(one["model"].get(part) == other["model"].get(part) for part in ("type", "vocab", "merges"))
+    same = all(first["model"].get(part) == second["model"].get(part) for part in ("type", "vocab", "merges"))
     return b"alike" if same and ids_of(_PROBE, both[0]) == ids_of(_PROBE, both[1]) else b""
 
 
@@ -450,12 +450,12 @@ def _bounded(ids: list[int], text: str, where: str) -> list[int]:
 
 @once(4)
 def _fast(folder: Path, _identity: tuple[object, ...]) -> _Opened:
-    tokenizer = whole(str(folder / FAST))
+    tokenizer = open_whole(str(folder / FAST))
     return _Opened(partial(ids_of, tokenizer=tokenizer), tokenizer.id_to_token, tokenizer.token_to_id, None)
 
 
 def _slow(folder: Path) -> _Opened:
-    tokenizer = as_others_read(folder)
+    tokenizer = auto_tokenizer(folder)
     return _Opened(
         lambda text: tokenizer(text)["input_ids"],
         tokenizer.convert_ids_to_tokens,

@@ -39,7 +39,7 @@ class BlockWalk:
         Args:
             loaded: The model.
             sequences: (n_sequences, T), token ids; without any sequence every walk is empty.
-            at_once: Sequences of a batch; None for as many as the device passes well.
+            at_once: Sequences of a batch; None for a number that suits the device.
         """
         self.loaded = loaded
         model, family = loaded.model, loaded.family
@@ -59,7 +59,7 @@ class BlockWalk:
                 self.hidden = list(map(model.get_submodule(family.embedding), batches))
                 self._arguments = _arguments_of(model, loaded.blocks(), batches[0][:1])
 
-    def through(self, block: nn.Module, hidden: Tensor, batch: int) -> Tensor:
+    def run(self, block: nn.Module, hidden: Tensor, batch: int) -> Tensor:
         """Return the outputs of the block for states (B, T, D) of the sequences of a batch."""
         others, named = self._call(block, hidden, batch)
         return _states_in(block(hidden, *others, **named))
@@ -87,12 +87,12 @@ class BlockWalk:
             self._calls.check_learning()
 
     def _call(self, block: nn.Module, hidden: Tensor, batch: int | None) -> Arguments:
-        return ((), self._arguments[block]) if self._calls is None else self._calls.of(block, len(hidden), batch)
+        return ((), self._arguments[block]) if self._calls is None else self._calls.arguments(block, len(hidden), batch)
 
     def outputs(self, block: nn.Module) -> list[Tensor]:
         """Return the outputs of the block for the current states, which are not changed."""
         with torch.no_grad():
-            return [self.through(block, hidden, batch) for batch, hidden in enumerate(self.hidden)]
+            return [self.run(block, hidden, batch) for batch, hidden in enumerate(self.hidden)]
 
     def advance(self, outputs: list[Tensor]) -> None:
         """Make the outputs of a block the states of the next."""
@@ -123,7 +123,7 @@ class DerivedCalls:
             calls = recorded_calls(self._loaded.model, self._decoder, tokens)
         return [(call.others, call.named) for call in calls]
 
-    def of(self, block: nn.Module, size: int, batch: int | None) -> Arguments:
+    def arguments(self, block: nn.Module, size: int, batch: int | None) -> Arguments:
         """Return the arguments of a block for a number of sequences of a batch; None for sequences of several batches.
 
         Raises:
@@ -153,7 +153,7 @@ class DerivedCalls:
 
 
 def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
-    """Yield the head's input (1, T, D) for each of the sequences (n_sequences, T), with each weight brought once.
+    """Yield the head's input (1, T, D) for each of the sequences (n_sequences, T), with each weight loaded once.
 
     This is for a model whose blocks are streamed: the states of all sequences are held instead.
     """
@@ -172,7 +172,7 @@ def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
 
 
 def _states_in(returned: Any) -> Tensor:
-    """Return the hidden state among what a block returns."""
+    """Return the hidden state among the outputs of a block."""
     states: Tensor = returned[0] if isinstance(returned, tuple | list) else returned
     return states
 
@@ -191,8 +191,8 @@ def _same(first: Any, second: Any) -> bool:
 def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
     """Return the arguments of each block beside the states, for all sequences of the length of this one (1, T).
 
-    The model's own forward pass decides them, masks of sliding windows among them, while the blocks only write them
-    down. Masks and positions broadcast over the batch; blocks of one kind share one mask (1, 1, T, T).
+    The model's own forward pass makes them, masks of sliding windows among them, while the blocks only record them.
+    Masks and positions broadcast over the batch; blocks of one kind share one mask (1, 1, T, T).
     """
     arguments: dict[nn.Module, dict[str, Any]] = {}
 

@@ -57,7 +57,7 @@ class WeightFiles(TensorReader):
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__(checkpoint.files)
         self._checkpoint = checkpoint
-        self._finite: set[str] = set()  # names of tensors that were looked at
+        self._finite: set[str] = set()  # names of tensors that were checked
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
         """Fill the parameters of the module at a path with copies of the values in the files, then close the files.
@@ -87,7 +87,7 @@ class WeightFiles(TensorReader):
             put(module, name, value)
         self.close()
 
-    def fill_around(self, model: nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> None:
+    def fill_outside(self, model: nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> None:
         """Fill all of a derived model but its blocks."""
         decoder = self._checkpoint.decoder
         assert decoder is not None
@@ -131,7 +131,7 @@ class WeightFiles(TensorReader):
         return self.read(name)
 
     def _check_finite(self, path: str, value: Tensor) -> None:
-        """Look at the ends of a tensor, which NaN passes through, the first time that it is filled in."""
+        """Refuse NaN and infinity in a tensor, found at its extremes, the first time that it is filled in."""
         name = self._checkpoint.family.in_file(path)
         if name in self._finite:
             return
@@ -146,7 +146,7 @@ class WeightFiles(TensorReader):
 
 
 def put(module: nn.Module, name: str, value: Tensor) -> None:
-    """Make a tensor the parameter of that name, in place of any former one."""
+    """Set a tensor as the parameter of that name, in place of any former one."""
     parent, _, last = name.rpartition(".")
     module.get_submodule(parent).register_parameter(last, nn.Parameter(value, requires_grad=False))
 

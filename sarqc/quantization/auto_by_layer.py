@@ -16,7 +16,7 @@ from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import LITTLE_MEMORY, Context, LayerJob
 
@@ -30,7 +30,7 @@ class SelectionJob:
     train: LayerStatistics
     validation: LayerStatistics
     held_out: LayerStatistics | None = None
-    found: FoundCodes | None = None  # of a layer that is repaired
+    imported: ImportedCodes | None = None  # of a layer that is repaired
 
 
 def select_layers(
@@ -65,10 +65,10 @@ def select_layers(
     if not 0 < channel_fraction <= 1:
         raise Refused(f"the channel fraction is {channel_fraction}", "selection", "Give a number above 0, at most 1.")
     width = jobs[0].weight.shape[-1]
-    channels = kept_channels(width, grid.group_size_for(width), channel_fraction)
+    channels = channel_subset(width, grid.group_size_for(width), channel_fraction)
     context = context or Context()
     compared, crosses = [], []
-    # What is added up lies where the weight is.
+    # Statistics are added on the device of the weight.
     jobs = [
         replace(job, train=job.train.to(job.weight.device), validation=job.validation.to(job.weight.device))
         for job in jobs
@@ -82,7 +82,7 @@ def select_layers(
     chosen, tables, flags = [], [], []
     by_job = groupby(only_solved(quantize(compared, context)), key=lambda solved: solved.job)
     for number, of_job in by_job:  # one layer's candidates at a time: all of them together may be many gigabytes
-        job, solved = jobs[number], [one.layer for one in of_job]
+        job, solved = jobs[number], [step.layer for step in of_job]
         part, cross = compared[number].layer, crosses[number]
         scores = [_score(layer, part, cross, point) for layer, point in zip(solved, points, strict=True)]
         rows = zip(points, solved, scores, strict=True)
@@ -118,11 +118,11 @@ def candidate_row(point: Method, layer: QuantizedLayer, part: CheckedLayer, scor
     }
 
 
-def kept_channels(width: int, group_size: int, fraction: float) -> Tensor:
+def channel_subset(width: int, group_size: int, fraction: float) -> Tensor:
     """Return the input channels of ⌈fraction · groups⌉ evenly spaced whole groups, in order."""
     groups = width // group_size
-    kept = ceil(Fraction(str(fraction)) * groups)
-    first = torch.arange(kept) * groups // kept  # (kept groups,), distinct since kept ≤ groups
+    count = ceil(Fraction(str(fraction)) * groups)
+    first = torch.arange(count) * groups // count  # (count,), distinct since count ≤ groups
     return (first.unsqueeze(-1) * group_size + torch.arange(group_size)).flatten()
 
 

@@ -39,7 +39,7 @@ class Schedule:
     """Number of steps, sequences of a step, rule of descent, and early stopping."""
 
     steps: int
-    sequences: int  # of a step; the last step of an epoch takes what is left
+    sequences: int  # of a step; the last step of an epoch takes the rest
     descent: Callable[[Learned], Optimiser]
     checks: int = 0  # of early stopping, spread evenly over the steps; 0: none, each epoch is measured
 
@@ -84,7 +84,7 @@ class BlockLearning:
         size = schedule.sequences
         self.steps = [sequences[start : start + size] for start in range(0, len(sequences), size)]  # of an epoch
         self.epochs = math.ceil(schedule.steps / len(self.steps))
-        self.recon_unit = self.sar_unit = 1.0  # what the two terms are divided by
+        self.recon_unit = self.sar_unit = 1.0  # divisors of the two terms
         self.first_error = 1.0  # root mean square, before the first step
 
     def learn(self) -> Generator[Learning, None, dict[str, QuantizedLayer]]:
@@ -106,22 +106,22 @@ class BlockLearning:
         if self.schedule.checks:
             return (yield from self._until_stopped(learned, descent, first))
         yield first
-        best, kept = first, _copy(learned)
+        best, best_state = first, _copy(learned)
         for epoch in range(1, self.epochs + 1):
             left = self.schedule.steps - (epoch - 1) * len(self.steps)
             for sequences in self.steps[:left]:
                 self._step(learned, descent, sequences)
             reached = self._measure(learned, epoch)
             if reached.objective < best.objective:
-                best, kept = reached, _copy(learned)
+                best, best_state = reached, _copy(learned)
             yield reached
-        said = {
+        facts = {
             "epochs": self.epochs,
             "best_epoch": best.epoch,
             "objective": best.objective,
             "initial_objective": first.objective,
         }
-        return {name: self._layer(linear, kept[name], said) for name, linear in self.linears.items()}
+        return {name: self._layer(linear, best_state[name], facts) for name, linear in self.linears.items()}
 
     def _until_stopped(
         self, learned: Learned, descent: Optimiser, start: Epoch
@@ -133,7 +133,7 @@ class BlockLearning:
         steps = self.schedule.steps
         checks = [self._check(learned, 0, start.recon)]
         yield checks[0]
-        best, kept, done = checks[0], _copy(learned), 0
+        best, best_state, done = checks[0], _copy(learned), 0
         least, since = math.inf, 0  # of the checks after a step
         for step in check_steps(steps, self.schedule.checks):
             for number in range(done, step):
@@ -143,13 +143,13 @@ class BlockLearning:
             checks.append(reached)
             yield reached
             if reached.held_out_error < best.held_out_error:
-                best, kept = reached, _copy(learned)
+                best, best_state = reached, _copy(learned)
             since = 0 if reached.held_out_error < least else since + 1
             least = min(least, reached.held_out_error)
             if since == PATIENCE:
                 break
-        said = {"steps_made": done, "best_step": best.step}
-        layers = {name: self._layer(linear, kept[name], said) for name, linear in self.linears.items()}
+        facts = {"steps_made": done, "best_step": best.step}
+        layers = {name: self._layer(linear, best_state[name], facts) for name, linear in self.linears.items()}
         first_name, layer = next(iter(layers.items()))
         report = replace(layer.report, checks=tuple(asdict(check) for check in checks))
         return layers | {first_name: replace(layer, report=report)}
@@ -185,7 +185,7 @@ class BlockLearning:
         # slopes of about 1 on their way through the block, in which half precision neither underflows nor overflows.
         unit = self.first_error * sum(states.shape[1] for states, _ in sequences)
         for states, targets in sequences:
-            with torch.enable_grad(), in_a_fixed_order(states.device):
+            with torch.enable_grad(), fixed_order(states.device):
                 error = self._squared_error(leaves, states, targets) / unit
                 slopes = torch.autograd.grad(error, list(leaves.values()), allow_unused=True)
             for total, slope in zip(by_weight.values(), slopes, strict=True):
@@ -213,7 +213,7 @@ class BlockLearning:
         recon = self._mean_squared_error(weights, self.batches)
         reached = Epoch(epoch, self.epochs, self._objective(recon, sar), recon, sar)
         if not math.isfinite(reached.objective):
-            cause = "Look for NaN in the block's inputs" if epoch == 0 else self.method.where_it_diverges
+            cause = "Look for NaN in the block's inputs" if epoch == 0 else self.method.divergence_remedy
             raise NumericalError(
                 f"the objective is not finite (mean squared error {reached.recon}, drift term {sar})",
                 f"{self.method.learns}, epoch {epoch} of {self.epochs}",
@@ -240,16 +240,16 @@ class BlockLearning:
         return recon / self.recon_unit + self.method.lam * sar / self.sar_unit
 
     @torch.no_grad()
-    def _layer(self, linear: LearnedLinear, kept: Sequence[Tensor], said: Mapping[str, object]) -> QuantizedLayer:
-        """Return the linear with its learned tensors; ``said``: facts of the learning for its report."""
-        rounded = linear.round(kept)
+    def _layer(self, linear: LearnedLinear, state: Sequence[Tensor], facts: Mapping[str, object]) -> QuantizedLayer:
+        """Return the linear with its learned tensors; ``facts`` of the learning are for its report."""
+        rounded = linear.round(state)
         return linear.layer.quantized(
             rounded.codes.flatten(-2),
             rounded.scales,
             rounded.zero_points,
             rounded.stored,
             drift_scale=linear.s,
-            chosen={**self.method.settled(), **said},
+            chosen={**self.method.settled(), **facts},
         )
 
 
@@ -286,7 +286,7 @@ def _learn(jobs: Sequence[LayerJob], learnings: Iterator[BlockLearning]) -> Iter
 
 
 @contextmanager
-def in_a_fixed_order(device: torch.device) -> Iterator[None]:
+def fixed_order(device: torch.device) -> Iterator[None]:
     """Sum gradients in one order within this context, so that a GPU gives the same bits every time."""
     if device.type != "cuda":
         yield
@@ -318,11 +318,11 @@ def _check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
         raise Refused(
             f"its linears have {' and '.join(map(str, bits))} bits", "grids", "Give one bit width for a whole block."
         )
-    for what, given, wanted in (
+    for what, inputs, targets in (
         ("", block.inputs, block.targets),
         ("held-out ", block.held_out_inputs, block.held_out_targets),
     ):
-        shapes = [[tuple(batch.shape) for batch in batches] for batches in (given, wanted)]
+        shapes = [[tuple(batch.shape) for batch in batches] for batches in (inputs, targets)]
         if shapes[0] != shapes[1]:
             raise Refused(
                 f"{what}inputs are {shapes[0]} and targets {shapes[1]}",

@@ -17,11 +17,11 @@ from torch import Tensor
 from sarqc.quantization.columns import ColumnDescent, Columns
 from sarqc.quantization.grid import Grid
 
-_HELD = 2048  # 32-bit numbers that a program holds of what is carried: 64 registers in each of a warp's threads
+_HELD = 2048  # 32-bit numbers of the compensation that a program holds: 64 registers in each of a warp's threads
 
 
 def take_turns(columns: Columns, grid: Grid) -> None:
-    """Do the work of ``column_updates.turns_in_a_loop`` in one operation.
+    """Do the work of ``column_updates.take_turns_in_loop`` in one operation.
 
     The last axis of all tensors must be contiguous.
     """
@@ -49,7 +49,7 @@ def take_turns(columns: Columns, grid: Grid) -> None:
 
 
 def descend(block: ColumnDescent, grid: Grid) -> None:
-    """Do the work of ``column_updates.descent_in_a_loop`` in one operation.
+    """Do the work of ``column_updates.descend_in_loop`` in one operation.
 
     The last axis of all tensors must be contiguous.
     """
@@ -143,7 +143,7 @@ def _turns(
     ROWS: tl.constexpr,
     DOUBLE: tl.constexpr,
 ):
-    """See ``turns_in_a_loop``; after each tensor its strides over candidates and columns."""
+    """See ``take_turns_in_loop``; after each tensor its strides over candidates and columns."""
     candidate = tl.program_id(1).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, COLUMNS)
@@ -203,7 +203,7 @@ def _descent(
     ROWS: tl.constexpr,
     DOUBLE: tl.constexpr,
 ):
-    """See ``descent_in_a_loop``; after each tensor its strides over candidates and columns."""
+    """See ``descend_in_loop``; after each tensor its strides over candidates and columns."""
     candidate = tl.program_id(1).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, COLUMNS)

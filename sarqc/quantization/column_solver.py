@@ -52,9 +52,9 @@ from sarqc.quantization.grid import (
 from sarqc.quantization.layer_statistics import is_finite
 from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
-from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes
+from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes
 from sarqc.quantization.recorded import Recorder, started
-from sarqc.quantization.refinement import as_stored, in_turn
+from sarqc.quantization.refinement import put_rows, take_rows
 from sarqc.quantization.scale_refit import fitted_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
 
@@ -93,8 +93,8 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
             continue
         flags = [LITTLE_MEMORY] * (not had_room)
         flags += [NOT_RECORDED] * (context.recorder is not None and context.recorder.failed)
-        for one in solved:
-            yield one._replace(layer=one.layer.flagged(*flags))
+        for step in solved:
+            yield step._replace(layer=step.layer.flagged(*flags))
         start += len(together)
 
 
@@ -112,7 +112,7 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
     """Return the number of points that may be solved together, at least one."""
     layer, method = first.layer, first.method
     rows, width = layer.weight.shape
-    group_size = width if layer.found is not None else layer.grid.group_size_for(width)
+    group_size = width if layer.imported is not None else layer.grid.group_size_for(width)
     numbers = method.numbers_of_point(rows, width, group_size, shifted=method.shift != "none")
     factorising = FACTORISING * width * width  # one at a time
     return max(1, (budget_bytes - factorising) // (numbers * layer.weight.element_size()))
@@ -129,22 +129,22 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
         "orders": batch.orders,
         "importance": batch.importance,
         **({} if batch.shifts is None else {"shifts": batch.shifts}),
-        **({} if batch.kept is None else {"kept": batch.kept}),
+        **({} if batch.retained is None else {"retained": batch.retained}),
     }
-    found = [point.layer.found for point in points if point.layer.found is not None]
-    if found:
+    imported = [point.layer.imported for point in points if point.layer.imported is not None]
+    if imported:
         if settings.refit:
             raise Refused(
                 f"{settings.refit} rounds of refitting would change scales that stay",
                 first.name or "layer",
                 "Set refit to 0, or leave the quantized checkpoint out.",
             )
-        scales = _stacked(found, "scales", first.weight)
-        tensors["found_scales"] = torch.where(scales == 0, _NO_SCALE, scales)
-        tensors["found_zero_points"] = _stacked(found, "zero_points", first.weight)
-    if settings.begins_with_found:
-        codes = _stacked(found, "codes", first.weight)
-        scales, zero_points = tensors["found_scales"], tensors["found_zero_points"]
+        scales = _stacked(imported, "scales", first.weight)
+        tensors["existing_scales"] = torch.where(scales == 0, _NO_SCALE, scales)
+        tensors["existing_zero_points"] = _stacked(imported, "zero_points", first.weight)
+    if settings.begins_with_existing:
+        codes = _stacked(imported, "codes", first.weight)
+        scales, zero_points = tensors["existing_scales"], tensors["existing_zero_points"]
     else:
         codes, scales, zero_points = (recorder or started)(
             solve_columns,
@@ -168,17 +168,17 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
             rounds=settings.refit,
             orders=batch.orders,
         )
-    if found:
-        scales = _stacked(found, "scales", first.weight)
-        dequantized = torch.stack([one.weight_of(own) for one, own in zip(found, codes, strict=True)])
+    if imported:
+        scales = _stacked(imported, "scales", first.weight)
+        dequantized = torch.stack([layer.weight_of(own) for layer, own in zip(imported, codes, strict=True)])
     else:
         dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
     return _results(points, stated, codes, scales, zero_points, dequantized)
 
 
-def _stacked(found: Sequence[FoundCodes], name: str, like: Tensor) -> Tensor:
+def _stacked(imported: Sequence[ImportedCodes], name: str, like: Tensor) -> Tensor:
     """Return codes, scales or zero points of several layers, in the type of a weight: (C, …)."""
-    return torch.stack([getattr(one, name) for one in found]).to(like)
+    return torch.stack([getattr(layer, name) for layer in imported]).to(like)
 
 
 def _results(
@@ -190,7 +190,7 @@ def _results(
     dequantized: Tensor,
 ) -> Iterator[Solved]:
     """Yield the layers of a batch: codes and dequantized (C, O, I), scales and zero_points (C, O, G)."""
-    for position, (point, said) in enumerate(zip(points, stated, strict=True)):
+    for position, (point, facts) in enumerate(zip(points, stated, strict=True)):
         if point.method.shift != "none" and not is_finite(dequantized[position]):
             raise NumericalError(
                 "the shift towards the float model's inputs overflows",
@@ -198,7 +198,7 @@ def _results(
                 "Use a larger λ or more calibration text.",
             )
         solved = point.layer.quantized(
-            codes[position], scales[position], zero_points[position], dequantized[position], **said
+            codes[position], scales[position], zero_points[position], dequantized[position], **facts
         )
         yield Solved(point.job, point.index, solved)
 
@@ -212,10 +212,10 @@ class _Batch:
 
     weights: Tensor  # (C, O, I), W or W*
     factors: Tensor  # (C, I, I), F
-    orders: Tensor  # (C, I), which column has which turn
+    orders: Tensor  # (C, I), the column of each turn
     importance: Tensor  # (C, I), diag G
     shifts: Tensor | None  # (C, I, I), M of GPTAQ's sequential form
-    kept: Tensor | None  # (C,), 1 - β, where a point has a first-order term
+    retained: Tensor | None  # (C,), 1 - β, where a point has a first-order term
     grams: Tensor | None  # (C, I, I), G, where codes are refined
     aims: Tensor | None  # (C, O, I), the target of the refinement: W, or W* with a shift
 
@@ -242,7 +242,7 @@ class _Batch:
 
 
 def _state(point: _Point, batch: _Batch, position: int) -> dict[str, Any]:
-    """Write the problem of a point into the batch; return what its report says of it."""
+    """Write the problem of a point into the batch; return its entries for the report."""
     layer, method = point.layer, point.method
     try:
         s_squared = _s_squared(layer, method)
@@ -271,7 +271,7 @@ def _state(point: _Point, batch: _Batch, position: int) -> dict[str, Any]:
             target[position][:, order] = shifted_weight(layer.weight[:, order], upper, cross, method.shift_strength)
     if method.first_order:
         shift = None if batch.shifts is None else batch.shifts[position]
-        pulled_back(batch.factors[position], shift, method.first_order)
+        pull_back(batch.factors[position], shift, method.first_order)
     return {
         "drift_scale": drift_weights(layer.gram, s_squared).sqrt(),
         "diagonal_floor": factor.diagonal_floor,
@@ -356,7 +356,7 @@ def column_shift(upper: Tensor, cross: Tensor, strength: float) -> Tensor:
     return shift
 
 
-def pulled_back(factor: Tensor, shift: Tensor | None, beta: float) -> None:
+def pull_back(factor: Tensor, shift: Tensor | None, beta: float) -> None:
     """Replace F and M by those with a first-order term, F_β and M_β (see above).
 
     Args:
@@ -364,14 +364,14 @@ def pulled_back(factor: Tensor, shift: Tensor | None, beta: float) -> None:
         shift: M (I, I), strictly upper; overwritten. None without a shift.
         beta: β, from 0 to 1.
     """
-    kept = 1 - beta
+    retained = 1 - beta
     gains = factor.to(torch.float64).triu(1)  # F - I
-    solvable = (1 - kept**2) * gains  # K, whose diagonal of ones is understood
+    solvable = (1 - retained**2) * gains  # K, whose diagonal of ones is understood
 
     def solved(left: Tensor) -> Tensor:
         wide = left.to(gains.dtype)
         part: Tensor = torch.linalg.solve_triangular(solvable, wide, upper=True, left=False, unitriangular=True)
-        return kept * part
+        return retained * part
 
     factor.copy_(solved(gains))
     factor.diagonal().fill_(1)
@@ -408,9 +408,9 @@ def solve_columns(
     orders: Tensor | None = None,
     source: Range = "minmax",
     importance: Tensor | None = None,
-    kept: Tensor | None = None,
-    found_scales: Tensor | None = None,
-    found_zero_points: Tensor | None = None,
+    retained: Tensor | None = None,
+    existing_scales: Tensor | None = None,
+    existing_zero_points: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the codes of every candidate at once, column by column.
 
@@ -428,9 +428,9 @@ def solve_columns(
         orders: (C, I), the column of each turn; None for the order as stored. Only static groups leave a choice.
         source: Source of a group's range, see ``scales_and_zero_points``.
         importance: (C, I), weights of the errors in a searched range, as stored.
-        kept: (C,), 1 - β of factors with a first-order term; None where no candidate has one.
-        found_scales: (C, O, G), existing scales to keep; groups are then static.
-        found_zero_points: (C, O, G), the zero points that belong to them.
+        retained: (C,), 1 - β of factors with a first-order term; None where no candidate has one.
+        existing_scales: (C, O, G), scales to keep; groups are then static.
+        existing_zero_points: (C, O, G), the zero points that belong to them.
 
     Returns:
         codes: (C, O, I), in the dtype of ``weight``.
@@ -439,17 +439,17 @@ def solve_columns(
     """
     candidates, width = factors.shape[0], factors.shape[-1]
     original = weight.expand(candidates, *weight.shape[-2:]).mT.contiguous()  # (C, I, O)
-    group_size = grid.group_size_for(width) if found_scales is None else width // found_scales.shape[-1]
+    group_size = grid.group_size_for(width) if existing_scales is None else width // existing_scales.shape[-1]
     if orders is None:
         orders = torch.arange(width, device=weight.device).expand(candidates, width)
     fixed = None
-    if found_scales is not None and found_zero_points is not None:
-        fixed = (found_scales, found_zero_points)
-        original = in_turn(original, orders)
+    if existing_scales is not None and existing_zero_points is not None:
+        fixed = (existing_scales, existing_zero_points)
+        original = take_rows(original, orders)
     elif static_groups:
         weights = None if importance is None else split_groups(importance.unsqueeze(-2), group_size)  # (C, 1, G, K)
         fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage, source, weights)
-        original = in_turn(original, orders)
+        original = take_rows(original, orders)
     # A column's scales beside each other in memory, as they are read.
     in_columns = None if fixed is None else [part.mT.contiguous() for part in fixed]  # (C, G, O)
     delta = torch.zeros_like(original)  # (C, I, O), W - Ŵ of the columns done
@@ -458,7 +458,7 @@ def solve_columns(
     scales, zero_points = [], []
     # An existing checkpoint whose groups were made in another order comes with a scale for each channel. That is not a
     # reason to update the rest after each of them.
-    stretch = width if found_scales is not None and group_size == 1 else group_size
+    stretch = width if existing_scales is not None and group_size == 1 else group_size
     for first in range(0, width, stretch):
         last = first + stretch
         inside = factors[:, first:last, first:last]  # (C, K, K)
@@ -469,7 +469,7 @@ def solve_columns(
             # The grid must fit what the group will be asked to represent, which is not W but W plus what the columns
             # before it have left to compensate.
             own = original[:, first:last]
-            copy = (_working_copy(own, carried, inside, kept) if first else own).mT  # (C, O, K); at first it is W
+            copy = (_working_copy(own, carried, inside, retained) if first else own).mT  # (C, O, K); at first it is W
             weights = None if importance is None else importance[:, None, first:last]  # (C, 1, K)
             scale, zero_point = scales_and_zero_points(copy, grid, storage, source, weights)
             scales.append(scale)  # (C, O)
@@ -482,7 +482,7 @@ def solve_columns(
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
             if in_columns is not None:
                 groups = orders[:, first + start : first + stop] // group_size  # (C, B)
-                scale, zero_point = (in_turn(part, groups) for part in in_columns)  # (C, B, O)
+                scale, zero_point = (take_rows(part, groups) for part in in_columns)  # (C, B, O)
             here = slice(first + start, first + stop)
             columns = Columns(
                 original=original[:, here],
@@ -504,10 +504,10 @@ def solve_columns(
                     carried[:, stop:].baddbmm_(rest, values[:, here])
     if fixed is None:
         return codes.mT, torch.stack(scales, dim=-1), torch.stack(zero_points, dim=-1)
-    return as_stored(codes, orders).mT, *fixed
+    return put_rows(codes, orders).mT, *fixed
 
 
-def _working_copy(original: Tensor, carried: Tensor, inside: Tensor, kept: Tensor | None) -> Tensor:
+def _working_copy(original: Tensor, carried: Tensor, inside: Tensor, retained: Tensor | None) -> Tensor:
     """Return GPTQ's compensated copy of a group when its first column is reached: W_g + c T⁻¹.
 
     original, carried (C, K, O); inside (C, K, K) = T, the group's unit upper block of F.
@@ -515,12 +515,12 @@ def _working_copy(original: Tensor, carried: Tensor, inside: Tensor, kept: Tenso
     that GPTQ holds at the group's start has not got their share yet, and T⁻¹ takes it out. This holds with a shift
     too: of (w - Ŵ) F⁻¹ = δ + w P only what comes from the earlier columns is then in the copy.
 
-    With a first-order term (kept (C,) = a) the errors of earlier columns reach the copy through the group's block of
-    (I + a² (F⁻¹ - I))⁻¹ = I + a (F_β - I) in place of T, and it holds what they leave after the pull.
+    With a first-order term (retained (C,) = a) the errors of earlier columns reach the copy through the group's block
+    of (I + a² (F⁻¹ - I))⁻¹ = I + a (F_β - I) in place of T, and it holds what they leave after the pull.
     """
-    if kept is not None:
-        one = torch.eye(inside.shape[-1], dtype=inside.dtype, device=inside.device)
-        inside = one + kept[:, None, None] * (inside - one)
+    if retained is not None:
+        identity = torch.eye(inside.shape[-1], dtype=inside.dtype, device=inside.device)
+        inside = identity + retained[:, None, None] * (inside - identity)
     # c T⁻¹ by a triangular solve on the transposed work, without an inverse.
     left_over: Tensor = torch.linalg.solve_triangular(inside.mT, carried, upper=False, unitriangular=True)
     return original + left_over

@@ -1,6 +1,6 @@
 """Turns of a block of columns, in order: the slow part of a column solver and of its refinement.
 
-These are thousands of tiny operations for one linear, and a GPU spends its time on starting them. There own kernels
+These are thousands of tiny operations for one linear, and a GPU spends its time on starting them. Own kernels there
 take all turns of a block in one operation, with the same roundings in the same order, and so the same bits. The bits
 are compared on each device before its first use; if they differ, the loops below are used.
 
@@ -29,7 +29,7 @@ def take_turns(columns: Columns, grid: Grid) -> None:
     """Compute the codes of the columns in order, each compensating for those before it."""
     kernels = _kernels_for(columns.original.device)
     if kernels is None:
-        turns_in_a_loop(columns, grid)
+        take_turns_in_loop(columns, grid)
     else:
         kernels.take_turns(columns, grid)
 
@@ -38,12 +38,12 @@ def descend(block: ColumnDescent, grid: Grid) -> None:
     """Move each column, in order, to its best level while all others stay."""
     kernels = _kernels_for(block.codes.device)
     if kernels is None:
-        descent_in_a_loop(block, grid)
+        descend_in_loop(block, grid)
     else:
         kernels.descend(block, grid)
 
 
-def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
+def take_turns_in_loop(columns: Columns, grid: Grid) -> None:
     """Do the work of ``take_turns`` column by column."""
     shift, values = columns.shift, columns.values
     factor, carried = columns.factor.unsqueeze(-1), columns.carried  # (C, B, B, 1), (C, B, O)
@@ -62,19 +62,19 @@ def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
             rest.addcmul_(shift[:, column, column + 1 :].unsqueeze(-1), value.unsqueeze(-2))
 
 
-def descent_in_a_loop(block: ColumnDescent, grid: Grid) -> None:
+def descend_in_loop(block: ColumnDescent, grid: Grid) -> None:
     """Do the work of ``descend`` column by column."""
-    codes, found, factors = block.codes, torch.empty_like(block.codes), block.gram.unsqueeze(-1)  # (C, B, B, 1)
-    parts = (codes, found, block.pull, block.rate, block.scales, block.steps)
+    codes, moved, factors = block.codes, torch.empty_like(block.codes), block.gram.unsqueeze(-1)  # (C, B, B, 1)
+    parts = (codes, moved, block.pull, block.rate, block.scales, block.steps)
     turns = zip(*(part.unbind(1) for part in parts), strict=True)
     for column, (code, best, pulled, rate, scale, step) in enumerate(turns):  # (C, O) each
         torch.addcmul(code, pulled, rate, out=best).round_().clamp_(grid.lowest, grid.highest)
         torch.sub(best, code, out=step).mul_(scale)
         block.pull[:, column + 1 :].addcmul_(factors[:, column, column + 1 :], step.unsqueeze(-2))
-    codes.copy_(found)
+    codes.copy_(moved)
 
 
-def why_no_kernels(device: torch.device) -> str:
+def kernel_obstacle(device: torch.device) -> str:
     """Return the reason why a GPU's columns are taken in a loop; empty if kernels serve it, and on a CPU."""
     return "" if device.type != "cuda" else _judged(device)
 
@@ -108,18 +108,18 @@ def first_difference(kernels: ModuleType, device: torch.device) -> str:
         columns = random_columns(shape, grid, random, dtype, device, shifted=shifted)
         expected = copied(columns)
         kernels.take_turns(columns, grid)
-        turns_in_a_loop(expected, grid)
+        take_turns_in_loop(expected, grid)
         if not _are_equal(columns, expected, ("codes", "delta", "values")):
             return f"columns, {kind}, {dtype}"
         block = random_descent(shape, grid, random, dtype, device)
-        wanted = copied(block)
+        expected_block = copied(block)
         kernels.descend(block, grid)
-        descent_in_a_loop(wanted, grid)
-        if not _are_equal(block, wanted, ("codes", "steps")):
+        descend_in_loop(expected_block, grid)
+        if not _are_equal(block, expected_block, ("codes", "steps")):
             return f"refinement, {kind}, {dtype}"
     return ""
 
 
-def _are_equal(one: Columns | ColumnDescent, other: Columns | ColumnDescent, names: tuple[str, ...]) -> bool:
-    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+def _are_equal(actual: Columns | ColumnDescent, expected: Columns | ColumnDescent, names: tuple[str, ...]) -> bool:
+    pairs = [(getattr(actual, name), getattr(expected, name)) for name in names]
     return all(first is None or torch.equal(first, second) for first, second in pairs)

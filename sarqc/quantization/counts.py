@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, replace
 
 @dataclass(frozen=True)
 class Count:
-    """Work by what limits it."""
+    """Work by its limiting resource."""
 
     products: float = 0.0  # floating-point operations of large products: passes through the model, Grams
     losses: float = 0.0  # of large products in float32: of a linear with its Gram
@@ -21,7 +21,7 @@ class Count:
     moved: float = 0.0  # bytes of statistics and weights that go to other processes of the host, and back
 
     def __add__(self, other: Count) -> Count:
-        return Count(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+        return Count(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     def times(self, number: float) -> Count:
         """Return this work, repeated."""
@@ -59,12 +59,12 @@ class Workload:
     block_weights: int  # weights of the linears of the largest block
     bits: int
     group_size: int | None  # None: the whole row
-    points: int  # solved for each linear: one, those of a curve, or what “auto” compares and its choice
+    points: int  # solved for each linear: one, those of a curve, or the candidates of “auto” and its choice
     together: int  # points of linears that may be solved at once
     sequences: int  # of the calibration
     length: int  # tokens of a sequence
     walks: int  # 2 where the float model's states are walked beside those of the quantized prefix
-    budget_bytes: int  # for what is solved at once
+    budget_bytes: int  # for one batch of solving
     held_out: int = 0  # sequences that nothing is fitted to
 
     def largest(self) -> tuple[int, int]:
@@ -113,7 +113,7 @@ TWO_CORES = Throughput(
 # What a run of LLaMA-2-7B's shapes on an H100 reached of the best rates that large products had there; the bytes that a
 # weight moves while it is rounded are an estimate.
 _OF_PRODUCTS, _OF_SOLVES = 0.6, 0.3
-# Operations of a run come with Python between them and a thread beside it that keeps layers.
+# Operations of a run come with Python between them and a thread beside it that stores layers.
 _OF_STARTED = 0.8
 _BYTES_OF_SEARCH, _BYTES_OF_STEP = 60, 100
 _FROM_DISK = 2e9

@@ -194,10 +194,10 @@ def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dt
     """
     span = span_of_range(low, high, grid)  # (...)
     # Codes are chosen for the scale as it will be stored: its rounding to ``storage`` must not come afterwards.
-    stored = through_storage(span / grid.steps, storage, scale_limits(storage)[0])
+    stored = round_to_storage(span / grid.steps, storage, scale_limits(storage)[0])
     scales = torch.where(span == 0, torch.ones_like(stored), stored)
     if grid.is_affine:
-        return scales, through_storage(low, storage)
+        return scales, round_to_storage(low, storage)
     if grid.kind != "asymmetric":
         return scales, torch.zeros_like(scales)
     return scales, torch.round(-low.clamp(max=0) / scales).clamp(grid.lowest, grid.highest)
@@ -222,7 +222,7 @@ def scale_limits(storage: torch.dtype) -> tuple[float, float]:
     return limits.tiny * limits.eps, limits.max
 
 
-def through_storage(values: Tensor, storage: torch.dtype, least: float | None = None) -> Tensor:
+def round_to_storage(values: Tensor, storage: torch.dtype, least: float | None = None) -> Tensor:
     """Return values as a storage dtype has held them, clamped to its numbers from ``least`` on."""
     largest = torch.finfo(storage).max
     return values.clamp(-largest if least is None else least, largest).to(storage).to(values.dtype)

@@ -45,7 +45,7 @@ def weight_intervals(points: Sequence[tuple[Number, Number]]) -> list[tuple[floa
     edges = [(left[1] - right[1]) / (right[0] - left[0]) for left, right in pairwise(hull)]
     falling = [edge for edge in edges if edge >= 0]  # the λ at which two neighbours tie, largest first
     hull = hull[: len(falling) + 1]
-    found = [(math.inf, -math.inf)] * len(exact)
+    intervals = [(math.inf, -math.inf)] * len(exact)
     vertex = 0
     for position in order:
         point = exact[position]
@@ -53,10 +53,10 @@ def weight_intervals(points: Sequence[tuple[Number, Number]]) -> list[tuple[floa
             vertex += 1
         if point == hull[vertex]:
             highest = rounded(falling[vertex - 1]) if vertex else math.inf
-            found[position] = (rounded(falling[vertex]) if vertex < len(falling) else 0.0, highest)
+            intervals[position] = (rounded(falling[vertex]) if vertex < len(falling) else 0.0, highest)
         elif vertex < len(falling) and _turn(hull[vertex], hull[vertex + 1], point) == 0:
-            found[position] = (rounded(falling[vertex]),) * 2
-    return found
+            intervals[position] = (rounded(falling[vertex]),) * 2
+    return intervals
 
 
 def rounded(value: Fraction) -> float:

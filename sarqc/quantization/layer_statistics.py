@@ -131,7 +131,7 @@ def is_finite(values: Tensor) -> bool:
 
 
 class RunningSums:
-    """Statistics of a layer while batches of its inputs arrive.
+    """Statistics of a layer accumulated over batches of its inputs.
 
     No value is requested from the device before ``total``.
     """
@@ -186,8 +186,8 @@ class RunningSums:
         return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest, self._fourth)
 
 
-def _check_crosses(one: Tensor | None, other: Tensor | None) -> None:
-    if (one is None) != (other is None):
+def _check_crosses(first: Tensor | None, second: Tensor | None) -> None:
+    if (first is None) != (second is None):
         raise Refused(
             "statistics with a cross term and statistics without one do not add",
             "layer statistics",
@@ -196,7 +196,7 @@ def _check_crosses(one: Tensor | None, other: Tensor | None) -> None:
 
 
 def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tensor:
-    """Return Σ x xᵀ of tokens (N, I), added to what there is: (I, I) in the working precision.
+    """Return Σ x xᵀ of tokens (N, I), added to the total: (I, I) in the working precision.
 
     A product of two numbers of 16 bits is exact in float32, and a GPU's units for such products take a fifth of the
     time. But they cut sums off instead of rounding them: on an H100 the largest error, in units of √(G_ii G_jj), was
@@ -213,9 +213,9 @@ def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tenso
 
 
 def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Tensor:
-    """Return Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to what there is: (I, I).
+    """Return Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to the total: (I, I).
 
-    On a GPU a difference goes through the units for 16 bits in two parts, see ``in_two``.
+    On a GPU a difference goes through the units for 16 bits in two parts, see ``split_in_two``.
     """
     if not tokens.is_cuda or tokens.dtype not in (torch.float16, torch.bfloat16):
         return _added(total, difference.mT @ tokens.to(difference.dtype))
@@ -223,7 +223,7 @@ def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Ten
         total = difference.new_zeros(tokens.shape[-1], tokens.shape[-1])
     if not len(tokens):  # of an expert
         return total
-    unit, parts = in_two(difference, tokens.dtype)
+    unit, parts = split_in_two(difference, tokens.dtype)
     product = torch.zeros_like(total)
     for part in parts:
         for some, others in zip(part.split(_SUMMED_AT_ONCE), tokens.split(_SUMMED_AT_ONCE), strict=True):
@@ -231,7 +231,7 @@ def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Ten
     return total.addcmul_(product, unit)
 
 
-def in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def split_in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Split values into a power of two and two tensors of 16 bits.
 
     The sum of both tensors times the power is ``values`` up to 2^-17 of a number in bfloat16, 2^-22 in float16, and

@@ -35,7 +35,7 @@ class Rounded:
     scales: Tensor
     zero_points: Tensor
     stored: Tensor  # (O, I) in the storage dtype: the levels of the codes
-    inside: Tensor  # (O, G, K): what was rounded where its code was not clamped, 0 elsewhere
+    inside: Tensor  # (O, G, K): the rounded values where their codes were not clamped, 0 elsewhere
     clamped: Tensor  # (O, G, K): 1 where the code was clamped, 0 elsewhere
 
 
@@ -50,7 +50,7 @@ class LearnedLinear(ABC):
     def __init__(self, layer: CheckedLayer, weighted_by: Saliency) -> None:
         self.layer, self.grid = layer, layer.grid
         self.s = saliency(layer.abs_mean, layer.weight, GAMMA) if weighted_by == "saliency" else None  # (I,)
-        # (O, G, K), what is rounded: W, unless a subclass begins elsewhere
+        # (O, G, K), the values to round: W, unless a subclass begins elsewhere
         self.groups = split_groups(layer.weight, self.grid.group_size_for(layer.weight.shape[-1]))
         self.ends = torch.stack([self.groups.amax(dim=-1), self.groups.amin(dim=-1)])  # (2, O, G)
         if self.grid.kind == "asymmetric":  # the range holds 0 however much of it is clipped
@@ -94,7 +94,7 @@ class LearnedLinear(ABC):
     def gradient_of_range(self, high: Tensor, low: Tensor, rounded: Rounded, slope: Tensor) -> Tensor:
         """Return the gradient (2, O, G) with respect to the upper and lower ends of the ranges.
 
-        With q the code, z the zero point, B what is rounded and V the offset Ŵ = (q - z) · scale, where q - z is
+        With q the code, z the zero point, B the value to round and V the offset Ŵ = (q - z) · scale, where q - z is
         B/scale + V as long as it is not clamped; on the affine grid Ŵ = q · scale + bias, where q is (B - bias)/scale +
         V as long as it is not.
 

@@ -126,9 +126,9 @@ class SignDescent:
         self._steps, self._left = steps, steps
         self._bounded: list[tuple[Tensor, Tensor, Tensor]] = []  # values, the least and the largest they may be
         for offsets, factors in learned.values():
-            limit, one = offsets.new_tensor(LARGEST_OFFSET), factors.new_tensor(1.0)
+            limit, whole = offsets.new_tensor(LARGEST_OFFSET), factors.new_tensor(1.0)
             self._bounded.append((offsets, -limit, limit))
-            self._bounded.append((factors, factors.clamp(max=SMALLEST_FACTOR), one))
+            self._bounded.append((factors, factors.clamp(max=SMALLEST_FACTOR), whole))
 
     def step(self) -> None:
         """Move all values by one step along their ``grad``."""

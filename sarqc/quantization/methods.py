@@ -55,7 +55,7 @@ RANGES_TRIED: dict[Range, int] = {
     "joint": len(SHRUNK) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
 }
 ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
-GAMMA = 0.5  # γ of the saliency in the drift term of what is learned through a block
+GAMMA = 0.5  # γ of the saliency in the drift term of methods that learn through a block
 MOST_PASSES = 30  # of a refinement
 MOST_ROUNDS = 10  # of a refit of scales
 MOST_EPOCHS = 100  # of a distillation of scales
@@ -130,7 +130,7 @@ class Method:
 
     @property
     def aim(self) -> Aim:
-        """Quantity that the method keeps near to the float model's, beside the drift term.
+        """Quantity that the method keeps near the float model's, beside the drift term.
 
         ``"weights"``: the weights alone, ‖Ŵ - W‖. ``"outputs"``: a linear's outputs on its own inputs, ‖(Ŵ - W) X‖.
         ``"float outputs"``: those on the float model's inputs, ‖Ŵ X - W X_float‖. ``"block outputs"``: the outputs of a
@@ -220,7 +220,7 @@ class Method:
         return tuple(field.name for field in fields(cls) if field.name not in _NO_OPTIONS)
 
     def plain_fitting(self) -> dict[str, Any]:
-        """Return the options that fit the solver to a layer, plain; keys, labels and reports leave them unsaid then."""
+        """Return the options that fit the solver to a layer, plain; keys, labels and reports omit them then."""
         names = {*self.options()} - {*self.reported}
         return {field.name: field.default for field in fields(self) if field.name in names}
 
@@ -229,7 +229,7 @@ class Method:
         plain = self.plain_fitting()
         return {name: getattr(self, name) for name, choice in plain.items() if getattr(self, name) != choice}
 
-    def for_all_tokens(self) -> Self:
+    def without_expert_damping(self) -> Self:
         """Return the method for a linear that every token reaches, as all do but those of experts."""
         return self
 
@@ -319,7 +319,7 @@ class ColumnSolver(Method):
     reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
     weighed: ClassVar[Weighing] = "gamma"
     damps: ClassVar[bool] = True
-    begins_with_found: ClassVar[bool] = False  # with the codes that a layer was found with, not column by column
+    begins_with_existing: ClassVar[bool] = False  # with the existing codes of a layer, not column by column
 
     lam: float = 0.01
     gamma: float | None = None
@@ -363,7 +363,7 @@ class ColumnSolver(Method):
             return self.lam
         return self.lam * (1 + width / n_tokens)
 
-    def for_all_tokens(self) -> Self:
+    def without_expert_damping(self) -> Self:
         return replace(self, expert_damping="plain")
 
     @property
@@ -424,7 +424,7 @@ class FoundDescent(ColumnSolver):
     By that objective the result is never worse than the codes it starts from.
     """
 
-    begins_with_found: ClassVar[bool] = True
+    begins_with_existing: ClassVar[bool] = True
 
     refine: int = 10
 
@@ -496,7 +496,7 @@ class LearnedMethod(Method):
     aim: ClassVar[Aim] = "block outputs"
     unit: ClassVar[Unit] = "block"
     learns: ClassVar[str]  # its name in errors
-    where_it_diverges: ClassVar[str]  # what to try where an objective is not finite
+    divergence_remedy: ClassVar[str]  # remedy where an objective is not finite
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
@@ -517,7 +517,7 @@ class LearnedClipping(LearnedMethod):
     solver: ClassVar[str] = "sarqc.quantization.learned_clipping"
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "epochs", "normalise")
     learns: ClassVar[str] = "learned clipping"
-    where_it_diverges: ClassVar[str] = "Use a smaller learning rate"
+    divergence_remedy: ClassVar[str] = "Use a smaller learning rate"
 
     epochs: int | None = None
     learning_rate: float = 1e-2
@@ -565,7 +565,7 @@ class LearnedRounding(LearnedMethod):
     solver: ClassVar[str] = "sarqc.quantization.learned_rounding"
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "steps", "normalise")
     learns: ClassVar[str] = "learned rounding"
-    where_it_diverges: ClassVar[str] = "Look for very large outputs of the block"
+    divergence_remedy: ClassVar[str] = "Look for very large outputs of the block"
     conditions: ClassVar[dict[str, tuple[str, str, str]]] = {
         "refine": ("warm_start", "column_solver", "which refines the codes of warm start column_solver alone"),
         "stopping": ("held_out_samples", "", "which makes all its steps without held-out samples"),
@@ -691,11 +691,11 @@ class MethodEntry:
 
     title: str
     make: Method
-    tunes: tuple[str, ...]  # of ``documents.SIGNS``: what “auto” may choose
+    tunes: tuple[str, ...]  # of ``documents.SIGNS``: choices of “auto”
     baseline: str  # the public name it is compared with
     auto: Candidates | None = None  # the paper's candidates; None if there is nothing to choose
-    about: str = ""  # one line for people who choose among them
-    also: str = ""  # a further name, which says what the method is; empty where the public name does
+    about: str = ""  # one line for a choice among methods
+    also: str = ""  # a further, descriptive name; empty where the public name is one
     without: tuple[str, ...] = ()  # options of its family that it does not have
 
     @property
@@ -836,8 +836,8 @@ METHODS: dict[str, MethodEntry] = {
 
 
 AS_FOUND = "as-found"
-# How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
-_FOUND = MethodEntry(
+# How a quantized checkpoint is measured. It is not a row of ``METHODS``: it cannot be chosen for a model.
+_EXISTING = MethodEntry(
     "As found",
     ExistingCodes(),
     (),
@@ -857,7 +857,7 @@ def public_method(name: str) -> str:
 
 def entry_of(name: str) -> MethodEntry | None:
     """Return the row of a public name, including ``AS_FOUND``; None for a name that this version does not know."""
-    return _FOUND if name == AS_FOUND else METHODS.get(name)
+    return _EXISTING if name == AS_FOUND else METHODS.get(name)
 
 
 def method(name: str, **choices: Any) -> Method:

@@ -120,7 +120,7 @@ class QuantizedLayer:
 
 
 @dataclass(frozen=True)
-class FoundCodes:
+class ImportedCodes:
     """Codes of a layer that another tool has quantized, with scales and zero points that stay as they are."""
 
     codes: Tensor  # (O, I) int8, as the layer's grid numbers them
@@ -129,7 +129,7 @@ class FoundCodes:
     weight: Tensor  # (O, I), as the format's own loader dequantizes it, in the dtype of the scales
     is_affine: bool = False
 
-    def to(self, device: torch.device) -> FoundCodes:
+    def to(self, device: torch.device) -> ImportedCodes:
         """Return the same codes on another device."""
         moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
         return replace(self, **moved)
@@ -166,7 +166,7 @@ class CheckedLayer:
         grid: Grid of the codes.
         held_out: Statistics of inputs that nothing is fitted to; None without any.
         row_scale: (O,), the factor by which the operation after multiplies each output; a scale search divides it out.
-        found: Codes on scales and zero points that a solver has to keep.
+        imported: Codes on scales and zero points that a solver has to keep.
         name: Name of the linear in errors.
 
     Raises:
@@ -182,19 +182,19 @@ class CheckedLayer:
         held_out: LayerStatistics | None,
         row_scale: Tensor | None = None,
         *,
-        found: FoundCodes | None = None,
+        imported: ImportedCodes | None = None,
         name: str = "",
     ) -> None:
         try:
             _check(weight, statistics, held_out, row_scale)
-            _check_found(weight, found)
+            _check_imported(weight, imported)
             grid.group_size_for(weight.shape[-1])
         except SarqcError as error:
             raise (error.at(name) if name else error) from None
         self.name = name
         dtype = torch.promote_types(weight.dtype, torch.float32)
-        self.found = None if found is None else found.to(weight.device)
-        self.storage, self.grid = weight.dtype if found is None else found.scales.dtype, grid
+        self.imported = None if imported is None else imported.to(weight.device)
+        self.storage, self.grid = weight.dtype if imported is None else imported.scales.dtype, grid
         self.weight = weight.detach().to(dtype)  # (O, I)
         self.gram = statistics.gram.to(weight.device, dtype)  # (I, I)
         self.abs_mean = statistics.abs_mean.to(weight.device, dtype)  # (I,)
@@ -299,14 +299,14 @@ def _check(
         )
 
 
-def _check_found(weight: Tensor, found: FoundCodes | None) -> None:
-    if found is None:
+def _check_imported(weight: Tensor, imported: ImportedCodes | None) -> None:
+    if imported is None:
         return
-    is_of_weight = found.codes.shape == found.weight.shape == weight.shape
-    if not is_of_weight or found.scales.shape != found.zero_points.shape or weight.shape[1] % found.scales.shape[-1]:
+    codes, scales = imported.codes, imported.scales
+    is_of_weight = codes.shape == imported.weight.shape == weight.shape
+    if not is_of_weight or scales.shape != imported.zero_points.shape or weight.shape[1] % scales.shape[-1]:
         raise Refused(
-            f"codes are {tuple(found.codes.shape)} with scales {tuple(found.scales.shape)}, the weight is "
-            f"{tuple(weight.shape)}",
+            f"codes are {tuple(codes.shape)} with scales {tuple(scales.shape)}, the weight is {tuple(weight.shape)}",
             "quantized checkpoint",
             "Give the checkpoint that was made of this model.",
         )
@@ -320,8 +320,10 @@ def _is_row_scale(scale: Tensor, weight: Tensor) -> bool:
 
 
 def _reported_loss(delta: Tensor, gram: Tensor) -> float:
-    """L_recon of ΔW (O, I) for a report. A GPU's tensor cores take products of float32 numbers cut to 10 bits (TF32) in
-    a quarter of the time; on an H100 the loss of 11,008 × 4096 weights came out 1e-5 to 2e-5 too small.
+    """Return L_recon of ΔW (O, I) for a report.
+
+    A GPU's tensor cores take products of float32 numbers cut to 10 bits (TF32) in a quarter of the time; on an H100 the
+    loss of 11,008 × 4096 weights came out 1e-5 to 2e-5 too small.
     """
     if not delta.is_cuda:
         return float(recon_loss(delta, gram))

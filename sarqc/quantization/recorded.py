@@ -15,7 +15,7 @@ from torch import Tensor
 Results = tuple[Tensor, ...]
 Tensors = Mapping[str, Tensor]
 Function = Callable[..., Results]
-Replay = Callable[[Tensors], Results]  # what a recording of a function gives for other tensors of the same shapes
+Replay = Callable[[Tensors], Results]  # a recording of a function, for other tensors of the same shapes
 
 
 @dataclass
@@ -27,7 +27,7 @@ class _Seen:
 
 
 class Recorder:
-    """Recorder of functions that come again with the same settings and the same shapes.
+    """Recorder of functions that are called again with the same settings and shapes.
 
     A function is recorded the second time. A recording has inputs of its own, which together stay within
     ``most_bytes``, and works in memory of its own, about as much again. All of it is freed with this object. Functions
@@ -70,7 +70,7 @@ class Recorder:
             except torch.OutOfMemoryError:
                 seen.is_plain = True
                 return plain
-            except RuntimeError:  # of CUDA, whatever it minds in what is recorded
+            except RuntimeError:  # of CUDA, for whatever it cannot record
                 same = False
             if same:
                 seen.replay, self._room = replay, self._room - size

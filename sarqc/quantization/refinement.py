@@ -49,30 +49,30 @@ def refined_codes(
     if orders is None:
         orders = torch.arange(width, device=gram.device).expand(gram.shape[:2])
     groups = orders // (width // scales.shape[-1])  # (C, I), of the column of each turn
-    target, codes = (in_turn(part.mT, orders) for part in (target, codes))
-    gram = in_turn(in_turn(gram, orders).mT, orders)
-    scales, zero_points = (in_turn(part.mT, groups) for part in (scales, zero_points))  # (C, I, O)
+    target, codes = (take_rows(part.mT, orders) for part in (target, codes))
+    gram = take_rows(take_rows(gram, orders).mT, orders)
+    scales, zero_points = (take_rows(part.mT, groups) for part in (scales, zero_points))  # (C, I, O)
     delta = dequantize(codes, scales, zero_points, grid.is_affine) - target  # (C, I, O)
     pull = gram @ delta  # (C, I, O), (ΔW G)ᵀ
     objective = (delta * pull).sum(dim=1)  # (C, O)
     for _ in range(passes):
-        moved, after = _one_pass(delta, codes, pull.clone(), gram, scales, grid)
+        moved, after = _pass_over(delta, codes, pull.clone(), gram, scales, grid)
         # Computed anew rather than carried along, so that rounding errors of a pass do not enter the comparison.
         pull_after = gram @ after
         objective_after = (after * pull_after).sum(dim=1)
-        # In exact arithmetic every row is kept. A row that rounding errors would make worse stays as it was.
-        kept = (objective_after <= objective).unsqueeze(-2)  # (C, 1, O)
-        moved = torch.where(kept, moved, codes)
+        # In exact arithmetic every row is accepted. A row that rounding errors would make worse stays as it was.
+        accepted = (objective_after <= objective).unsqueeze(-2)  # (C, 1, O)
+        moved = torch.where(accepted, moved, codes)
         if torch.equal(moved, codes):
             break
-        codes, delta = moved, torch.where(kept, after, delta)
-        pull = torch.where(kept, pull_after, pull)
-        objective = torch.where(kept.squeeze(-2), objective_after, objective)
+        codes, delta = moved, torch.where(accepted, after, delta)
+        pull = torch.where(accepted, pull_after, pull)
+        objective = torch.where(accepted.squeeze(-2), objective_after, objective)
     # A code that was rounded to −0 is 0, or its level would have another sign bit than what is read from integers.
-    return as_stored(codes + 0.0, orders).mT
+    return put_rows(codes + 0.0, orders).mT
 
 
-def _one_pass(
+def _pass_over(
     delta: Tensor,
     codes: Tensor,
     pull: Tensor,
@@ -82,7 +82,7 @@ def _one_pass(
 ) -> tuple[Tensor, Tensor]:
     """Return codes (C, I, O) and ΔWᵀ (C, I, O) after each column has had its turn; scales (C, I, O) are the columns'.
 
-    ``pull`` is overwritten: it is kept right for the columns to come only.
+    ``pull`` is overwritten: it stays right for the columns to come only.
     """
     delta, codes, width = delta.clone(), codes.clone(), gram.shape[-1]
     for start in range(0, width, _BLOCK):
@@ -100,7 +100,7 @@ def _one_pass(
     return codes, delta
 
 
-def in_turn(part: Tensor, positions: Tensor) -> Tensor:
+def take_rows(part: Tensor, positions: Tensor) -> Tensor:
     """Return the rows of each candidate at its own positions.
 
     Args:
@@ -114,8 +114,8 @@ def in_turn(part: Tensor, positions: Tensor) -> Tensor:
     return part[_candidates(positions), positions]
 
 
-def as_stored(part: Tensor, orders: Tensor) -> Tensor:
-    """Return rows of each candidate in the order as stored: the inverse of ``in_turn`` at each column's turn.
+def put_rows(part: Tensor, orders: Tensor) -> Tensor:
+    """Return rows of each candidate in the order as stored: the inverse of ``take_rows`` at each column's turn.
 
     Args:
         part: (C, I, M), rows in the order of turns.

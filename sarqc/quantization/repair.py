@@ -18,7 +18,7 @@ from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import Context, LayerJob, Solved
 
 # Flags of reports.
-KEPT = "codes_as_found"  # no candidate was better on the validation sequences
+UNCHANGED = "codes_as_found"  # no candidate was better on the validation sequences
 WORSE = "worse_than_found"  # on held-out text, although better on the validation sequences
 
 
@@ -26,21 +26,23 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
     """Yield each linear with its existing codes, at each of its points, which are all alike."""
     for number, job in enumerate(jobs):
         for index, point in enumerate(job.points_of(ExistingCodes)):
-            yield Solved(number, index, as_found(job.layer, point))
+            yield Solved(number, index, with_existing_codes(job.layer, point))
 
 
-def as_found(layer: CheckedLayer, point: ExistingCodes) -> QuantizedLayer:
+def with_existing_codes(layer: CheckedLayer, point: ExistingCodes) -> QuantizedLayer:
     """Return the layer with its existing codes.
 
     Raises:
         Refused: If the layer has no codes.
     """
-    found = layer.found
-    if found is None:
+    imported = layer.imported
+    if imported is None:
         raise Refused(
             "no codes to take as they are", layer.name or "layer", "Open a quantized checkpoint of the model."
         )
-    return layer.quantized(found.codes, found.scales, found.zero_points, found.weight, chosen=point.settled())
+    return layer.quantized(
+        imported.codes, imported.scales, imported.zero_points, imported.weight, chosen=point.settled()
+    )
 
 
 def repair_layer(
@@ -63,9 +65,9 @@ def repair_layer(
         context: Budget and recorder; None for the defaults.
     """
     context = context or Context()
-    part = CheckedLayer(job.weight, job.train, grid, job.validation, found=job.found, name=job.name)
+    part = CheckedLayer(job.weight, job.train, grid, job.validation, imported=job.imported, name=job.name)
     best: Method = ExistingCodes()
-    found = least = _loss(as_found(part, ExistingCodes()))
+    initial = least = _loss(with_existing_codes(part, ExistingCodes()))
     ways: list[list[ColumnSolver]] = [[*points], [FoundDescent.of(point) for point in points]]
     rows: list[list[dict[str, float | None]]] = []
     for way in ways:
@@ -75,14 +77,16 @@ def repair_layer(
             rows[-1].append(candidate_row(point, solved.layer, part, loss))
             if loss < least:
                 best, least = point, loss
-    whole = CheckedLayer(job.weight, job.train + job.validation, grid, job.held_out, found=job.found, name=job.name)
+    whole = CheckedLayer(
+        job.weight, job.train + job.validation, grid, job.held_out, imported=job.imported, name=job.name
+    )
     layer = next(only_solved(quantize([LayerJob(whole, [best])], context))).layer
-    before = as_found(whole, ExistingCodes()).report
+    before = with_existing_codes(whole, ExistingCodes()).report
     energy = part.held_out_energy
     compared: dict[str, Any] = {
         "found_recon": before.relative_recon,
         "found_held_out": before.relative_held_out,
-        "found_validation": found / energy if energy > 0 else None,
+        "found_validation": initial / energy if energy > 0 else None,
         "best_validation": least / energy if energy > 0 else None,
     }
     report = replace(
@@ -92,7 +96,7 @@ def repair_layer(
     )
     losses = before.held_out_loss, layer.report.held_out_loss
     is_worse = losses[0] is not None and losses[1] is not None and losses[1] > losses[0]
-    return replace(layer, report=report).flagged(*[KEPT] * isinstance(best, ExistingCodes), *[WORSE] * is_worse)
+    return replace(layer, report=report).flagged(*[UNCHANGED] * isinstance(best, ExistingCodes), *[WORSE] * is_worse)
 
 
 def _loss(layer: QuantizedLayer) -> float:

@@ -20,7 +20,7 @@ each u along the sign of their sum. At first u lies towards the float weight fro
 way, so that the codes are those of the solver, and those change most easily whose weight lies between two levels.
 
 After each epoch the numbers are rounded as a checkpoint stores them, and judged with these on sequences that nothing is
-fitted to. The best epoch is kept, the start included.
+fitted to. The best epoch is returned, the start included.
 
 Axes: O out_features, I in_features, G groups of a row, K channels of a group, D weights of a norm.
 """
@@ -37,8 +37,8 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError
-from sarqc.quantization.block_learning import in_a_fixed_order
-from sarqc.quantization.grid import Grid, scale_limits, split_groups, through_storage
+from sarqc.quantization.block_learning import fixed_order
+from sarqc.quantization.grid import Grid, round_to_storage, scale_limits, split_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
@@ -56,13 +56,13 @@ class Distance(Protocol):
     def steps(self) -> int:
         """Number of steps of an epoch."""
 
-    def of_step(self, weights: Weights, step: int) -> Tensor:
+    def step_distance(self, weights: Weights, step: int) -> Tensor:
         """Return the distance on the sequences of a step, with its gradient; their mean is that of an epoch."""
 
     def held_out(self, weights: Weights) -> float:
         """Return the distance, without a gradient, on sequences that nothing is fitted to."""
 
-    def magnified(self, first: float) -> float:
+    def magnification(self, first: float) -> float:
         """Return a factor of the objective whose slopes do not underflow in half precision; Adam does not depend on it.
 
         Args:
@@ -186,8 +186,8 @@ class TunedScales:
             storage = self._layer.scales.dtype
             return replace(
                 self._layer,
-                scales=through_storage(scales, storage, scale_limits(storage)[0]).to(storage),
-                biases=None if biases is None else through_storage(biases, storage).to(storage),
+                scales=round_to_storage(scales, storage, scale_limits(storage)[0]).to(storage),
+                biases=None if biases is None else round_to_storage(biases, storage).to(storage),
             )
 
     def changed(self, layer: QuantizedLayer) -> int:
@@ -199,9 +199,9 @@ class TunedScales:
         return max(0.0, float(self._penalty_of(layer.scales, layer.biases)))  # a difference of sums may round below 0
 
     def _prepare_penalty(self, square: Tensor, aim: Tensor) -> None:
-        """Take the sums that d needs beside the energies from S² (G, K) and the float weight (O, G, K)."""
-        basis, one = self._basis.to(aim.dtype), torch.ones_like(aim)
-        factors = ((basis, basis), (basis, one), (one, one), (basis, aim), (aim, one))
+        """Compute the sums that d needs beside the energies from S² (G, K) and the float weight (O, G, K)."""
+        basis, ones = self._basis.to(aim.dtype), torch.ones_like(aim)
+        factors = ((basis, basis), (basis, ones), (ones, ones), (basis, aim), (aim, ones))
         self._sums = tuple((square * x * y).sum(dim=-1, dtype=torch.float64) for x, y in factors)  # (O, G) each
 
     def _weight_of(self, basis: Tensor, positions: Tensor | None = None) -> Tensor:
@@ -211,8 +211,8 @@ class TunedScales:
     def _penalty_of(self, scales: Tensor, biases: Tensor | None) -> Tensor:
         a = scales.double()
         b = torch.zeros_like(a) if biases is None else biases.double()
-        cc, c, one, cw, w = self._sums
-        return (a * a * cc + 2 * a * b * c + b * b * one - 2 * a * cw - 2 * b * w + self._energies).sum()
+        cc, c, ones, cw, w = self._sums
+        return (a * a * cc + 2 * a * b * c + b * b * ones - 2 * a * cw - 2 * b * w + self._energies).sum()
 
 
 class TunedCodes(TunedScales):
@@ -279,7 +279,7 @@ class TunedCodes(TunedScales):
         return float(away.square().sum(dtype=torch.float64))
 
     def _prepare_penalty(self, square: Tensor, aim: Tensor) -> None:
-        """Take no sums: d is that of the weights."""
+        """Prepare no sums: d is that of the weights."""
 
     def _codes(self) -> Tensor:
         """Return codes (O, G, K) of the positions, as int16."""
@@ -314,7 +314,7 @@ class TunedNorm:
 
     def rounded(self) -> Tensor:
         """Return the weights (D,) rounded to storage."""
-        return through_storage(self.weight().detach(), self._storage).to(self._storage)
+        return round_to_storage(self.weight().detach(), self._storage).to(self._storage)
 
 
 class Distilled(NamedTuple):
@@ -413,8 +413,8 @@ def distilled(
     yield start
     least, since = start.held_out, 0
     drift = tuning.penalty_of(best.layers)
-    magnified = distance.magnified(start.calibration)
-    factor = magnified * start.calibration / drift if drift > 0 else 0.0
+    magnification = distance.magnification(start.calibration)
+    factor = magnification * start.calibration / drift if drift > 0 else 0.0
     unknowns = tuning.parameters()
     optimiser = torch.optim.Adam([{"params": tensors} for tensors, _ in unknowns])
     steps = epochs * distance.steps
@@ -425,7 +425,7 @@ def distilled(
             for group, (_, part) in zip(optimiser.param_groups, unknowns, strict=True):
                 group["lr"] = rate * part * left
             optimiser.zero_grad()
-            total += _step(tuning, distance, step, magnified, factor)
+            total += _step(tuning, distance, step, magnification, factor)
             optimiser.step()
             for linear in linears.values():
                 linear.move(2 * travel / steps * left)
@@ -446,21 +446,21 @@ def _first(tuning: _Tuning, distance: Distance, start: Distilled) -> Distillatio
     """Return the state before the first step."""
     with torch.no_grad():
         weights = tuning.weights()
-        distances = [float(distance.of_step(weights, step)) for step in range(distance.steps)]
+        distances = [float(distance.step_distance(weights, step)) for step in range(distance.steps)]
     mean = sum(distances) / len(distances)
     return DistillationEpoch(0, mean, _held_out(distance, start), tuning.drift(start.layers))
 
 
-def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, factor: float) -> float:
+def _step(tuning: _Tuning, distance: Distance, step: int, magnification: float, factor: float) -> float:
     """Add the gradient of the objective on the sequences of a step; return their distance."""
     with torch.enable_grad():
-        found = distance.of_step(tuning.weights(), step)
-    with in_a_fixed_order(found.device):
-        (magnified * found).backward()
+        measured = distance.step_distance(tuning.weights(), step)
+    with fixed_order(measured.device):
+        (magnification * measured).backward()
     for linear in tuning.linears.values():
         if linear.lam > 0 and factor > 0:
             linear.add_penalty_gradient(factor * linear.lam)
-    return float(found.detach())
+    return float(measured.detach())
 
 
 def _held_out(distance: Distance, reached: Distilled) -> float:

@@ -15,7 +15,7 @@ of a row: G, on the affine grid 2G, the scales before the biases.
 import torch
 from torch import Tensor
 
-from sarqc.quantization.grid import Grid, dequantize_groups, scale_limits, split_groups, through_storage
+from sarqc.quantization.grid import Grid, dequantize_groups, round_to_storage, scale_limits, split_groups
 from sarqc.quantization.refinement import refined_codes
 
 _NOISE = 100  # roundings of the work, in units of its epsilon, that may hide a singular group
@@ -95,10 +95,10 @@ def refitted_scales(
     step, shift = (*change.chunk(2, dim=-1),) if grid.is_affine else (change, None)
     new_scales = scales + step
     is_valid = new_scales > 0
-    new_scales = torch.where(is_valid, through_storage(new_scales, storage, scale_limits(storage)[0]), scales)
+    new_scales = torch.where(is_valid, round_to_storage(new_scales, storage, scale_limits(storage)[0]), scales)
     new_zero_points = zero_points
     if shift is not None:
-        new_zero_points = torch.where(is_valid, through_storage(zero_points + shift, storage), zero_points)
+        new_zero_points = torch.where(is_valid, round_to_storage(zero_points + shift, storage), zero_points)
     after = dequantize_groups(codes, new_scales, new_zero_points, grid.is_affine) - target  # (C, O, I)
     is_less = ((after @ gram) * after).sum(dim=-1) < (pull * delta).sum(dim=-1)  # (C, O)
     return (
@@ -160,7 +160,7 @@ def _solved(matrix: Tensor, aim: Tensor, noise: float, is_affine: bool) -> Tenso
         apart = scale * bias - mixed.square() > noise * scale * bias
         regular = regular & torch.cat([apart, apart], dim=-1)
     # Rows and columns of unknowns that stay are those of the identity; all others are scaled to a diagonal of 1, and
-    # raised by what roundings of the products may have taken from it.
+    # raised by the largest loss from roundings of the products.
     root = torch.where(regular, diagonal, 1.0).rsqrt()
     weight = torch.where(regular, root, 0.0)
     matrix = matrix * weight.unsqueeze(-1) * weight.unsqueeze(-2)

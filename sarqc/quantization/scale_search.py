@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid, through_storage
+from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid, round_to_storage
 from sarqc.quantization.hull import weight_intervals
 from sarqc.quantization.methods import ALPHAS, Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
@@ -35,7 +35,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
         for index, layers in enumerate(search_points(together, jobs[0].points_of(ScaleSearch), context.ties)):
             yield from (Solved(number, index, layer) for number, layer in enumerate(layers))
         return
-    # A large linear keeps a GPU busy by itself. Those of experts are small: starting operations is what takes the time.
+    # A large linear keeps a GPU busy by itself. Those of experts are small: starting operations takes the time.
     recorder = context.recorder if len(jobs) > 1 else None
     for number, job in enumerate(jobs):
         for index, (layer,) in enumerate(search_points([job.layer], job.points_of(ScaleSearch), recorder=recorder)):
@@ -58,7 +58,7 @@ class SearchLosses:
     Losses are those before Ŵ is rounded to the dtype of the weight; the method's λ plays no part in them.
     """
 
-    found: list[ScaleCandidate]
+    candidates: list[ScaleCandidate]
     drift_scales: list[Tensor | None]  # S (I,) of each linear, None for 1
     recon: Tensor  # (A,) float64 on the CPU
     sar: Tensor  # (A,) float64 on the CPU
@@ -108,12 +108,12 @@ def candidates(
         return [identity]
     # The mean of logarithms is linear, so tying the two factors ties s̃(α) for every α.
     inputs, columns = (_tied(floored(means).log(), ties) for means in (abs_mean, column_means(weight)))  # (I,), (I,)
-    found = []
+    scaled = []
     for alpha in ALPHAS:
         scale = (alpha * inputs - (1 - alpha) * columns).to(weight.dtype)
         scale = (scale - (scale.max() + scale.min()) / 2).exp()  # √(max · min) is the middle of the logarithms
-        found.append(ScaleCandidate(alpha, through_storage(scale, storage, torch.finfo(storage).tiny)))
-    return [*found, identity] if include_identity else found
+        scaled.append(ScaleCandidate(alpha, round_to_storage(scale, storage, torch.finfo(storage).tiny)))
+    return [*scaled, identity] if include_identity else scaled
 
 
 def quantize_scaled(
@@ -186,10 +186,10 @@ def search_losses(
         raise Refused(f"{type(method).__name__} has no candidates", "method", "Use awq, rqc-gs or sarqc-gs.")
     first = layers[0]
     abs_mean = _mean_over_tokens(layers)
-    # All losses would be 0 and any α as good as another: what is left is not to scale at all.
+    # All losses would be 0 and any α as good as another: no scaling is the choice.
     if all(layer.n_tokens == 0 for layer in layers):
         ties = torch.zeros_like(abs_mean)
-    found = candidates(
+    scale_candidates = candidates(
         abs_mean,
         torch.cat([layer.weight for layer in layers]),  # (R, I)
         first.storage,
@@ -199,7 +199,7 @@ def search_losses(
     drift_scales: list[Tensor | None] = [None] * len(layers)
     if method.saliency == "saliency":
         drift_scales = [floored(layer.abs_mean) / floored(column_means(layer.weight)) for layer in layers]  # (I,) each
-    scales = torch.stack([candidate.channel_scale for candidate in found])  # (A, I)
+    scales = torch.stack([candidate.channel_scale for candidate in scale_candidates])  # (A, I)
     losses = []
     for layer, drift_scale in zip(layers, drift_scales, strict=True):
         tensors = {"weight": layer.weight, "gram": layer.gram, "scales": scales}
@@ -208,7 +208,7 @@ def search_losses(
         losses.append((recorder or started)(candidate_losses, tensors, grid=layer.grid, storage=layer.storage))
     # Added up and chosen among in float64, so that only the losses are rounded and not their comparison.
     recon_sums, sar_sums = (torch.stack(each, dim=1).cpu().double().sum(dim=1) for each in zip(*losses, strict=True))
-    return SearchLosses(found, drift_scales, recon_sums, sar_sums)
+    return SearchLosses(scale_candidates, drift_scales, recon_sums, sar_sums)
 
 
 def candidate_losses(
@@ -271,7 +271,7 @@ def search_points(
     intervals = losses.intervals()
     for point in points:
         position = choose(losses.recon, losses.sar, point.lam)
-        best, (lowest, highest) = losses.found[position], intervals[position]
+        best, (lowest, highest) = losses.candidates[position], intervals[position]
         # Between neighbours that are equal up to the last bit the choice may lie that bit outside its exact interval.
         lowest, highest = min(lowest, point.lam), max(highest, point.lam)
         chosen = point.settled() | {

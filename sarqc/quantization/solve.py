@@ -1,6 +1,6 @@
-"""Quantization of linears at one or many points, and sweeps of λ and γ: all that a caller needs of the package.
+"""Quantization of linears at one or many points, and sweeps of λ and γ: the interface of the package.
 
-The method itself names its solver; this module holds only what all units have in common.
+The method itself names its solver; this module has the parts common to all units.
 
 Axes: O out_features, I in_features.
 """
@@ -68,7 +68,7 @@ def quantize_layer(
         Codes, scales and zero points with their report.
 
     Raises:
-        Refused: If shapes or groups do not fit, or the statistics lack what the method ``needs``.
+        Refused: If shapes or groups do not fit, or the statistics lack a need of the method.
         NumericalError: If a value is NaN or infinite.
     """
     job = LayerJob(CheckedLayer(weight, statistics, grid, held_out), [method])
@@ -171,7 +171,7 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | 
     if method.unit == "layer" and len({job.layer.weight.shape for job in jobs}) > 1:
         names = ", ".join(job.layer.name for job in jobs)
         raise Refused("layers of several shapes are not solved together", names, "Give those of one shape at a time.")
-    # Found by name, because solvers need torch and methods must be readable without it.
+    # Imported by name, because solvers need torch and methods must be readable without it.
     solver: Solver = importlib.import_module(method.solver).solve
     return solver(jobs, context)
 

@@ -20,7 +20,7 @@ from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.recorded import Recorder
 
-BUDGET_BYTES = 1 << 30  # what the candidates solved at once may take by default; more are solved in turns
+BUDGET_BYTES = 1 << 30  # of the candidates solved at once, by default; more are solved in turns
 
 # Flags of reports.
 LITTLE_MEMORY = "little_memory"  # the device had no room for a batch, which was made smaller
@@ -75,7 +75,7 @@ class Context:
     """Resources of a solver beside the linears.
 
     Attributes:
-        budget_bytes: Working memory of what is solved at once, in bytes.
+        budget_bytes: Working memory of one batch of solving, in bytes.
         ties: (I,) integers, for linears that share a scale: channels with equal numbers get one scale, because they
             come from one row of a linear before.
         block: The block, for a method that learns through it.

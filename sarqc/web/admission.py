@@ -74,7 +74,7 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
 
 
 def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
-    file, _ = corpora.parted(name, settings)
+    file, _ = corpora.split_column(name, settings)
     if corpora.is_named(file, settings):
         return
     if UPLOADED.fullmatch(name):

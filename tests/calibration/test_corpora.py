@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from sarqc.calibration.corpora import Text, described, draw_sequences, offered, read_corpus
+from sarqc.calibration import corpora
+from sarqc.calibration.corpora import Text, draw_sequences, offered, read_corpus
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.models.tokenizing import encode
 from sarqc.settings import Settings
@@ -23,6 +24,10 @@ WIKITEXT = Path("Salesforce", "wikitext", "wikitext-2-raw-v1")
 def draw(ids: np.ndarray, **changes: object) -> object:
     wanted = {"samples": 3, "length": 10, "held_out_samples": 2, "sampling": "sequential", "seed": 0} | changes
     return draw_sequences(Text("text", ids), **wanted)
+
+
+def described(name: str, settings: Settings) -> str:
+    return corpora._read_source(corpora._source(name, settings, download=True))[1]
 
 
 def mirrored(settings: Settings, folder: Path) -> Settings:

@@ -82,13 +82,13 @@ def test_a_foldable_search_gets_the_whole_block(loaded):
 
 
 def test_one_batch_passes_through_the_largest_block_alone(loaded, monkeypatch):
-    passed, through = [], BlockWalk.through
+    passed, run = [], BlockWalk.run
 
     def noted(walk: BlockWalk, block: torch.nn.Module, hidden: torch.Tensor, batch: int) -> torch.Tensor:
         passed.append((next(i for i, one in enumerate(loaded.blocks()) if one is block), tuple(hidden.shape)))
-        return through(walk, block, hidden, batch)
+        return run(walk, block, hidden, batch)
 
-    monkeypatch.setattr(BlockWalk, "through", noted)
+    monkeypatch.setattr(BlockWalk, "run", noted)
     monkeypatch.setattr("sarqc.models.walk.batch_tokens", lambda **_: 64)  # two sequences of 32 tokens
     dry_run(loaded, a_plan(loaded), budget_bytes=BUDGET)
     largest = largest_block(loaded)

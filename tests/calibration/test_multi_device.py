@@ -95,7 +95,7 @@ def test_a_run_goes_on_in_processes_from_what_one_kept(mixture, two, tmp_path):
 
 def test_points_are_told_before_their_layer(random_llama, two):
     loaded = fresh(random_llama)
-    plan = replace(a_plan(loaded), curves=Curves((0.1, 1.0), tells_points=True))
+    plan = replace(a_plan(loaded), curves=Curves((0.1, 1.0), yields_points=True))
     told = list(calibrate(loaded, plan, None, layer_keys(describe(loaded), plan), spread=two))
     assert told[:3] == [step for step in told[:3] if isinstance(step, PointDone)]
     assert told[3].info.name == told[0].name

@@ -18,7 +18,7 @@ from transformers.utils import chat_template_utils
 
 from sarqc import Recipe
 from sarqc.calibration import text_files
-from sarqc.calibration.corpora import Text, declared_files, described, draw_sequences, read_corpus, text_of
+from sarqc.calibration.corpora import Text, declared_files, draw_sequences, read_corpus, text_of
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import Refused
 from sarqc.models import chats
@@ -273,13 +273,13 @@ def test_brackets_do_not_make_json(settings, tmp_path, text):
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_declared_files_of_rows(settings, tmp_path):
+def test_declared_files_of_rows(settings, checkpoint, tmp_path):
     lines(tmp_path / "rows.jsonl", [{"a": "x", "b": "y"}])
     (tmp_path / "other.bin").write_bytes(b"a")
     here = settings.model_copy(update={"text_dirs": str(tmp_path)})
     assert list(declared_files(here)) == ["rows.jsonl"]
     assert read_corpus("rows.jsonl#b", here) == "y"
-    assert described("rows.jsonl#b", here) == 'rows.jsonl#b, 1 rows, joined by "\\n\\n"'
+    assert text_of("rows.jsonl#b", checkpoint, here).corpus == 'rows.jsonl#b, 1 rows, joined by "\\n\\n"'
 
 
 def test_a_test_text_that_was_calibrated_on(settings, checkpoint, tmp_path):

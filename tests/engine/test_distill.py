@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from sarqc.calibration.job import calibration_job
 from sarqc.calibration.pipeline import calibrate
-from sarqc.calibration.whole_model import BesideFloat, float_model
+from sarqc.calibration.whole_model import ModelDistance, float_model
 from sarqc.engine import costs, distill
 from sarqc.engine.distill import BEFORE_DISTILLATION
 from sarqc.engine.execute import execute
@@ -188,9 +188,9 @@ def test_gradients_of_a_step_are_those_of_transformers_model(document, random_ll
         name: TunedScales(layer, original.weights[name], torch.ones(layer.codes.shape[1]), 0.0)
         for name, layer in layers.items()
     }
-    beside = BesideFloat(loaded, job, original)
+    beside = ModelDistance(loaded, job, original)
     assert beside.steps == 8
-    divergence = beside.of_step({name: linear.weight() for name, linear in tuned.items()}, 1)
+    divergence = beside.step_distance({name: linear.weight() for name, linear in tuned.items()}, 1)
     divergence.backward()
 
     models = [AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64) for _ in range(2)]

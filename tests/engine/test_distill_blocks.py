@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from sarqc.calibration.block_distance import BesideFloatWalk
+from sarqc.calibration.block_distance import PairedWalks
 from sarqc.calibration.job import CalibrationJob, calibration_job
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine import costs, distill_blocks
@@ -113,7 +113,7 @@ def test_loss_and_gradient_of_a_block_are_those_of_transformers_model(
     folder = mixture if is_mixture else random_llama
     loaded, job, layers = solved(document | {"model": str(folder)}, fresh_settings)
     index, step = 2, 4
-    walk = BesideFloatWalk(loaded, job)
+    walk = PairedWalks(loaded, job)
     original, quantized = of_transformers(folder), of_transformers(folder)
     for number, block in enumerate(loaded.blocks()):
         prefix = f"model.layers.{number}."
@@ -136,7 +136,7 @@ def test_loss_and_gradient_of_a_block_are_those_of_transformers_model(
     distance = walk.distance(block)
     assert distance.steps == SEQUENCES
     weights = {path: linear.weight() for path, linear in tuned.items()}
-    error = distance.of_step(weights | {"input_layernorm": norm.weight()}, step)
+    error = distance.step_distance(weights | {"input_layernorm": norm.weight()}, step)
     error.backward()
 
     for path, layer in own.items():

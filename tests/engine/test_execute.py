@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.calibration.corpora import in_common
+from sarqc.calibration.corpora import overlap_shares
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import NotFound, Refused, Unreachable
@@ -103,7 +103,7 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(document, setting
     ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text(encoding="utf-8"))["input_ids"]
     assert prepared.test.ids.tolist() == ids[len(ids) // 2 :]
     assert [*prepared.calibration.ids, *prepared.test.ids] == ids
-    assert in_common(prepared.sequences.calibration, prepared.calibration)[0] == 1
+    assert overlap_shares(prepared.sequences.calibration, prepared.calibration)[0] == 1
     assert prepared.shown.test_tokens == len(prepared.test.ids)
     assert "same text" in prepared.shown.warnings[0]
 

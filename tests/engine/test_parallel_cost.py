@@ -34,7 +34,7 @@ class Counting(MultiDevice):
 
     def solved(self, batches: object) -> object:
         for batch in batches:
-            for part in batch.in_parts(len(self.devices)):
+            for part in batch.split(len(self.devices)):
                 self.shapes.append(tuple(tuple(linear.weight.shape) for linear in part.linears))
                 self.bytes += _statistics_bytes(part)
                 yield from part.solved(Context())

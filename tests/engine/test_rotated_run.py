@@ -74,7 +74,7 @@ def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(document
     line = study.lines[0]
     own = load_file(Path(document["model"]) / "model.safetensors")
     made = load_file(tmp_path / "model" / "model.safetensors")
-    q, r = (RandomHadamard(width, 2).turned(torch.eye(width, dtype=torch.float64)) for width in (64, 16))
+    q, r = (RandomHadamard(width, 2).rotate(torch.eye(width, dtype=torch.float64)) for width in (64, 16))
     heads = {width: torch.block_diag(*[r] * (width // 16)) for width in (32, 64)} if kind == "r1+r2" else {}
     found, expected = study.read(line, "original_drift"), []
     for layer in study.layers:

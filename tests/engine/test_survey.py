@@ -12,7 +12,7 @@ import torch
 
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import in_common, text_of
+from sarqc.calibration.corpora import overlap_shares, text_of
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.figures import compare_view, lab_view
@@ -371,7 +371,7 @@ def test_unseen_text_is_unseen_where_all_texts_are_one(surveyed, fresh_settings,
     checkpoint = checkpoint_of(str(random_llama), None, fresh_settings)
     text = text_of(str(text_file), checkpoint, fresh_settings)
     unseen = text.ids[len(text.ids) // 2 :][:64].reshape(2, 32)
-    assert in_common(unseen, replace(text, ids=text.ids[: len(text.ids) // 2])) == (0, 0)
+    assert overlap_shares(unseen, replace(text, ids=text.ids[: len(text.ids) // 2])) == (0, 0)
     loaded = load(checkpoint, choose_device("cpu"))
     report = study.read(study.lines[0], "held_out_energy")
     walk = BlockWalk(loaded, torch.from_numpy(unseen.copy()))

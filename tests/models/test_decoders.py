@@ -26,7 +26,7 @@ from sarqc.models import derived
 from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
 from sarqc.models.decoder import Decoder, DerivedFamily
-from sarqc.models.derivation import WithoutNumbers, derive, description
+from sarqc.models.derivation import NumberFreeMode, derive, description
 from sarqc.models.families import InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
@@ -49,7 +49,7 @@ def this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 def described(model_type: str) -> Decoder:
-    with WithoutNumbers(), no_init_weights():
+    with NumberFreeMode(), no_init_weights():
         model = AutoModelForCausalLM.from_config(small_config(model_type)).eval()
         model.tie_weights()
         return derive(model, model_type)
@@ -153,7 +153,7 @@ def test_a_linear_with_a_row_for_each_expert_need_not_be_a_router():
     """Keys, values and linears of the shared expert with 32 rows, beside 32 experts."""
     config = small_config("qwen3_next")
     config.update({"num_experts": 32, "shared_expert_intermediate_size": 32})
-    with WithoutNumbers(), no_init_weights():
+    with NumberFreeMode(), no_init_weights():
         decoder = derive(AutoModelForCausalLM.from_config(config).eval(), "qwen3_next")
     quantized = {path for kind in decoder.kinds for group in kind.groups for path in group.linears}
     assert {"self_attn.k_proj", "self_attn.v_proj", "mlp.shared_expert.gate_proj"} <= quantized
@@ -172,7 +172,7 @@ def test_what_can_not_be_walked_is_refused(model_type, words):
 def test_what_depends_on_numbers_is_answered_as_for_ones():
     real = torch.ones(3, 4)
     places, chosen, largest = real.nonzero(), real[real > 0], real.max().item()
-    with WithoutNumbers():
+    with NumberFreeMode():
         values = torch.ones(3, 4)
         assert values.nonzero().shape == places.shape
         assert values[values > 0].shape == chosen.shape

@@ -66,18 +66,18 @@ def dense(width: int, seed: int) -> Tensor:
 @pytest.mark.parametrize("width", [64, 48, 72, 368])
 def test_products_are_those_with_the_dense_matrix(width):
     rows, q = torch.randn(700, width, dtype=torch.float64), RandomHadamard(width, 5)
-    torch.testing.assert_close(q.turned(rows), rows @ dense(width, 5))
-    torch.testing.assert_close(q.back(rows), rows @ dense(width, 5).T)
-    torch.testing.assert_close(q.back(q.turned(rows)), rows)
+    torch.testing.assert_close(q.rotate(rows), rows @ dense(width, 5))
+    torch.testing.assert_close(q.rotate_back(rows), rows @ dense(width, 5).T)
+    torch.testing.assert_close(q.rotate_back(q.rotate(rows)), rows)
     assert not torch.equal(q.signs, RandomHadamard(width, 6).signs)
 
 
 def test_bits_do_not_depend_on_how_many_rows_are_turned_at_once():
     rows, q = torch.randn(500, 112, dtype=torch.float64), RandomHadamard(112, 0)
     before = rows.clone()
-    alone = torch.cat([q.turned(row.unsqueeze(0)) for row in rows])
-    assert torch.equal(q.turned(rows), alone)
-    assert torch.equal(q.back(rows), torch.cat([q.back(row.unsqueeze(0)) for row in rows]))
+    alone = torch.cat([q.rotate(row.unsqueeze(0)) for row in rows])
+    assert torch.equal(q.rotate(rows), alone)
+    assert torch.equal(q.rotate_back(rows), torch.cat([q.rotate_back(row.unsqueeze(0)) for row in rows]))
     assert torch.equal(rows, before)
 
 
@@ -179,7 +179,7 @@ def test_a_weight_is_turned_back(make, kind):
     files = RotatedFiles(checkpoint, is_rounded=False)
     for path in ("self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj"):
         name = f"model.layers.1.{path}.weight"
-        back = files.in_original_basis(name, files.read(name))
+        back = files.to_original_basis(name, files.read(name))
         torch.testing.assert_close(back, files.original.read(name).double(), rtol=1e-4, atol=1e-5)
 
 
@@ -189,7 +189,7 @@ def test_a_column_without_input_is_that_of_the_original(make):
     tensors["model.layers.0.input_layernorm.weight"][3] = 0
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     files, name = RotatedFiles(rotated(read_checkpoint(folder), "r1", 2)), "model.layers.0.self_attn.q_proj.weight"
-    back = files.in_original_basis(name, torch.zeros_like(tensors[name]))
+    back = files.to_original_basis(name, torch.zeros_like(tensors[name]))
     assert torch.equal(back[:, 3], tensors[name][:, 3].double())
     assert not back[:, :3].any()
 

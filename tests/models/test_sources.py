@@ -16,7 +16,7 @@ from sarqc.models.decoder import Decoder
 from sarqc.models.derivation import derive
 from sarqc.models.families import FAMILIES
 from sarqc.models.linears import bias_of, weight_of
-from sarqc.models.sources import LittleMemory, with_sources
+from sarqc.models.sources import LowMemoryMode, with_sources
 from tests.models.cases import CASES
 
 pytestmark = pytest.mark.thorough
@@ -151,7 +151,7 @@ def test_a_large_block_takes_little_memory():
     with FakeTensorMode(), no_init_weights():
         decoder = derive(AutoModelForCausalLM.from_config(config).eval(), "large")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with LittleMemory(), no_init_weights():
+    with LowMemoryMode(), no_init_weights():
         model = AutoModelForCausalLM.from_config(config).eval()
     assert list(sources(with_sources(decoder, model)).values()) == [
         "input_layernorm", "self_attn.v_proj", "mlp.up_proj",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sarqc import Grid, LayerStatistics, method, quantize_layer
 from sarqc.errors import Refused
-from sarqc.quantization.auto_by_layer import kept_channels
+from sarqc.quantization.auto_by_layer import channel_subset
 from sarqc.quantization.methods import METHODS, Method
 from tests import oracles
 from tests.pretend_device import pretend, pretended
@@ -94,7 +94,7 @@ def test_a_channel_fraction_compares_on_whole_groups_and_solves_on_all(fraction)
     points = grid_of("sarqc-gbs")
     parts = [LayerStatistics.from_inputs(part) for part in (train, validation)]
     layer = quantize_selected(weight, *parts, GRID, points, channel_fraction=fraction)
-    kept = kept_channels(COLUMNS, 16, fraction)
+    kept = channel_subset(COLUMNS, 16, fraction)
     losses = []
     for point in points:
         part = quantize_layer(weight[:, kept], LayerStatistics.from_inputs(train[:, kept]), GRID, point)
@@ -107,7 +107,7 @@ def test_a_channel_fraction_compares_on_whole_groups_and_solves_on_all(fraction)
 
 @given(groups=st.integers(1, 40), size=st.sampled_from([1, 4, 16]), fraction=st.floats(0.001, 1.0))
 def test_kept_channels_are_whole_groups_in_order(groups, size, fraction):
-    kept = kept_channels(groups * size, size, fraction).tolist()
+    kept = channel_subset(groups * size, size, fraction).tolist()
     assert kept == sorted(set(kept))
     assert set(kept) <= set(range(groups * size))
     by_group = {channel // size for channel in kept}
@@ -118,7 +118,7 @@ def test_kept_channels_are_whole_groups_in_order(groups, size, fraction):
 
 
 def test_per_channel_keeps_the_whole_row():
-    assert kept_channels(48, 48, 0.1).tolist() == list(range(48))
+    assert channel_subset(48, 48, 0.1).tolist() == list(range(48))
 
 
 def test_no_validation_token_is_said():

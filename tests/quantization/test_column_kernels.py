@@ -10,7 +10,7 @@ import torch
 from sarqc import Grid
 from sarqc.quantization import column_kernels
 from sarqc.quantization.column_solver import factorise, solve_columns
-from sarqc.quantization.column_updates import descent_in_a_loop, first_difference, turns_in_a_loop, why_no_kernels
+from sarqc.quantization.column_updates import descend_in_loop, first_difference, kernel_obstacle, take_turns_in_loop
 from sarqc.quantization.columns import Columns, random_columns, random_descent
 from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.storage import KINDS
@@ -30,7 +30,7 @@ def test_turns(kind, shape, dtype, shifted):
     for bits in (2, 8):
         random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
         columns = random_columns(shape, grid, random, dtype, DEVICE, shifted=shifted)
-        same_bits(columns, grid, column_kernels.take_turns, turns_in_a_loop, ("codes", "delta", "values"))
+        same_bits(columns, grid, column_kernels.take_turns, take_turns_in_loop, ("codes", "delta", "values"))
 
 
 @pytest.mark.thorough
@@ -41,7 +41,7 @@ def test_descent(kind, shape, dtype):
     for bits in (2, 8):
         random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
         block = random_descent(shape, grid, random, dtype, DEVICE)
-        same_bits(block, grid, column_kernels.descend, descent_in_a_loop, ("codes", "steps"))
+        same_bits(block, grid, column_kernels.descend, descend_in_loop, ("codes", "steps"))
 
 
 def test_ties_and_values_far_outside_of_the_grid():
@@ -52,7 +52,7 @@ def test_ties_and_values_far_outside_of_the_grid():
         original, torch.zeros_like(original), original.new_ones(1, 1, 1), torch.full_like(original, scale),
         torch.full_like(original, 3.0), torch.zeros_like(original), torch.zeros_like(original),
     )  # fmt: skip
-    same_bits(columns, grid, column_kernels.take_turns, turns_in_a_loop, ("codes", "delta"))
+    same_bits(columns, grid, column_kernels.take_turns, take_turns_in_loop, ("codes", "delta"))
     column_kernels.take_turns(columns, grid)
     assert columns.codes.flatten().tolist() == [0, 0, 3, 3, 3, 5, 5, 7, 7, 7]  # ties to even quotients
 
@@ -89,10 +89,10 @@ def test_a_whole_solver(kind, static, monkeypatch):
 @pytest.mark.thorough
 def test_what_a_host_is_told_about_its_kernels(monkeypatch):
     assert first_difference(column_kernels, DEVICE) == ""
-    assert why_no_kernels(torch.device("cpu")) == ""
+    assert kernel_obstacle(torch.device("cpu")) == ""
 
     def wrong(columns: Columns, grid: Grid) -> None:
-        turns_in_a_loop(columns, grid)
+        take_turns_in_loop(columns, grid)
         columns.delta[0, 0, 0] *= 1 + 2**-20
 
     with monkeypatch.context() as patch:

@@ -9,7 +9,7 @@ import torch
 from sarqc import Grid, LayerStatistics, Recipe, method, quantize_layer, sweep_layer
 from sarqc.engine.keys import _values
 from sarqc.errors import Refused
-from sarqc.quantization.column_solver import factorise, pulled_back
+from sarqc.quantization.column_solver import factorise, pull_back
 from sarqc.quantization.methods import METHODS, ColumnSolver, RoundToNearest
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from tests import oracles
@@ -100,7 +100,7 @@ def pulled(lam: float, beta: float) -> np.ndarray:
     gram = torch.from_numpy(oracles.regularised_gram(GRAM, None, lam))
     factor = factorise(gram).unit_upper.clone()
     if beta:
-        pulled_back(factor, None, beta)
+        pull_back(factor, None, beta)
     return factor.numpy()
 
 

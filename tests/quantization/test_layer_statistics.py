@@ -8,7 +8,7 @@ import torch
 
 from sarqc import LayerStatistics
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.layer_statistics import RunningSums, in_two
+from sarqc.quantization.layer_statistics import RunningSums, split_in_two
 from tests import oracles
 
 
@@ -70,13 +70,13 @@ def test_cross_term():
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
 def test_two_numbers_of_16_bits_make_one_of_32(dtype, bits, size):
     values = size * torch.from_numpy(oracles.correlated_inputs(5, 64, 32)).float()
-    unit, (coarse, fine) = in_two(values, dtype)
+    unit, (coarse, fine) = split_in_two(values, dtype)
     assert coarse.dtype == fine.dtype == dtype
     assert float(unit.log2()) == int(unit.log2())
     made = (coarse.double() + fine.double()) * unit.double()
     bound = values.abs().double() * 2.0**-bits + values.abs().max() * 2.0**-24
     assert ((made - values).abs() <= bound).all()
-    assert torch.isfinite(in_two(torch.zeros(3, 2), dtype)[0])
+    assert torch.isfinite(split_in_two(torch.zeros(3, 2), dtype)[0])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="its products are a GPU's")

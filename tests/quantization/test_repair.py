@@ -12,8 +12,8 @@ from sarqc.errors import Refused
 from sarqc.quantization.auto_by_layer import SelectionJob
 from sarqc.quantization.grid import round_to_grid
 from sarqc.quantization.methods import ColumnSolver, ExistingCodes, FoundDescent, Method
-from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
-from sarqc.quantization.repair import KEPT, WORSE, repair_layer
+from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes, QuantizedLayer
+from sarqc.quantization.repair import UNCHANGED, WORSE, repair_layer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import Context, LayerJob
 from sarqc.quantization.storage import Kind
@@ -32,7 +32,7 @@ def nearest(value: float, scale: float, zero: float, grid: Grid) -> int:
     return min(range(grid.lowest, grid.highest + 1), key=lambda code: abs(level(code, scale, zero, grid.kind) - value))
 
 
-def column_by_column(weight: np.ndarray, g: np.ndarray, found: FoundCodes, grid: Grid) -> np.ndarray:
+def column_by_column(weight: np.ndarray, g: np.ndarray, found: ImportedCodes, grid: Grid) -> np.ndarray:
     """Before a column is rounded, those to come take the values that minimise tr(ΔW G ΔWᵀ) given the errors made."""
     scales, zeros = found.scales.double().numpy(), found.zero_points.double().numpy()
     size = weight.shape[1] // scales.shape[1]
@@ -54,7 +54,7 @@ def of_one_text(seed: int) -> tuple[LayerStatistics, LayerStatistics]:
     return LayerStatistics.from_inputs(first), LayerStatistics.from_inputs(second)
 
 
-def a_layer(kind: Kind, group_size: int, seed: int = 0) -> tuple[torch.Tensor, LayerStatistics, FoundCodes, Grid]:
+def a_layer(kind: Kind, group_size: int, seed: int = 0) -> tuple[torch.Tensor, LayerStatistics, ImportedCodes, Grid]:
     """Return a weight rounded to a coarser grid than its own extremes ask for."""
     weight = torch.from_numpy(uneven_weight(seed, ROWS, WIDTH))
     statistics, _ = of_one_text(seed + 1)
@@ -62,7 +62,7 @@ def a_layer(kind: Kind, group_size: int, seed: int = 0) -> tuple[torch.Tensor, L
     codes, scales, zeros = round_to_grid(0.8 * weight, Grid(3, max(group_size, 8), kind), torch.float64)
     if group_size == 1:  # as where channels of a group stand apart: each has the scale of its group
         scales, zeros = (part.repeat_interleave(8, dim=1) for part in (scales, zeros))
-    found = FoundCodes(codes.to(torch.int8), scales, zeros, weight, kind == "affine")
+    found = ImportedCodes(codes.to(torch.int8), scales, zeros, weight, kind == "affine")
     return weight, statistics, replace(found, weight=found.weight_of(codes)), grid
 
 
@@ -73,7 +73,7 @@ def solved(layer: CheckedLayer, point: Method) -> QuantizedLayer:
 @pytest.mark.parametrize(("kind", "group_size"), itertools.product(KINDS, (1, 8, WIDTH)))
 def test_solving_on_found_scales_is_the_columns_one_by_one(kind, group_size):
     weight, statistics, found, grid = a_layer(kind, group_size)
-    layer = CheckedLayer(weight, statistics, grid, None, found=found)
+    layer = CheckedLayer(weight, statistics, grid, None, imported=found)
     made = solved(layer, ColumnSolver(lam=0.05))
     g = regularised_gram(statistics.gram.numpy(), None, 0.05)
     assert made.codes.tolist() == column_by_column(weight.numpy(), g, found, grid).tolist()
@@ -96,7 +96,7 @@ def test_descent_from_the_codes_found_takes_each_column_to_its_best_level(kind):
             return float(delta @ g @ delta)
 
         codes[row, j] = min(range(grid.lowest, grid.highest + 1), key=objective)
-    layer = CheckedLayer(weight, statistics, grid, None, found=found)
+    layer = CheckedLayer(weight, statistics, grid, None, imported=found)
     made = solved(layer, FoundDescent.of(ColumnSolver(lam=0.2)).with_(refine=1))
     assert made.codes.tolist() == codes.tolist()
 
@@ -109,7 +109,7 @@ def test_a_group_without_a_scale_stays_at_nothing_and_a_negative_scale_is_one():
     codes[2, :8] = (-codes[2, :8].int()).clamp(grid.lowest, grid.highest).to(torch.int8)
     found = replace(found, scales=scales, codes=codes)
     found = replace(found, weight=found.weight_of(codes))
-    layer = CheckedLayer(weight, statistics, grid, None, found=found)
+    layer = CheckedLayer(weight, statistics, grid, None, imported=found)
     before = solved(layer, ExistingCodes())
     for point in (ColumnSolver(lam=0.01), FoundDescent.of(ColumnSolver(lam=0.0))):
         made = solved(layer, point)
@@ -126,20 +126,20 @@ def test_codes_stay_where_nothing_is_better_on_what_they_are_judged_by():
     assert best.report.chosen["best_validation"] < best.report.chosen["found_validation"]
     assert best.report.flags == ()
     assert best.report.held_out_loss < solved(
-        CheckedLayer(weight, statistics, grid, unseen, found=found), ExistingCodes()
+        CheckedLayer(weight, statistics, grid, unseen, imported=found), ExistingCodes()
     ).report.held_out_loss  # fmt: skip
 
-    settled = solved(CheckedLayer(weight, unseen, grid, None, found=found), FoundDescent(lam=0.0, refine=30))
+    settled = solved(CheckedLayer(weight, unseen, grid, None, imported=found), FoundDescent(lam=0.0, refine=30))
     found = replace(found, codes=settled.codes, weight=settled.dequantized)  # the best for those inputs
-    kept = repair_layer(replace(job, found=found), grid, [ColumnSolver(lam=5.0)])
+    kept = repair_layer(replace(job, imported=found), grid, [ColumnSolver(lam=5.0)])
     assert torch.equal(kept.codes, found.codes)
-    assert kept.report.flags == (KEPT,)
+    assert kept.report.flags == (UNCHANGED,)
     assert kept.report.chosen["best_validation"] == kept.report.chosen["found_validation"]
 
 
 def test_what_is_worse_on_held_out_text_is_said():
     weight, statistics, found, grid = a_layer("asymmetric", 8)
-    settled = solved(CheckedLayer(weight, statistics, grid, None, found=found), FoundDescent(lam=0.0, refine=30))
+    settled = solved(CheckedLayer(weight, statistics, grid, None, imported=found), FoundDescent(lam=0.0, refine=30))
     other, _ = of_one_text(9)
     found = replace(found, codes=settled.codes, weight=settled.dequantized)
     job = SelectionJob("one", weight, other, other, statistics, found)
@@ -159,6 +159,6 @@ def test_of_several_points_both_ways_are_in_the_report():
 def test_codes_of_another_layer_are_refused():
     weight, statistics, found, grid = a_layer("asymmetric", 8)
     with pytest.raises(Refused, match="codes are"):
-        CheckedLayer(weight[:3], statistics, grid, None, found=found)
+        CheckedLayer(weight[:3], statistics, grid, None, imported=found)
     with pytest.raises(Refused, match="no codes"):
         solved(CheckedLayer(weight, statistics, grid, None), ExistingCodes())

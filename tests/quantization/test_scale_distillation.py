@@ -39,10 +39,10 @@ class TwoLinears:
     def steps(self) -> int:
         return len(self.sequences)
 
-    def magnified(self, first: float) -> float:
+    def magnification(self, first: float) -> float:
         return 1.0
 
-    def of_step(self, weights: Mapping[str, Tensor], step: int) -> Tensor:
+    def step_distance(self, weights: Mapping[str, Tensor], step: int) -> Tensor:
         return self._kl(weights, self.sequences[step])
 
     def held_out(self, weights: Mapping[str, Tensor]) -> float:
@@ -169,7 +169,7 @@ def test_gradients_are_those_of_the_plainly_written_objective(kind):
         for unknown in linear.parameters():
             unknown.data.copy_(0.1 * torch.randn(unknown.shape, generator=random, dtype=torch.float64))
         plain[name] = [unknown.detach().clone().requires_grad_() for unknown in linear.parameters()]
-    (here.model.of_step({name: linear.weight() for name, linear in tuned.items()}, 2)).backward()
+    (here.model.step_distance({name: linear.weight() for name, linear in tuned.items()}, 2)).backward()
     for linear in tuned.values():
         linear.add_penalty_gradient(factor * lam)
 
@@ -224,8 +224,8 @@ def test_gradients_pass_the_rounding_of_positions(kind):
         moved = plainly(here.layers[name], positions, [one.detach() for one in others]) - here.model.original[name]
         (lam * ((moved @ torch.diag(here.s[name])) ** 2).sum()).backward()
         expected[name] = [[codes, positions], *([one] for one in others)]
-    found = here.model.of_step({name: linear.weight() for name, linear in tuned.items()}, 1)
-    of_plain = here.model.of_step(weights, 1)
+    found = here.model.step_distance({name: linear.weight() for name, linear in tuned.items()}, 1)
+    of_plain = here.model.step_distance(weights, 1)
     torch.testing.assert_close(found, of_plain)
     found.backward()
     (objective + of_plain).backward()
@@ -323,7 +323,7 @@ def test_the_gradient_of_a_norm_is_that_of_the_plainly_written_divergence():
     original = here.model.original["n"]
     norm.change.data.copy_(torch.linspace(-0.2, 0.1, HIDDEN))
     tuned = {name: linear.weight() for name, linear in here.tuned().items()}
-    here.model.of_step(tuned | {"n": norm.weight()}, 1).backward()
+    here.model.step_distance(tuned | {"n": norm.weight()}, 1).backward()
     unit = original.square().mean().sqrt()
     plain = torch.linspace(-0.2, 0.1, HIDDEN).double().requires_grad_()
     x = here.model.sequences[1]

@@ -14,7 +14,7 @@ from sarqc.quantization import scale_refit
 from sarqc.quantization.counts import Workload
 from sarqc.quantization.grid import dequantize_groups
 from sarqc.quantization.methods import ColumnSolver
-from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, ImportedCodes, QuantizedLayer
 from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.scale_refit import fitted_codes, refitted_scales
 from sarqc.quantization.solve import only_solved, quantize
@@ -258,8 +258,10 @@ def test_some_rows_at_a_time_are_all_rows(monkeypatch):
 
 def test_scales_of_a_quantized_checkpoint_are_not_refitted():
     layer = solved(method("gptq"))
-    found = FoundCodes(layer.codes, layer.scales, layer.zero_points, layer.dequantized)
-    checked = CheckedLayer(torch.from_numpy(W), STATISTICS, Grid(2, GROUP, "asymmetric"), None, found=found, name="q")
+    found = ImportedCodes(layer.codes, layer.scales, layer.zero_points, layer.dequantized)
+    checked = CheckedLayer(
+        torch.from_numpy(W), STATISTICS, Grid(2, GROUP, "asymmetric"), None, imported=found, name="q"
+    )
     with pytest.raises(Refused, match="scales that stay") as refused:
         list(only_solved(quantize([LayerJob(checked, [method("gptq", refit=1)])], Context())))
     assert "Set refit to 0" in refused.value.remedy

@@ -39,7 +39,7 @@ def solve(run: Run) -> Iterator[Event]:
                 yield step
         # One warning for each kind, because a mixture may have thousands of such layers; reports name them.
         experts = [layer.name for layer in run.bench.loaded.checkpoint.layers if layer.expert is not None]
-        for flag, words in (_STARVED if run.job.found is None else _STARVED_OF_REPAIR).items():
+        for flag, words in (_STARVED if run.job.imported is None else _STARVED_OF_REPAIR).items():
             starved = [name for name in experts if flag in run.reports[name].flags]
             if starved:
                 yield Warned(f"{len(starved)} of {len(experts)} linears of experts {words}", f"{starved[0]} and others")

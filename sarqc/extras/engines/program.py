@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from sarqc.calibration.corpora import on_hub
+from sarqc.calibration.corpora import hub_corpus
 from sarqc.errors import Fix, Refused
 from sarqc.extras.engines.engine_request import EngineRequest
 from sarqc.recipe import Recipe
@@ -123,7 +123,7 @@ def token_lines(recipe: Recipe) -> Lines:
 
 
 def _text(name: str) -> tuple[tuple[str, ...], str]:
-    corpus = on_hub(name)
+    corpus = hub_corpus(name)
     if corpus is None:
         said = json.dumps(name, ensure_ascii=False)
         return ("from pathlib import Path",), f'text = Path({said}).read_text(encoding="utf-8")  # the text as a file\n'

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from sarqc.calibration.block import whole_batches
-from sarqc.calibration.corpora import in_tokens_of
+from sarqc.calibration.corpora import tokenize_with
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate, layers_by_block
 from sarqc.checkpoints.codes import levels_of
@@ -235,11 +235,11 @@ def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
 def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
     calibration, checkpoint = prepared.calibration, prepared.checkpoint
     try:
-        theirs = in_tokens_of(exported.folder, prepared.recipe.calibration, checkpoint, settings)
+        theirs = tokenize_with(exported.folder, prepared.recipe.calibration, checkpoint, settings)
         begin = beginning_of(exported.folder, checkpoint.name, checkpoint.architecture.vocab_size)
     except SarqcError as error:
         return Check("tokenizer", "different", f"That of the files can't be used: {error}")
-    ids = theirs.behind(calibration.begin, calibration.begin).ids[: len(calibration.ids)]
+    ids = theirs.with_beginning(calibration.begin, calibration.begin).ids[: len(calibration.ids)]
     return _either(
         "tokenizer",
         np.array_equal(ids, calibration.ids) and (not calibration.begin or begin == calibration.begin),
@@ -357,7 +357,7 @@ def _others(
         if given is not None and index < max(blocks):
             given.fill(loaded, index)
 
-    alone = replace(loaded, checkpoint=replace(loaded.checkpoint, of_names=frozenset(names)))
+    alone = replace(loaded, checkpoint=replace(loaded.checkpoint, only_names=frozenset(names)))
     steps = calibrate(
         alone, job, None, dict.fromkeys(names, ""), budget_bytes=sweep_bytes(settings), after_block=after_block
     )
