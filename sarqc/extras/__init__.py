@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -82,8 +82,7 @@ class Extra:
     install: Callable[[FastAPI, Host], None] | None = None
     # Arguments for uvicorn's configuration, given how many files the process may have open.
     server: Callable[[Host, int], dict[str, Any]] | None = None
-    # Script modules below assets/js by the path of the page that they are added to.
-    scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()  # of pages, by their data-control: hidden where it is not installed
 
 
 def lazily(name: str) -> Callable[..., Any]:
@@ -106,6 +105,13 @@ def is_installed(extra: Extra) -> bool:
 def installed() -> list[Extra]:
     """Return the extras that can be used here, by name."""
     return [extra for extra in known().values() if is_installed(extra)]
+
+
+def hiding_style() -> str:
+    """Return the element of a page's head that hides the controls of extras that are not installed; empty for none."""
+    names = [name for extra in known().values() if not is_installed(extra) for name in extra.controls]
+    rules = (f'[data-control="{name}"] {{ display: none !important; }}' for name in names)
+    return f"\n<style>{' '.join(rules)}</style>" if names else ""
 
 
 def required(name: str, where: str) -> Extra:
