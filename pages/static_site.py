@@ -92,7 +92,7 @@ class _SiteDocuments:
         skeleton, begin = lab.PAGE.skeleton(page.sight), f'scripts["{lab.PAGE.asks}"].ask();'
         content, script = self._content(lab.PAGE, page.site, self.settings, skeleton, begin)
         studies = "" if page.is_alone else f'<a href="{page.root}">Studies</a>'
-        return self._document(lab.PAGE, page.told, page.root, page.address, studies, content, script)
+        return self._document(lab.PAGE, page.introduction, page.root, page.address, studies, content, script)
 
     def tour(self, site: Site, address: str) -> str:
         """Write Learn."""

@@ -80,7 +80,7 @@ class OneToken(Accounts):
         return new_guest() if self._is_right(password, address, where) else ""
 
     def _is_right(self, text: str, address: str, where: str) -> bool:
-        with self._throttle.one(where, address) as judged:
+        with self._throttle.attempt(where, address) as judged:
             judged.is_right = hmac.compare_digest(text.encode(), self._token.encode())
         return judged.is_right
 

@@ -234,11 +234,11 @@ def _offer_router(
 
 def _exported(supervisor: Supervisor, settings: Settings, sees: Callable[[Run], bool]) -> dict[str, list[str]]:
     """Return exports with codes that a visitor sees, as a recipe names them, by model; the newest first."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for export in supervisor.store.finished_exports(EXPORTS_TO_OPEN):
         if export.format not in NOT_OPENED and sees(export) and exports.checkpoint_folder(settings, export).is_dir():
-            found.setdefault(export.recipe["model"], []).append(exports.checkpoint_name(export))
-    return found
+            names.setdefault(export.recipe["model"], []).append(exports.checkpoint_name(export))
+    return names
 
 
 def _runs_router(
@@ -276,10 +276,10 @@ def _runs_router(
     def get_run(who: Who, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
         run = access.run(who, run_id)
-        kept, seen = supervisor.retention.kept, access.as_seen(who)
-        exported = [seen(export).to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
+        retention, seen = supervisor.retention, access.as_seen(who)
+        exported = [seen(export).to_json() | {"kept": retention.kept(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
-        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": kept(run)}
+        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": retention.kept(run)}
         waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
         return seen(run).to_json() | more | {"waits_for_room": waits}
 
@@ -289,8 +289,8 @@ def _runs_router(
         run = access.run(who, run_id)
         if run.recipe.get("kind") != "tune":
             raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
-        said = store.last(run_id, TuningStanding.type)
-        return json_body(request, said and tuning_view(said.payload["tuning"], run.recipe))
+        standing = store.last(run_id, TuningStanding.type)
+        return json_body(request, standing and tuning_view(standing.payload["tuning"], run.recipe))
 
     @router.get("/{run_id}/ladder")
     def get_ladder(request: Request, who: Who, run_id: str) -> Response:
@@ -299,8 +299,8 @@ def _runs_router(
         run = access.run(who, run_id)
         if run.recipe.get("kind") != "ladder":
             raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
-        said = store.last(run_id, LadderStanding.type)
-        return json_body(request, said and ladder_view(said.payload["ladder"], run.recipe))
+        standing = store.last(run_id, LadderStanding.type)
+        return json_body(request, standing and ladder_view(standing.payload["ladder"], run.recipe))
 
     @router.get("/{run_id}/rounding")
     def get_rounding(request: Request, who: Who, run_id: str) -> Response:
@@ -309,8 +309,8 @@ def _runs_router(
         run = access.run(who, run_id)
         if run.recipe.get("stopping", "none") == "none":
             raise NotFound("the run does not stop early", f"run {run_id}", "Give the id of a run with stopping: early.")
-        said = store.latest(run_id, BlockRounded.type, ROUNDED)
-        return json_body(request, rounding_view(event.payload for event in reversed(said)))
+        events = store.latest(run_id, BlockRounded.type, ROUNDED)
+        return json_body(request, rounding_view(event.payload for event in reversed(events)))
 
     @router.delete("/{run_id}", status_code=204)
     def delete_run(who: Who, run_id: str) -> Response:

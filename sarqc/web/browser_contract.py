@@ -158,7 +158,7 @@ def members(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) is Annotated:
         return members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(one for part in get_args(annotation) if part is not type(None) for one in members(part))
+        return tuple(member for part in get_args(annotation) if part is not type(None) for member in members(part))
     return (annotation,)
 
 
@@ -344,7 +344,7 @@ Constant = tuple[str, str, str, Any]  # of a script: its name, its type, the sen
 def names() -> list[Constant]:
     """Return the constants of contract.js, in their order."""
     quantities = {name: short for name, (_, short, *_) in QUANTITIES.items()}
-    poolings = {one.name: one.title for one in POOLINGS}
+    poolings = {pooling.name: pooling.title for pooling in POOLINGS}
     at_rest = [state for state in State if state in AT_REST]
     ends = [kind for kind in EVENT_TYPES if kind in at_rest]
     clear = [round(value, 4) for value in clear_from(np.arange(1, 31)).tolist()]
@@ -453,7 +453,7 @@ def shapes() -> str:
         ("State", list(State), "Where a run stands."),
         ("Scale", SCALES, "Scale of the main figure's errors."),
         ("Quantity", QUANTITIES, "What the map of layers is coloured by."),
-        ("PoolingName", [one.name for one in POOLINGS], "How ΔW is pooled."),
+        ("PoolingName", [pooling.name for pooling in POOLINGS], "How ΔW is pooled."),
         ("Shown", SHOWN, "What the main figure shows."),
         ("Door", DOORS, "Part of the Lab below its main figure."),
         ("Drawing", DRAWINGS, "How the weights are drawn."),

@@ -76,8 +76,9 @@ class Gate:
         if peer in self._proxies:
             await self._behind_proxy(scope, receive, send)
             return
-        kept = [pair for pair in scope["headers"] if not pair[0].decode("latin-1").lower().startswith(FORWARDED)]
-        scope["headers"] = kept
+        scope["headers"] = [
+            pair for pair in scope["headers"] if not pair[0].decode("latin-1").lower().startswith(FORWARDED)
+        ]
         await self._enter(scope, receive, send)
 
     async def _enter(self, scope: Any, receive: Any, send: Any) -> None:
@@ -135,19 +136,19 @@ class Gate:
         """Return a name for a browser that has none, and for a program that writes something as a guest."""
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
-        is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
+        needs_cookie = (is_page and self._private) or (is_guest and (is_page or writes))
         # Of a crowd nothing is kept, nor of a frame.
         if self._is_of_a_crowd(scope["path"]) or is_framed_card(scope, self._settings):
             return None
-        if visitor is None or not is_wanted or self._cookies.of(headers) is not None:
+        if visitor is None or not needs_cookie or self._cookies.of(headers) is not None:
             return None
         return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())
 
     def _refusal(self, error: SarqcError, scope: Scope, headers: Headers) -> Response:
         if isinstance(error, NotSignedIn) and _is_page(scope, headers) and not self._is_open(scope["path"]):
             query = scope["query_string"].decode("latin-1")
-            wanted = scope["path"] + (f"?{query}" if query else "")
-            return RedirectResponse(f"/sign-in?to={quote(wanted)}", 303)
+            target = scope["path"] + (f"?{query}" if query else "")
+            return RedirectResponse(f"/sign-in?to={quote(target)}", 303)
         return error_response(error)
 
 

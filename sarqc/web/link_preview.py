@@ -38,8 +38,8 @@ ABOUT = (
 )
 _ALT = "A curve that falls and rises again with λ, and the band of its best values."
 WIDTH, HEIGHT = 1200, 630  # pixels of the picture
-FACTS_KEPT = 8
-WORDS_KEPT = 64  # of points, a few hundred characters each
+FACTS_CACHED = 8
+WORDS_CACHED = 64  # of points, a few hundred characters each
 
 Query = Mapping[str, str]
 FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw
@@ -59,7 +59,7 @@ def query_of(text: str) -> dict[str, str]:
     return dict(reversed(parse_qsl(text)))
 
 
-def head_of(told: Introduction, own: str, address: str) -> str:
+def head_of(introduction: Introduction, own: str, address: str) -> str:
     """Return the elements of a document's head that introduce the page.
 
     ``own``: see ``Introductions.own``; ``address``: of the page, from its “/”.
@@ -68,8 +68,8 @@ def head_of(told: Introduction, own: str, address: str) -> str:
     open_graph = {
         "og:site_name": "sarqc",
         "og:type": "website",
-        "og:title": told.name,
-        "og:description": told.about,
+        "og:title": introduction.name,
+        "og:description": introduction.about,
         "og:url": f"{own}{address}" if "://" in own else "",
         "og:image": picture,
         "og:image:type": "image/png",
@@ -78,10 +78,10 @@ def head_of(told: Introduction, own: str, address: str) -> str:
         "og:image:alt": _ALT,
     }
     named = {
-        "description": told.about,
+        "description": introduction.about,
         "twitter:card": "summary_large_image",
-        "twitter:title": told.name,
-        "twitter:description": told.about,
+        "twitter:title": introduction.name,
+        "twitter:description": introduction.about,
         "twitter:image": picture,
         "twitter:image:alt": _ALT,
     }
@@ -91,12 +91,12 @@ def head_of(told: Introduction, own: str, address: str) -> str:
         for key, value in pairs.items()
         if value
     ]
-    return "\n".join([f"<title>{escape(document_title(told))}</title>", *metas])
+    return "\n".join([f"<title>{escape(document_title(introduction))}</title>", *metas])
 
 
-def document_title(told: Introduction) -> str:
+def document_title(introduction: Introduction) -> str:
     """Return the title as a tab of the browser shows it."""
-    return f"{told.title} – {SITE}"
+    return f"{introduction.title} – {SITE}"
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,11 @@ class Introductions:
 
     def __init__(self, settings: Settings, access: Access) -> None:
         self._settings, self._access = settings, access
-        self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
+        self._facts = lru_cache(maxsize=FACTS_CACHED)(self._facts_of)
         # Words take longer to make than the rest of a page.
-        kept = lru_cache(maxsize=WORDS_KEPT)
-        self._words = kept(lambda key, at: introduction_of(self._facts(*key), at))
-        self._sights = kept(lambda key, at, banded: sight_of(self._facts(*key), at, banded=banded))
+        cached = lru_cache(maxsize=WORDS_CACHED)
+        self._words = cached(lambda key, at: introduction_of(self._facts(*key), at))
+        self._sights = cached(lambda key, at, banded: sight_of(self._facts(*key), at, banded=banded))
 
     def own(self, scope: Scope) -> str:
         """Return what stands before an address of the site: see ``own_address``, and the path below which the app
@@ -265,8 +265,8 @@ def _whole(text: str | None) -> int | None:
 
 def _nearest(values: Sequence[float | None], text: str | None, otherwise: int) -> int:
     """Return the position of the value that is nearest to a number; ``otherwise`` where there is none."""
-    wanted = math.nan
+    target = math.nan
     with suppress(ValueError):
-        wanted = float(text or "nan")
-    known = [(abs(value - wanted), at) for at, value in enumerate(values) if value is not None]
-    return min(known)[1] if known and math.isfinite(wanted) else otherwise
+        target = float(text or "nan")
+    known = [(abs(value - target), at) for at, value in enumerate(values) if value is not None]
+    return min(known)[1] if known and math.isfinite(target) else otherwise

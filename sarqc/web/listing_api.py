@@ -52,7 +52,7 @@ Asked = Annotated[Question, Depends(asked)]
 
 def named_ids(ids: Any) -> tuple[str, ...]:
     """Ids that a request names, each once. Raises ``Refused`` for none, and for more than ``AT_ONCE``."""
-    if not isinstance(ids, list) or not ids or not all(isinstance(one, str) and one.isascii() for one in ids):
+    if not isinstance(ids, list) or not ids or not all(isinstance(run_id, str) and run_id.isascii() for run_id in ids):
         raise Refused("no runs are named", "runs, ids", "Give the ids of one run or more.")
     if len(ids) > AT_ONCE:
         what = f"{len(ids)} runs are too many at once"

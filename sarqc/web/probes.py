@@ -42,13 +42,13 @@ class Readiness:
         """Each thing that is needed, with “ok” or what is wrong with it."""
         async with self._looking:
             if self._known is None or time.monotonic() - self._known[0] >= SECONDS:
-                found = await run_in_threadpool(self._look)
-                self._known = time.monotonic(), found
+                checks = await run_in_threadpool(self._look)
+                self._known = time.monotonic(), checks
             return self._known[1]
 
     def _look(self) -> Checks:
         supervisor = self._supervisor
-        found = {
+        checks = {
             "store": self._store(),
             "supervisor": OK if supervisor.is_going() else "nothing starts or ends runs: restart the app",
             "disk": OK if supervisor.full_disk() is None else "the disk with the state folder is full",
@@ -57,8 +57,8 @@ class Readiness:
             lost = supervisor.lost_storage()
             if lost is not None:
                 log.warning("%s", lost)
-            found["storage"] = OK if lost is None else "the object storage does not answer as it should"
-        return found
+            checks["storage"] = OK if lost is None else "the object storage does not answer as it should"
+        return checks
 
     def _store(self) -> str:
         try:

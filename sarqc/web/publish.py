@@ -52,7 +52,7 @@ class StudyDocument:
     """Contents of the document of a study. ``folder``: of its files, from the document."""
 
     name: str
-    told: Introduction
+    introduction: Introduction
     sight: FirstSight
     site: Site
     root: str  # of the site, from the document
@@ -102,7 +102,7 @@ def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
     arrays are damaged.
     """
     library = Library(settings, lambda _: ())
-    found: dict[str, Study] = {}
+    studies: dict[str, Study] = {}
     for name in names:
         folder = Path(name).expanduser()
         if (folder / "study.json").is_file():
@@ -115,10 +115,10 @@ def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
         if not STUDY_ID.fullmatch(own):
             what = "the name of the study can't be part of an address"
             raise Refused(what, own, "Rename its folder: a-z, 0-9, - _ .")
-        if own in found or own in TAKEN:
+        if own in studies or own in TAKEN:
             raise Refused(f"another folder of the site has the name “{own}”", name, "Rename the folder of the study.")
-        found[own] = study
-    return found
+        studies[own] = study
+    return studies
 
 
 def detail_named(text: str) -> Detail:
@@ -190,8 +190,8 @@ def planned(study: Study, detail: Detail) -> SitePlan:
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
     own = sum(study.file(file).stat().st_size for file in contents(study, detail)["files"])
-    kept = kept_codes(study)
-    model = sum(file["bytes"] for file in files_of_model(kept)) if kept else 0
+    codes = kept_codes(study)
+    model = sum(file["bytes"] for file in files_of_model(codes)) if codes else 0
     return SitePlan(len(every), int(size), own, model)
 
 
@@ -279,7 +279,7 @@ def _files_below(folder: Path) -> list[Path]:
 
 def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
     names = [layer.name for layer in study.layers]
-    return [(study.lines.index(study.line(one.method, one.bits)), names.index(one.layer)) for one in layers]
+    return [(study.lines.index(study.line(layer.method, layer.bits)), names.index(layer.layer)) for layer in layers]
 
 
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
@@ -305,11 +305,15 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 @contextmanager
 def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
     """Write all pieces while the block runs; with one process, behind it."""
-    work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in pieces(*one)]
+    work = [
+        (selection.study.folder, made / name, piece)
+        for name, selection in selected.items()
+        for piece in pieces(*selection)
+    ]
     if processes == 1:
         yield
-        for one_piece in work:
-            write_piece(one_piece)
+        for job in work:
+            write_piece(job)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         written = pool.map(write_piece, work, chunksize=8)
@@ -320,13 +324,13 @@ def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int
 
 def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
     """Write what there is of each study, and the study itself."""
-    for name, one in selected.items():
-        known = contents(*one)
+    for name, selection in selected.items():
+        known = contents(*selection)
         (made / name / "contents.json.gz").write_bytes(packed(known))
         for file in known["files"]:
             place = made / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(one.study.file(file), place)
+            shutil.copyfile(selection.study.file(file), place)
 
 
 def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
@@ -341,12 +345,12 @@ def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) 
 def _write_documents(
     selected: Mapping[str, Selected], made: Path, settings: Settings, documents: Documents, address: str
 ) -> None:
-    summaries = [summary_of(one.study, name, "shipped") for name, one in selected.items()]
+    summaries = [summary_of(selection.study, name, "shipped") for name, selection in selected.items()]
     is_alone = len(selected) == 1
-    told: list[tuple[str, Introduction]] = []
-    for name, one in selected.items():
-        page = _study_page(name, one, summaries, address)
-        told.append((name, page.told))
+    introductions: list[tuple[str, Introduction]] = []
+    for name, selection in selected.items():
+        page = _study_page(name, selection, summaries, address)
+        introductions.append((name, page.introduction))
         (made / name / "index.html").write_text(documents.study(page), encoding="utf-8")
         if is_alone:
             first = replace(
@@ -354,7 +358,7 @@ def _write_documents(
             )
             (made / "index.html").write_text(documents.study(first), encoding="utf-8")
     if not is_alone:
-        listing = documents.listing(Introduction("Studies"), told, address and f"{address}/")
+        listing = documents.listing(Introduction("Studies"), introductions, address and f"{address}/")
         (made / "index.html").write_text(listing, encoding="utf-8")
     if documents.tour is not None:
         folders = {name: f"../{name}/" for name in selected}
@@ -375,12 +379,12 @@ def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary]
     line = default_line(study, None, None)
     facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
     at = point_of(facts, {})
-    folders = {one["id"]: "./" if one["id"] == name else f"../{one['id']}/" for one in summaries}
+    folders = {summary["id"]: "./" if summary["id"] == name else f"../{summary['id']}/" for summary in summaries}
     site = Site(_listing(summaries, name), folders, {name: contents(*selected)})
-    told, sight = introduction_of(facts, at), sight_of(facts, at, banded=True)
-    return StudyDocument(name, told, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
+    introduction, sight = introduction_of(facts, at), sight_of(facts, at, banded=True)
+    return StudyDocument(name, introduction, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
 
 
 def _listing(summaries: Sequence[StudySummary], first: str) -> dict[str, Any]:
     """Return the list of studies as the REST interface answers it."""
-    return {"studies": [{**one, "is_mine": False} for one in summaries], "damaged": [], "first": first}
+    return {"studies": [{**summary, "is_mine": False} for summary in summaries], "damaged": [], "first": first}

@@ -40,7 +40,8 @@ _ORIGIN = re.compile(r"https?://(?:[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])
 
 log = logging.getLogger(__name__)
 FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")  # paths whose errors are never pages
-KEPT = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")  # headers of an error, worded again
+# Headers of an error that stay when it is worded again.
+PRESERVED = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")
 
 
 class ApiRoute(APIRoute):
@@ -106,11 +107,11 @@ def error_response(error: SarqcError, status: int | None = None) -> JSONResponse
     if isinstance(error, Busy):
         headers["Retry-After"] = RETRY_AFTER
     # An error may quote what a request said, and JSON lets a request say half a character.
-    said = {
+    parts = {
         name: part.encode("utf-8", "replace").decode() if isinstance(part, str) else part
         for name, part in error.to_json().items()
     }
-    return JSONResponse({"error": said}, status or error.http_status, headers=headers)
+    return JSONResponse({"error": parts}, status or error.http_status, headers=headers)
 
 
 def refuse_other_sites(request: Request) -> None:
@@ -172,15 +173,15 @@ class WrittenAnswers:
 
     def __init__(self, at_most_bytes: int) -> None:
         self._at_most, self._bytes = at_most_bytes, 0
-        self._kept: dict[Hashable, CachedBody] = {}  # the last used one last
+        self._bodies: dict[Hashable, CachedBody] = {}  # the last used one last
         self._mutex = threading.Lock()
 
     def respond(self, request: Request, key: Hashable, make: Callable[[], Any]) -> Response:
         """Return the document that ``make`` makes, or has made under the key, like ``json_body``."""
         with self._mutex:
-            written = self._kept.pop(key, None)
+            written = self._bodies.pop(key, None)
             if written is not None:
-                self._kept[key] = written
+                self._bodies[key] = written
         if written is None:
             written = CachedBody(_json(make()))
             self._keep(key, written)
@@ -188,12 +189,12 @@ class WrittenAnswers:
 
     def _keep(self, key: Hashable, written: CachedBody) -> None:
         with self._mutex:
-            if key in self._kept or len(written.body) > self._at_most:
+            if key in self._bodies or len(written.body) > self._at_most:
                 return
-            self._kept[key] = written
+            self._bodies[key] = written
             self._bytes += len(written.body)
             while self._bytes > self._at_most:
-                self._bytes -= len(self._kept.pop(next(iter(self._kept))).body)
+                self._bytes -= len(self._bodies.pop(next(iter(self._bodies))).body)
 
 
 def _json(document: Any) -> bytes:
@@ -283,7 +284,7 @@ def _worded(scope: Scope, start: Message) -> Response:
     what = HTTPStatus(status).phrase.lower() if status in set(HTTPStatus) else f"status {status}"
     answer = error_response(Refused(what, where(scope), "GET /api/openapi.json lists the routes."), status)
     for name, value in Headers(raw=start["headers"]).items():
-        if name in KEPT:
+        if name in PRESERVED:
             answer.headers.append(name, value)
     return answer
 

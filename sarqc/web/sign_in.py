@@ -26,7 +26,7 @@ _PAGE = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-{{told}}
+{{metas}}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">{{further}}
 <link rel="icon" href="data:,">
@@ -42,7 +42,7 @@ _PAGE = f"""<!doctype html>
 <path class="curve" d="M12 20C60 26 90 92 184 92C250 92 290 70 348 34"/>
 <circle cx="184" cy="92" r="5"/>
 </svg>
-<section class="card"><h1>{{title}}</h1>{{said}}{{body}}</section>
+<section class="card"><h1>{{title}}</h1>{{problem}}{{body}}</section>
 </main>
 </body>
 </html>"""
@@ -62,16 +62,18 @@ class SignIn:
         body: str,
         problem: str = "",
         status: int = 200,
-        told: Introduction | None = None,
+        introduction: Introduction | None = None,
         further: str = "",
     ) -> HTMLResponse:
         """Return a page with a problem above its body; ``further`` elements go to its head."""
         text = _PAGE.format(
             title=escape(title),
-            said=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
+            problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
             body=body,
             assets=assets_root(self._assets, self._root),
-            told=head_of(told or Introduction(title), self._introductions.own(request.scope), request.url.path),
+            metas=head_of(
+                introduction or Introduction(title), self._introductions.own(request.scope), request.url.path
+            ),
             further=further,
             nonce=nonce_of(request.scope),
         )
@@ -144,10 +146,10 @@ def sign_in_router(settings: Settings, identity: Identity, introductions: Introd
         path, name = ("/calibrate", "run") if link.kind == "run" else ("/", "study")
         target = escape(f"{root}{path}?{urlencode({name: link.target} | query)}")
         # The preview shows what somebody may see who has the link and nothing else.
-        told = introductions.of_link(Visitor(new_guest(), "viewer", frozenset([secret])), link, query)
+        introduction = introductions.of_link(Visitor(new_guest(), "viewer", frozenset([secret])), link, query)
         onward = f'<meta http-equiv="refresh" content="0; url={target}">'
-        body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
-        answer = sign_in.page(request, "A shared link", body, told=told, further=onward)
+        body = f'<p>{escape(introduction.name)}</p><a class="way-in" href="{target}">Open it</a>'
+        answer = sign_in.page(request, "A shared link", body, introduction=introduction, further=onward)
         answer.headers["Referrer-Policy"] = "no-referrer"
         owner, others, proof = sign_in.cookie(request)
         links = [secret, *[other for other in others if other != secret][: LINKS_AT_MOST - 1]]

@@ -27,7 +27,7 @@ from sarqc.web.planning import Planning
 from sarqc.web.publish import SitePlan
 
 WRITTEN_AT_ONCE, WAITING = 1, 4  # sites
-KEPT_BYTES = 1 << 30  # of files
+STORED_BYTES = 1 << 30  # of files
 VIEWS_AT_MOST = 1000
 BYTES_AT_MOST = 512 << 20
 CPU_SECONDS = 600  # for a site
@@ -52,7 +52,7 @@ class SiteArchives:
 
     settings: Settings
     _under_way: dict[Hashable, _Making] = field(default_factory=dict)
-    _kept: dict[Hashable, Path] = field(default_factory=dict)  # the last used one last
+    _files: dict[Hashable, Path] = field(default_factory=dict)  # the last used one last
     _begins: float = 0.0  # when the next may be written (monotonic): together they take half the time of a core
 
     def __post_init__(self) -> None:
@@ -67,12 +67,12 @@ class SiteArchives:
         where it can't be written.
         """
         key = (study.id, version)
-        if key not in self._kept:
+        if key not in self._files:
             await self._wait(request, key, study, plan)
-        path = self._kept.pop(key, None)
+        path = self._files.pop(key, None)
         if path is None:
             raise Busy("other sites took the place of this one meanwhile", "site.zip", "Try again in a moment.")
-        self._kept[key] = path
+        self._files[key] = path
         return path.open("rb"), path.stat().st_size
 
     async def _wait(self, request: Request, key: Hashable, study: Study, plan: SitePlan) -> None:
@@ -98,12 +98,12 @@ class SiteArchives:
 
     async def _made(self, study: Study, key: Hashable, plan: SitePlan, unwanted: threading.Event) -> Path:
         path = await self._writing.run(lambda: self._written(study, plan, unwanted))
-        self._kept[key] = path
-        sizes = {kept: file.stat().st_size for kept, file in self._kept.items()}
-        for oldest in list(self._kept)[:-1]:
-            if sum(sizes.values()) > KEPT_BYTES:
+        self._files[key] = path
+        sizes = {site: file.stat().st_size for site, file in self._files.items()}
+        for oldest in list(self._files)[:-1]:
+            if sum(sizes.values()) > STORED_BYTES:
                 del sizes[oldest]
-                shutil.rmtree(self._kept.pop(oldest).parent)  # who reads it has it open
+                shutil.rmtree(self._files.pop(oldest).parent)  # who reads it has it open
         return path
 
     def _written(self, study: Study, plan: SitePlan, unwanted: threading.Event) -> Path:

@@ -94,10 +94,10 @@ async def states(
         number = 0
         while not bell.closed:
             news.clear()
-            found = state()
-            if found is None:
+            current = state()
+            if current is None:
                 return
-            document, is_last = found
+            document, is_last = current
             number += 1
             yield _message(document, number)
             if is_last:

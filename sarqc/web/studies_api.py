@@ -45,7 +45,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def opened(who: Visitor, study_id: str) -> Study:
         return library.open(access.study(who, study_id))
 
-    def said(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
+    def respond(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
         """Return what ``make`` says of studies that a visitor may see, of which ``asked`` is told to it by name too."""
         seen = [access.study(visitor_of(request), study_id) for study_id in study_ids]
         versions = tuple(map(library.version, seen))  # before they are opened: what comes in between is no older
@@ -60,13 +60,15 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         listing = library.listing()
         passing = {run.id for run in access.store.passing_previews()}
         every: list[StudySummary | DamagedStudy] = [*listing["studies"], *listing["damaged"]]
-        mine = access.studies_seen(who, {one["id"]: one["origin"] for one in every if one["id"] not in passing})
+        mine = access.studies_seen(who, {study["id"]: study["origin"] for study in every if study["id"] not in passing})
         seen = [study for study in listing["studies"] if study["id"] in mine]
         return json_body(
             request,
             {
                 "studies": [study | {"is_mine": mine[study["id"]]} for study in seen],
-                "damaged": [one | {"is_mine": mine[one["id"]]} for one in listing["damaged"] if one["id"] in mine],
+                "damaged": [
+                    study | {"is_mine": mine[study["id"]]} for study in listing["damaged"] if study["id"] in mine
+                ],
                 "first": first_study(seen),
             },
         )
@@ -74,7 +76,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     @router.get("/studies/{study_id}")
     def get_study(request: Request, study_id: str) -> Response:
         """Return a whole study.json, in the current schema."""
-        return said(request, [study_id], _document)
+        return respond(request, [study_id], _document)
 
     @router.delete("/studies/{study_id}", status_code=204)
     def delete_study(who: Who, study_id: str) -> Response:
@@ -130,7 +132,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         the map of layers (none: the error on unseen text); ``steps``: the order of the ladder's, joined by commas."""
         from sarqc.figures import lab_view
 
-        return said(
+        return respond(
             request,
             [study_id],
             lab_view,
@@ -160,7 +162,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         order of the ladder's. Of many rows a part: at most ``limit`` from ``offset`` on, of ``total``."""
         from sarqc.figures import figure_table
 
-        return said(
+        return respond(
             request,
             [study_id],
             figure_table,
@@ -188,7 +190,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def get_site_plan(request: Request, who: Who, study_id: str) -> Response:
         """About how much the study takes as a site of files, see ``site.zip``; an error where that is too much."""
         who.require_runner("GET site")
-        return said(request, [study_id], _site_plan)
+        return respond(request, [study_id], _site_plan)
 
     @router.get("/studies/{study_id}/site.zip")
     async def get_site(request: Request, who: Who, study_id: str) -> Response:
@@ -228,7 +230,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
             ended = {run.id: Ending(tuned(run.summary), against_gptq(run.summary)) for run in access.store.runs(names)}
             return compare_view(studies, [ended.get(name, Ending()) for name in names])
 
-        return said(request, names, compared)
+        return respond(request, names, compared)
 
     return router
 

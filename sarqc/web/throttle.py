@@ -35,8 +35,9 @@ class LoginThrottle:
         self._known: dict[tuple[str, str], None] = {}  # address and name of those who came in, the last one last
 
     @contextmanager
-    def one(self, where: str, address: str, name: str = "") -> Iterator[Try]:
-        """For as long as one is judged. Raises ``TooMany`` where too many have come from the address, or for the name.
+    def attempt(self, where: str, address: str, name: str = "") -> Iterator[Try]:
+        """Count a token or password as wrong while it is judged. Raise ``TooMany`` where an address or a name has had too
+        many.
 
         A person at an address from which they have come in is counted apart: there, guesses at other names don't lock
         them out, nor do guesses at theirs from elsewhere.

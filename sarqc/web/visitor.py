@@ -98,9 +98,9 @@ class Cookies:
         """Return what the cookie of a request says; None for none, an old one, or one that this host has not signed."""
         with suppress(BadSignature):
             if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
-                said = self._loaded(value, COOKIE_SECONDS)
-                links = tuple(map(str, said.get("links", ())))
-                return VisitorCookie(str(said.get("owner", "")), links, str(said.get("proof", "")))
+                document = self._loaded(value, COOKIE_SECONDS)
+                links = tuple(map(str, document.get("links", ())))
+                return VisitorCookie(str(document.get("owner", "")), links, str(document.get("proof", "")))
         return None
 
 

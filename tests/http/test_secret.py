@@ -62,7 +62,7 @@ def test_wrong_passwords_are_counted_by_seconds_that_pass(monkeypatch):
     tries = LoginThrottle()
 
     def guess() -> None:
-        with tries.one("here", "home", "ann"):
+        with tries.attempt("here", "home", "ann"):
             pass
 
     for _ in range(OF_AN_ADDRESS):

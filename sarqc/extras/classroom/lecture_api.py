@@ -106,9 +106,9 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
         return EventSourceResponse(await _begun(_followed(lectures.of(code), phone, bell)), headers=STREAM_HEADERS)
 
     @router.post("/join/{code}/guess", status_code=204)
-    async def guess(code: str, said: PhoneGuess) -> Response:
+    async def guess(code: str, sent: PhoneGuess) -> Response:
         """Take the guess of a phone."""
-        lectures.of(code).guess(said, time.monotonic())
+        lectures.of(code).guess(sent, time.monotonic())
         return Response(status_code=204, headers={"Connection": "close"})  # a hall full of phones that wait is no use
 
     return router

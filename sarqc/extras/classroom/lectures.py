@@ -147,7 +147,7 @@ class Lecture:
     def _ask(self, stop: str, wish: LectureWish) -> None:
         lams = tuple(wish.lams)
         positions = [at for at in (wish.best, *(wish.band or ())) if at is not None]
-        if not lams or any(one >= other for one, other in pairwise(lams)):
+        if not lams or any(low >= high for low, high in pairwise(lams)):
             raise Refused("the values of λ do not grow", "lams", "Give the values of the figure’s axis.")
         if any(at >= len(lams) for at in positions):
             raise Refused("the answer is not among the values of λ", "best, band", "Give positions among lams.")
@@ -204,22 +204,22 @@ class Lecture:
         """Return whether a stream is the phone's last one."""
         return self._listening.get(phone) == number
 
-    def guess(self, said: PhoneGuess, now: float) -> None:
+    def guess(self, sent: PhoneGuess, now: float) -> None:
         """Take a guess in the place of the phone's former one.
 
         Raises ``Conflict`` for another stop and where guesses are closed, ``Refused`` for a position that is not there,
         ``TooMany`` for a phone that has guessed just now, and as ``joined``.
         """
-        self._admit(said.phone)
+        self._admit(sent.phone)
         asked = self._now()
-        if said.stop != self._stop or asked.phase != "open":
+        if sent.stop != self._stop or asked.phase != "open":
             raise Conflict("guesses are closed", "guess", "Look at the screen.")
-        if said.guess >= len(asked.lams):
+        if sent.guess >= len(asked.lams):
             raise Refused("there is no such value of λ", "guess", f"Give a position from 0 to {len(asked.lams) - 1}.")
-        if now - self._last_guess.get(said.phone, -GUESS_SECONDS) < GUESS_SECONDS:
+        if now - self._last_guess.get(sent.phone, -GUESS_SECONDS) < GUESS_SECONDS:
             raise TooMany("this phone has guessed just now", "guess", "Wait a second.")
-        self._last_guess[said.phone] = now
-        asked.guesses[said.phone] = said.guess
+        self._last_guess[sent.phone] = now
+        asked.guesses[sent.phone] = sent.guess
         self._bell.ring(self.hall_topic)
 
     def as_phone(self) -> PhoneState:

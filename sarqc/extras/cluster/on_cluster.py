@@ -97,7 +97,7 @@ class OnCluster:
 
     def _followed(self, supervisor: Supervisor, run_id: str) -> Iterator[Event]:
         """Yield the events of a run until its end, over all its attempts."""
-        store, seen, told = supervisor.store, 0, None
+        store, seen, warned = supervisor.store, 0, None
         while True:
             run = store.get(run_id)  # before its events, of which none comes once it is at rest
             for stored in store.events(run_id, seen):
@@ -107,9 +107,9 @@ class OnCluster:
             if run.at_rest:
                 break
             trouble = supervisor.trouble
-            if trouble is not None and trouble != told:
+            if trouble is not None and trouble != warned:
                 yield Warned(trouble, _CLUSTER)
-            told = trouble
+            warned = trouble
             time.sleep(ASKED_SECONDS)
         if run.state is not State.FINISHED:
             log = f"The log is {log_path(self._settings, run_id)}."

@@ -40,7 +40,7 @@ class Cluster:
     def __init__(self, address: str, changed: Callable[[], None]) -> None:
         self._address, self._changed = address, changed
         self._nodes: list[dict[str, Any]] = []
-        self._told = 0.0
+        self._heard_at = 0.0
         self._closing = threading.Event()
         self._process = self._start()
         self._first: queue.Queue[str | None] = queue.Queue()
@@ -60,7 +60,7 @@ class Cluster:
         return [] if self.is_silent() else self._nodes
 
     def is_silent(self) -> bool:
-        return time.monotonic() - self._told > SILENT_SECONDS
+        return time.monotonic() - self._heard_at > SILENT_SECONDS
 
     def close(self) -> None:
         self._closing.set()
@@ -74,10 +74,10 @@ class Cluster:
         while True:
             problem: str | None = "the process that asks it has ended"
             while line := self._process.channel.readline():
-                said = json.loads(line)
-                problem = said.get("problem")
+                message = json.loads(line)
+                problem = message.get("problem")
                 if problem is None:
-                    self._take(said["nodes"])
+                    self._take(message["nodes"])
                 self._first.put(problem)
             self._first.put(problem)
             self._process.dismiss()
@@ -91,7 +91,7 @@ class Cluster:
                 self._process.kill()
 
     def _take(self, nodes: list[dict[str, Any]]) -> None:
-        self._told = time.monotonic()
+        self._heard_at = time.monotonic()
         if nodes != self._nodes:
             self._nodes = nodes
             self._changed()

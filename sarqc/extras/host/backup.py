@@ -147,7 +147,7 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
     for _ in range(PASSES):
         manifest = Manifest(created=iso_time(time.time()))
         before = copy_database(state / DATABASE, folder / DATABASE)
-        kept = {}
+        copied = {}
         for name, path in _files(state, parts):
             with suppress(FileNotFoundError):  # removed meanwhile
                 stat = path.stat()
@@ -155,18 +155,18 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
                 known = hashes.get(name)
                 if known is None or known[0] != stamp:
                     known = stamp, _copy(path.open("rb"), folder / name, stat.st_mtime_ns)
-                kept[name] = known
-        for name in hashes.keys() - kept.keys():
+                copied[name] = known
+        for name in hashes.keys() - copied.keys():
             (folder / name).unlink(missing_ok=True)
-        torn, torn_before = _torn(folder, kept), torn
-        hashes = {name: known for name, known in kept.items() if name not in torn}
+        torn, torn_before = _torn(folder, copied), torn
+        hashes = {name: known for name, known in copied.items() if name not in torn}
         # Torn in the same way twice: it is so where it is, and is copied as it is.
         with closing(sqlite3.connect(state / DATABASE)) as connection:
             now = _moment(connection)
         if (torn and torn != torn_before) or now.removed > before.removed or not before.uploads <= now.uploads:
             continue
         manifest.runs = before.runs
-        manifest.files = {name: digest for name, (_, digest) in sorted(kept.items())}
+        manifest.files = {name: digest for name, (_, digest) in sorted(copied.items())}
         manifest.files[DATABASE] = _digest((folder / DATABASE).open("rb"))
         manifest.bytes = sum((folder / name).stat().st_size for name in manifest.files)
         return manifest
@@ -196,8 +196,8 @@ def copy_database(database: Path, copy: Path) -> _Moment:
     copy.unlink(missing_ok=True)
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as made:
         source.backup(made)
-        if (found := made.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise Damaged(f"the database of runs is damaged: {found}", str(database), "Restore an earlier backup.")
+        if (result := made.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise Damaged(f"the database of runs is damaged: {result}", str(database), "Restore an earlier backup.")
         made.execute("PRAGMA journal_mode = DELETE")
         # A process of that number may be anybody's where the copy is used.
         made.execute("UPDATE runs SET pid = NULL")
@@ -244,10 +244,10 @@ def _digest(file: IO[bytes]) -> str:
         return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
-def _torn(folder: Path, kept: dict[str, _Copied]) -> dict[str, str]:
+def _torn(folder: Path, copied: dict[str, _Copied]) -> dict[str, str]:
     """Return both files, with their hashes, of the studies whose arrays are not those that the document speaks of."""
     torn: dict[str, str] = {}
-    for name in kept:
+    for name in copied:
         study = PurePosixPath(name)
         arrays = (study.parent / ARRAYS).as_posix()
         if study.name != STUDY or study.parts[0] not in ("studies", "uploads"):
@@ -256,8 +256,8 @@ def _torn(folder: Path, kept: dict[str, _Copied]) -> dict[str, str]:
             checksum = json.loads((folder / name).read_bytes()).get("checksum")
         except ValueError:  # damaged before: that does not concern a copy
             continue
-        if checksum and arrays in kept and kept[arrays][1] != checksum:
-            torn |= {name: kept[name][1], arrays: kept[arrays][1]}
+        if checksum and arrays in copied and copied[arrays][1] != checksum:
+            torn |= {name: copied[name][1], arrays: copied[arrays][1]}
     return torn
 
 
@@ -313,11 +313,11 @@ def _compare(read: _Read, manifest: Manifest, where: str, copy_to: Path | None =
     for name, digest in manifest.files.items():
         try:
             file, modified = read(name)
-            found = _digest(file) if copy_to is None else _copy(file, copy_to / name, modified)
+            actual = _digest(file) if copy_to is None else _copy(file, copy_to / name, modified)
         except (FileNotFoundError, KeyError, tarfile.TarError):
-            found = ""
-        if found != digest:
-            what = "was changed" if found else "is missing"
+            actual = ""
+        if actual != digest:
+            what = "was changed" if actual else "is missing"
             raise Damaged(f"the backup is damaged: {name} {what}", where, "Use another backup.")
 
 

@@ -28,7 +28,7 @@ BODY_SECONDS = 30.0  # without a byte
 WHOLE_BODY_SECONDS = 900.0
 HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
 WAITED_SECONDS = 3.0  # for a request, after which a connection may be closed to make room: nobody is about to send one
-FILES_KEPT = 128  # descriptors for everything that is not a connection
+RESERVED_FILES = 128  # descriptors for everything that is not a connection
 
 
 class RequestLimits(HttpMiddleware):
@@ -141,7 +141,7 @@ class _Connection(H11Protocol):
             other for other in everybody if other._address() == self._address() and not other._streams_to_a_crowd()
         ]
         each = self.at_most_per_address
-        return (neighbours, each, 2 * each), (everybody, self.at_most, self.at_most + FILES_KEPT // 4)
+        return (neighbours, each, 2 * each), (everybody, self.at_most, self.at_most + RESERVED_FILES // 4)
 
     def _make_room(self, group: list[_Connection], most: int) -> None:
         by_age = sorted((other for other in group if other is not self), key=lambda other: other._waits_since)
@@ -189,7 +189,7 @@ def connection_class(
 ) -> type[asyncio.Protocol]:
     """Return the protocol of a server, by its settings and by the files that its process may have open."""
     limits = {
-        "at_most": max(16, min(settings.max_connections, open_files - FILES_KEPT)),
+        "at_most": max(16, min(settings.max_connections, open_files - RESERVED_FILES)),
         "at_most_per_address": settings.max_connections_per_address,
         "at_root": root,
         "crowds": crowds,

@@ -113,7 +113,7 @@ class _Standing:
         yield _gauge("sarqc_queue_runs", "Runs that wait for a device.", ["lane"], length)
         oldest = {(lane,): 0.0 if first is None else max(0.0, now - first) for lane, (_, first) in waiting.items()}
         yield _gauge("sarqc_queue_oldest_seconds", "How long the first of them has waited.", ["lane"], oldest)
-        busy = {(one["id"], one["name"]): float(one["run"] is not None) for one in supervisor.devices()}
+        busy = {(device["id"], device["name"]): float(device["run"] is not None) for device in supervisor.devices()}
         yield _gauge("sarqc_device_busy", "1 for a device with a run on it.", ["device", "name"], busy)
         yield GaugeMetricFamily("sarqc_streams_open", "Streams of events that are open.", supervisor.bell.listeners())
         disk = {(folder,): size for folder, size in self._disk().items() if folder != "logs"}

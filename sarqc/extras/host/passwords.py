@@ -12,7 +12,7 @@ from sarqc.web.throttle import LoginThrottle, remember
 
 AT_ONCE = 2
 WAITING = 32  # being judged or waiting; one more is told to come back
-RIGHT_KEPT = 64  # of programs, which send theirs with each request
+REMEMBERED = 64  # of programs, which send theirs with each request
 
 
 class Passwords:
@@ -29,14 +29,14 @@ class Passwords:
         """Return the user of a name and a password. Raise ``TooMany`` and, where too many are being judged,
         ``Busy``."""
         mark, known = self._mark(users, name, password), users.get(name)
-        is_kept = known is not None and mark in self._right
-        if not is_kept and self._under_way >= WAITING:  # and it is not counted: nothing was found out
+        is_remembered = known is not None and mark in self._right
+        if not is_remembered and self._under_way >= WAITING:  # and it is not counted: nothing was found out
             raise Busy(f"{WAITING} passwords are being checked or wait", where, "Try again in a moment.")
-        with self._tries.one(where, address, name) as judged:
-            user = known if is_kept else await self._judged(users, name, password)
+        with self._tries.attempt(where, address, name) as judged:
+            user = known if is_remembered else await self._judged(users, name, password)
             judged.is_right = user is not None
         if user is not None:
-            remember(self._right, mark, RIGHT_KEPT)
+            remember(self._right, mark, REMEMBERED)
         return user
 
     async def _judged(self, users: Mapping[str, User], name: str, password: str) -> User | None:

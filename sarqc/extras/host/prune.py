@@ -24,11 +24,11 @@ class Pruning:
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.going)
+        return sum(item.bytes for item in self.going)
 
     def to_json(self) -> dict[str, Any]:
         names = ("kind", "id", "owner", "bytes", "why")
-        rows = [{name: getattr(one, name) for name in names} for one in self.going]
+        rows = [{name: getattr(item, name) for name in names} for item in self.going]
         return {"going": rows, "bytes": self.bytes, "left": self.left, "notes": self.notes}
 
 
@@ -42,7 +42,7 @@ def would_go(settings: Settings) -> Pruning:
         with closing(Store(copy)) as store:
             retention = Retention(store, settings)
             going = retention.plan(time.time())
-            left = retention.size() - sum(one.bytes for one in going)
+            left = retention.size() - sum(item.bytes for item in going)
     return Pruning(going, left, _notes(settings, left))
 
 
@@ -50,7 +50,7 @@ def pruned(settings: Settings) -> Pruning:
     """Delete what has to go. Raise ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
     with closing(Store(existing_database(settings))) as store:
         retention = Retention(store, settings)
-        going = [one for one in retention.plan(time.time()) if retention.remove(one)]
+        going = [item for item in retention.plan(time.time()) if retention.remove(item)]
         left = retention.size()
     return Pruning(going, left, _notes(settings, left))
 

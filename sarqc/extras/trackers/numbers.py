@@ -46,22 +46,22 @@ def numbers_of(event: Event) -> Iterator[Step]:
             yield _known({"share_quantized": event.share_quantized}), 0
         case LayerDone():
             chosen = {public_name(name): event.report["chosen"].get(name) for name in SIGNS}
-            said = _picked(event.report, _OF_LAYER) | chosen | {"seconds": event.seconds}
-            yield _known(said, "layer/"), event.index
+            values = _picked(event.report, _OF_LAYER) | chosen | {"seconds": event.seconds}
+            yield _known(values, "layer/"), event.index
         case PointDone():
             yield _known({"lambda": event.lam} | _picked(vars(event), _OF_POINT), "curve/"), event.index
         case EpochDone():
-            said = _picked(vars(event), ("block", "objective", "recon", "sar"))
-            yield _known(said, "epoch/"), event.block * (event.epochs + 1) + event.epoch
+            values = _picked(vars(event), ("block", "objective", "recon", "sar"))
+            yield _known(values, "epoch/"), event.block * (event.epochs + 1) + event.epoch
         case RoundingChecked():
-            said = _picked(vars(event), ("block", "error", "held_out_error", "drift"))
-            yield _known(said, "rounding/"), event.block * (event.steps + 1) + event.step
+            values = _picked(vars(event), ("block", "error", "held_out_error", "drift"))
+            yield _known(values, "rounding/"), event.block * (event.steps + 1) + event.step
         case ScalesDistilled():
-            said = _picked(vars(event), ("calibration_kl", "held_out_kl", "drift"))
-            yield _known(said, "distillation/"), event.epoch
+            values = _picked(vars(event), ("calibration_kl", "held_out_kl", "drift"))
+            yield _known(values, "distillation/"), event.epoch
         case BlockDistilled():
-            said = _picked(vars(event), ("held_out_before", "held_out", "drift_before", "drift"))
-            yield _known(said, "distillation/"), event.block
+            values = _picked(vars(event), ("held_out_before", "held_out", "drift_before", "drift"))
+            yield _known(values, "distillation/"), event.block
         case CandidateDone():
             yield _known({"lambda": event.lam, "perplexity": event.perplexity}, "candidate/"), event.index
         case TuningStanding():

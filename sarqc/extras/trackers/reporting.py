@@ -25,7 +25,7 @@ PATIENCE = 120.0  # seconds that the end waits for one answer of a tracker
 _ASKED_SECONDS = 0.05
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")  # that a number depends on
 State = Literal["finished", "failed", "killed"]
-_KEPT = {"study": "*", "checkpoint": "README.md"}  # which files of what a run saves
+_FILES = {"study": "*", "checkpoint": "README.md"}  # which files of what a run saves
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Report:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._saved: list[Saved] = []
         self._trouble = ""
-        self._was_said = False
+        self._has_warned = False
         self._asked = time.monotonic()  # when the call began that is not answered yet
         self._thread = threading.Thread(target=self._work, name="report", daemon=True)
 
@@ -93,7 +93,7 @@ class Report:
             words = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
             self._ask(self._tracker.tags, {"error": without_secrets(words)})
         for saved in self._saved:  # a run in a cluster has them here at its end
-            self._ask(self._tracker.keep, sorted(Path(saved.path).glob(_KEPT[saved.what])), saved.what)
+            self._ask(self._tracker.keep, sorted(Path(saved.path).glob(_FILES[saved.what])), saved.what)
         self._ask(self._tracker.end, state)
         self._calls.put(None)
         self._wait()
@@ -103,7 +103,7 @@ class Report:
 
     def tell(self, event: Event) -> None:
         """Pass on an event."""
-        if isinstance(event, Saved) and event.what in _KEPT:
+        if isinstance(event, Saved) and event.what in _FILES:
             self._saved.append(event)
         self._ask(self._pass_on, event)
         self._tell_trouble()
@@ -143,8 +143,8 @@ class Report:
             self._thread.join(_ASKED_SECONDS)
 
     def _tell_trouble(self) -> None:
-        if self._trouble and not self._was_said:
-            self._was_said = True
+        if self._trouble and not self._has_warned:
+            self._has_warned = True
             self._say(Warned(f"what follows of “{self._run.name}” is not reported: {self._trouble}", self._place))
 
 
@@ -183,8 +183,8 @@ class Destination:
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], say: Callable[[Event], None]
     ) -> Report:
         versions = {f"version.{name}": importlib.metadata.version(name) for name in _LIBRARIES}
-        told = {**tags, "version.sarqc": sarqc.__version__, **versions}
-        return Report(self.make(), TrackedRun(self.project, name, parameters, told), say, self.place)
+        tags = {**tags, "version.sarqc": sarqc.__version__, **versions}
+        return Report(self.make(), TrackedRun(self.project, name, parameters, tags), say, self.place)
 
 
 TRACKERS = {"mlflow": "MlflowRun", "trackio": "TrackioRun"}  # by the library, which a module of ours is called by too

@@ -75,7 +75,7 @@ def verdict(checks: Iterable[Check]) -> Outcome:
     return "different" if "different" in outcomes else "unchecked" if "unchecked" in outcomes else "equal"
 
 
-def verify(folder: Path, settings: Settings, wanted: VerificationRequest) -> Iterator[Check]:
+def verify(folder: Path, settings: Settings, request: VerificationRequest) -> Iterator[Check]:
     """Check a study or an exported model; yield each thing as soon as it is known.
 
     Raises ``NotFound`` where there is neither in ``folder``, ``Refused`` where it has no stamp or can't be read.
@@ -89,14 +89,14 @@ def verify(folder: Path, settings: Settings, wanted: VerificationRequest) -> Ite
         if exported is not None:
             yield (linears := _linears(exported))
             why = "" if linears.outcome == "equal" else "the files are not what the stamp says"
-        prepared = yield from _original(stamp, study, exported, wanted, settings)
+        prepared = yield from _original(stamp, study, exported, request, settings)
         if prepared is None:
             why = why or "the float model or the text is not here, or is another one"
         if why or prepared is None:
             yield _not_solved(why)
             return
         try:
-            yield from _solved_again(stamp, exported, prepared, wanted, settings)
+            yield from _solved_again(stamp, exported, prepared, request, settings)
         except SarqcError as error:
             yield Check(_SOLVED, "unchecked", f"{error}")
 
@@ -125,12 +125,12 @@ def _why_no_stamp(study: Study) -> tuple[str, str]:
 
 
 def _digest(stamp: Stamp) -> Check:
-    said, own = shown(stamp.digest), shown(stamp.own_digest())
+    stated, own = shown(stamp.digest), shown(stamp.own_digest())
     return _either(
         "stamp",
         stamp.digest == stamp.own_digest(),
-        f"The digest {said}… is that of what the stamp says.",
-        f"It has the digest {said}…, and what it says has {own}…: it was changed.",
+        f"The digest {stated}… is that of what the stamp says.",
+        f"It has the digest {stated}…, and what it says has {own}…: it was changed.",
     )
 
 
@@ -143,8 +143,8 @@ def _either(what: str, is_equal: bool, same: str, other: str) -> Check:
 
 
 def _recipe_of(study: Study, stamp: Stamp) -> Check:
-    said = study.recipe or {}
-    other = [name for name, value in stamp.recipe.items() if not _is_named(said.get(name), value)]
+    recipe = study.recipe or {}
+    other = [name for name, value in stamp.recipe.items() if not _is_named(recipe.get(name), value)]
     return _compared("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
 
 
@@ -161,12 +161,12 @@ def _linears(exported: Exported) -> Check:
 
 
 def _original(
-    stamp: Stamp, study: Study | None, exported: Exported | None, wanted: VerificationRequest, settings: Settings
+    stamp: Stamp, study: Study | None, exported: Exported | None, request: VerificationRequest, settings: Settings
 ) -> Generator[Check, None, Prepared | None]:
     """Compare the float model and the text with the stamp, and the files with the float model; return what a run of
     the stamp's recipe goes on from, None where it would not be that run."""
     try:
-        recipe = _recipe(stamp, study, wanted)
+        recipe = _recipe(stamp, study, request)
         checkpoint = in_basis(checkpoint_of(recipe.model, recipe.revision, settings, download=True), recipe)
     except SarqcError as error:
         yield _missing("float model", error, "--model")
@@ -197,26 +197,26 @@ def _missing(what: str, error: SarqcError, flag: str) -> Check:
     return Check(what, "unchecked", f"{error}{hint}")
 
 
-def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> Recipe:
+def _recipe(stamp: Stamp, study: Study | None, request: VerificationRequest) -> Recipe:
     own = (study.recipe if study is not None else None) or {}
     document: dict[str, Any] = {name: own.get(name, value) for name, value in recorded(stamp.recipe).items()}
-    document |= {name: value for name in _NAMES if (value := getattr(wanted, name)) is not None}
+    document |= {name: value for name in _NAMES if (value := getattr(request, name)) is not None}
     if stamp.text.part:  # one text was calibrated on and measured on: the first half is drawn from only then
         document |= {"test": document["calibration"], "test_tokens": 2}
     return Recipe.parse(document)
 
 
 def _weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
-    found = stored_weights(checkpoint, open_files(checkpoint))
-    if len(found.blocks) != len(stamp.weights.blocks):
-        words = f"{checkpoint.name} has {len(found.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
+    weights = stored_weights(checkpoint, open_files(checkpoint))
+    if len(weights.blocks) != len(stamp.weights.blocks):
+        words = f"{checkpoint.name} has {len(weights.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
         return Check("float model", "different", words)
     other = {
         f"block {index}": "has other weights"
-        for index, (here, there) in enumerate(zip(found.blocks, stamp.weights.blocks, strict=True))
+        for index, (here, there) in enumerate(zip(weights.blocks, stamp.weights.blocks, strict=True))
         if here != there
     }
-    if found.outside != stamp.weights.outside:
+    if weights.outside != stamp.weights.outside:
         other = {"what is outside the blocks": "has other weights"} | other
     return _compared("float model", other, f"{checkpoint.name} has the weights of the stamp.")
 
@@ -249,18 +249,18 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
 
 
 def _solved_again(
-    stamp: Stamp, exported: Exported | None, prepared: Prepared, wanted: VerificationRequest, settings: Settings
+    stamp: Stamp, exported: Exported | None, prepared: Prepared, request: VerificationRequest, settings: Settings
 ) -> Iterator[Check]:
     if prepared.recipe.distills:
         yield _not_solved("the scales were distilled after that, which is not repeated")
         return
-    found = None
+    imported = None
     if prepared.opened is not None:
-        found = ImportedModel(prepared.opened, prepared.checkpoint)
+        imported = ImportedModel(prepared.opened, prepared.checkpoint)
         yield (
             opened := _either(
                 "quantized checkpoint",
-                found.fingerprint == stamp.opened,
+                imported.fingerprint == stamp.opened,
                 "Its files are those of the stamp.",
                 "Its files are others than those of the stamp.",
             )
@@ -269,9 +269,9 @@ def _solved_again(
             yield _not_solved("another checkpoint was opened")
             return
     scratch = settings.scratch_dir() if prepared.streamed else None
-    holding = [] if found is None else [found.dtype]
+    holding = [] if imported is None else [imported.dtype]
     loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch, holding=holding)
-    job = _job(stamp, prepared, found)
+    job = _job(stamp, prepared, imported)
     with _threads(stamp.computing.threads):
         yield _circumstances(stamp, loaded, job)
         names = list(stamp.layers)
@@ -279,22 +279,22 @@ def _solved_again(
             yield Check(_SOLVED, "different", "The recipe quantizes other linears than the stamp has.")
             return
         chosen = names
-        if wanted.linears is not None and wanted.linears < len(names):
-            chosen = random.Random(wanted.seed).sample(names, wanted.linears)
+        if request.linears is not None and request.linears < len(names):
+            chosen = random.Random(request.seed).sample(names, request.linears)
         # The files give the blocks before; where all are solved, these are made anew too.
         given = exported if job.inputs_from == "quantized" and len(chosen) < len(names) else None
         solving = _to_solve(loaded, job, {*chosen}, is_given=given is not None)
         other = _others(loaded, job, solving, stamp, exported, given, settings)
-    words = _solved_words(stamp, chosen, len(solving), given is not None, wanted.seed)
+    words = _solved_words(stamp, chosen, len(solving), given is not None, request.seed)
     yield _compared(_SOLVED, other, words)
 
 
-def _job(stamp: Stamp, prepared: Prepared, found: ImportedModel | None) -> CalibrationJob:
+def _job(stamp: Stamp, prepared: Prepared, imported: ImportedModel | None) -> CalibrationJob:
     """Return what a run of the recipe calibrates; the λ that “auto” chose for the whole model is not chosen again."""
-    job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, found)
+    job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)
     if stamp.lam is None:
         return job
-    return replace(job, method=next(one for one in prepared.recipe.candidates() if one.lam == stamp.lam))
+    return replace(job, method=next(method for method in prepared.recipe.candidates() if method.lam == stamp.lam))
 
 
 @contextmanager
@@ -326,17 +326,17 @@ def _to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_
     """Return the chosen linears, those that are solved together with them, and, where nothing gives the quantized
     blocks before, all that are in these."""
     last = max(layer.block for layer in loaded.checkpoint.layers if layer.name in chosen)
-    found: list[LayerInfo] = []
+    solving: list[LayerInfo] = []
     for index, layers in layers_by_block(loaded.checkpoint.layers).items():
         of_block = chosen.intersection(layer.name for layer in layers)
         comes_before = index < last and job.inputs_from == "quantized" and not is_given
         if comes_before or (of_block and job.method.unit != "layer"):
-            found += layers
+            solving += layers
         elif of_block:
             by_name = {layer.name: layer for layer in layers}
             storages = {name: loaded.stored_as(f"{name}.weight") for name in by_name}
-            found += whole_batches(by_name, storages, of_block).values()
-    return found
+            solving += whole_batches(by_name, storages, of_block).values()
+    return solving
 
 
 def _others(
@@ -349,11 +349,11 @@ def _others(
     settings: Settings,
 ) -> dict[str, str]:
     names, blocks = [layer.name for layer in solving], {layer.block for layer in solving}
-    found: dict[str, str] = {}
+    differences: dict[str, str] = {}
 
     def after_block(index: int, block: nn.Module) -> None:
         if index in blocks and stamp.folded:
-            found.update(_other_folds(loaded, index, stamp))
+            differences.update(_other_folds(loaded, index, stamp))
         if given is not None and index < max(blocks):
             given.fill(loaded, index)
 
@@ -367,22 +367,22 @@ def _others(
             other = other_parts(solved_hashes(step.quantized, grid, job), stamp.layers[name], stamp)
             if other:
                 levels = None if exported is None else exported.levels(name)
-                found[name] = "other " + ", ".join(other)
+                differences[name] = "other " + ", ".join(other)
                 if levels is not None:
                     count = int((levels.codes != levels_of(step.quantized, grid).codes).sum())
-                    found[name] += f" ({count:,} of {levels.codes.numel():,} codes)"
-    return found
+                    differences[name] += f" ({count:,} of {levels.codes.numel():,} codes)"
+    return differences
 
 
 def _other_folds(loaded: LoadedModel, index: int, stamp: Stamp) -> dict[str, str]:
     """Return what in a block took up other scales than the stamp says."""
-    found = {}
+    differences = {}
     for name, value in loaded.stored_tensors(index):
         if name in stamp.folded:
             stored = value.detach().to("cpu", STORED[loaded.checkpoint.dtypes[name]])
             if hash_of(stored) != stamp.folded[name]:
-                found[name] = "took up other scales"
-    return found
+                differences[name] = "took up other scales"
+    return differences
 
 
 def _solved_words(stamp: Stamp, chosen: list[str], solved: int, is_given: bool, seed: int) -> str:

@@ -69,8 +69,8 @@ class Exported:
         """Return the codes of a linear in the groups that its grid has; None in a format without codes."""
         if self.format == "plain":
             return None
-        found = read_levels(self.files, self.family, self.format, self._info(name))
-        return _regrouped(found, self.stamp.recipe["group_size"])
+        levels = read_levels(self.files, self.family, self.format, self._info(name))
+        return _regrouped(levels, self.stamp.recipe["group_size"])
 
     def weight(self, name: str) -> Tensor:
         """Return the weight (O, I) of a quantized linear, in the dtype of the checkpoint."""
@@ -81,20 +81,20 @@ class Exported:
 
     def other_linears(self) -> dict[str, str]:
         """Return by name what of a quantized linear is not what the stamp says."""
-        found = {}
+        differences = {}
         for name, stamped in self.stamp.layers.items():
             try:
                 words = self._other_parts(name, stamped)
             except _UNREADABLE as error:
                 words = f"can't be read: {type(error).__name__} {error}"[:200]
             if words:
-                found[name] = words
-        return found
+                differences[name] = words
+        return differences
 
     def other_tensors(self, checkpoint: Checkpoint) -> dict[str, str]:
         """Return by name tensors beside the quantized linears that are neither the float model's nor, where they took
         up scales or were tuned, the stamp's; and tensors that belong to nothing."""
-        files, found = open_files(checkpoint), {}
+        files, differences = open_files(checkpoint), {}
         linears = {f"{self.family.in_file(info.name)}.weight": info for info in checkpoint.linears}
         expected: set[str] = set()
         for name in checkpoint.shapes:
@@ -105,14 +105,14 @@ class Exported:
             try:
                 tensor = read_tensor(self.files, self.family, self.format, name, info)
             except _UNREADABLE:
-                found[name] = "is not there or can't be read"
+                differences[name] = "is not there or can't be read"
                 continue
             if name in self.stamp.folded:
                 if hash_of(tensor) != self.stamp.folded[name]:
-                    found[name] = "is not what the stamp says"
+                    differences[name] = "is not what the stamp says"
             elif not same(tensor, files.read(name)):
-                found[name] = "is not the float model's"
-        return found | {name: "belongs to nothing" for name in self.files.names if name not in expected}
+                differences[name] = "is not the float model's"
+        return differences | {name: "belongs to nothing" for name in self.files.names if name not in expected}
 
     def other_settings(self, checkpoint: Checkpoint) -> list[str]:
         """Return the names of entries of config.json that say something else than the float model's."""
@@ -131,10 +131,10 @@ class Exported:
             for name, value in loaded.stored_tensors(index):
                 info = infos.get(name)
                 if info is not None and info.name in self.stamp.layers:
-                    found = self.weight(info.name)
+                    tensor = self.weight(info.name)
                 else:
-                    found = read_tensor(self.files, self.family, self.format, name, info)
-                value.copy_(found.to(value.device, value.dtype))
+                    tensor = read_tensor(self.files, self.family, self.format, name, info)
+                value.copy_(tensor.to(value.device, value.dtype))
 
     def _other_parts(self, name: str, stamped: LayerHashes) -> str:
         levels, weight = self.levels(name), self.weight(name)
@@ -162,23 +162,23 @@ def _format_of(config: Mapping[str, Any], folder: Path) -> Format:
     if "quantization" in config:
         return "mlx"
     described = config.get("quantization_config")
-    said = described.get("quant_method", "") if isinstance(described, dict) else described
-    if not isinstance(said, str | None) or said not in _FORMATS:
-        raise Refused(f"its quantization is “{said}”", str(folder), f"Give an export of {', '.join(FORMATS)}.")
-    return _FORMATS[said]
+    method = described.get("quant_method", "") if isinstance(described, dict) else described
+    if not isinstance(method, str | None) or method not in _FORMATS:
+        raise Refused(f"its quantization is “{method}”", str(folder), f"Give an export of {', '.join(FORMATS)}.")
+    return _FORMATS[method]
 
 
-def other_parts(found: LayerHashes, stamped: LayerHashes, stamp: Stamp) -> list[str]:
+def other_parts(actual: LayerHashes, stamped: LayerHashes, stamp: Stamp) -> list[str]:
     """Return the parts of a linear that are not what the stamp says, in words."""
     words = [BIASES if word == "zero points" and stamp.recipe["grid"] == "affine" else word for word in PART_WORDS]
-    return [word for word, one, other in zip(words, found, stamped, strict=True) if one != other]
+    return [word for word, own, other in zip(words, actual, stamped, strict=True) if own != other]
 
 
-def same(one: Tensor, other: Tensor) -> bool:
+def same(left: Tensor, right: Tensor) -> bool:
     """Return whether two tensors have the same dtype, shape and bits."""
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
+    if (left.dtype, left.shape) != (right.dtype, right.shape):
         return False
-    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))
+    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (left, right)))
 
 
 def _regrouped(levels: Levels, group_size: int | str | None) -> Levels:

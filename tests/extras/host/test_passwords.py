@@ -112,7 +112,7 @@ def test_a_former_password_is_wrong(tmp_path):
 def judged(tries: LoginThrottle, address: str, name: str, *, is_right: bool = False) -> bool:
     """Whether one is judged at all."""
     try:
-        with tries.one("here", address, name) as one:
+        with tries.attempt("here", address, name) as one:
             one.is_right = is_right
     except TooMany:
         return False
@@ -131,7 +131,7 @@ def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in
 
 def test_one_that_is_not_judged_yet_counts():
     tries = LoginThrottle()
-    with tries.one("here", "home", "ann"):
+    with tries.attempt("here", "home", "ann"):
         for number in range(ADDRESS - 1):
             assert judged(tries, "home", f"person {number}")
         assert not judged(tries, "home", "bob")
