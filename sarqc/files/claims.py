@@ -28,16 +28,16 @@ class Claims:
         self._place, self.crew = place, crew
 
     @contextmanager
-    def share(self, wanted: Mapping[Name, str]) -> Iterator[list[Name]]:
+    def share(self, keys: Mapping[Name, str]) -> Iterator[list[Name]]:
         """Give the names of a fair share of what nobody else has claimed, by their keys, until the context ends."""
         if self.crew == 1:
-            yield [*wanted]
+            yield [*keys]
             return
         held: dict[Name, str] = {}
-        claims = {name: f"{key[:2]}/{key}.claim" for name, key in wanted.items()}
+        claims = {name: f"{key[:2]}/{key}.claim" for name, key in keys.items()}
         free = {name: claim for name, claim in claims.items() if self._is_free(claim)}
         at_most = math.ceil(len(free) / self.crew)
-        with self._kept_alive(held):
+        with self._renewing(held):
             for name, claim in free.items():
                 if len(held) == at_most:
                     break
@@ -70,7 +70,7 @@ class Claims:
         return self._place.make(claim)
 
     @contextmanager
-    def _kept_alive(self, held: Mapping[Name, str]) -> Iterator[None]:
+    def _renewing(self, held: Mapping[Name, str]) -> Iterator[None]:
         """Renew claims now and then within, and remove them in the end."""
         done = threading.Event()
 

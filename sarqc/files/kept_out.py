@@ -22,7 +22,7 @@ def without_paths(text: str, folders: Mapping[str, Path]) -> str:
     for path in sorted(named, key=len, reverse=True):
         if path != "/":
             text = text.replace(path, named[path])
-    return _ABSOLUTE.sub(lambda found: f"<…>/{found.group().rstrip('/').rpartition('/')[2]}", text)
+    return _ABSOLUTE.sub(lambda match: f"<…>/{match.group().rstrip('/').rpartition('/')[2]}", text)
 
 
 # What is secret by where it stands: each pattern leaves what says so, and takes the rest.

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.5  # between two looks whether the answer is still wanted
 _SHARE = 4  # of the free memory, one in so many bytes
 _NICENESS = 5  # pages and other plans come first
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_KEPT_NAMES = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
+_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 
 
 class Exhausted(Refused):
@@ -51,7 +51,7 @@ def answer_of(
         Exhausted: At a limit, or if it fails otherwise.
     """
     most = min(memory, max(GIB, free_memory() // _SHARE))
-    environment = {name: os.environ[name] for name in _KEPT_NAMES if name in os.environ} | {
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {
         "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path),
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -120,11 +120,11 @@ def main(function: str, cpu_seconds: str, memory: str) -> None:
     try:
         answer = getattr(importlib.import_module(module), name)(sys.stdin.buffer.read())
     except (SarqcError, OSError) as error:
-        said = error if isinstance(error, SarqcError) else disk_error(error)
-        if said is None:
+        refusal = error if isinstance(error, SarqcError) else disk_error(error)
+        if refusal is None:
             raise
-        kind = next(kind.__name__ for kind in type(said).__mro__ if hasattr(errors, kind.__name__))
-        answer, code = json.dumps([kind, said.what, said.where, said.remedy]).encode(), REFUSED
+        kind = next(kind.__name__ for kind in type(refusal).__mro__ if hasattr(errors, kind.__name__))
+        answer, code = json.dumps([kind, refusal.what, refusal.where, refusal.remedy]).encode(), REFUSED
     with os.fdopen(answers, "wb") as file:
         file.write(answer)
     sys.exit(code)

@@ -96,8 +96,8 @@ class ObjectStorage:
 
     def entries(self) -> Iterator[StoredFile]:
         with self._answering():
-            found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
-        for path, info in found.items():
+            objects: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
+        for path, info in objects.items():
             yield StoredFile(self._name(path), info["size"], _changed(info))
 
     def remove_partial(self, older_than: float) -> int:

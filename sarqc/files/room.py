@@ -28,11 +28,11 @@ def met_full_disk(error: BaseException) -> bool:
     return isinstance(error, NoRoom) or is_disk_full(error)
 
 
-def wait_for_more(folder: Path, found: int) -> None:
-    """Return when the disk with a folder has more room than was found, by enough to try again.
+def wait_for_more(folder: Path, free: int) -> None:
+    """Wait until the disk with a folder has more room than before, by enough to try again.
 
-    ``found``: bytes that were free when the work failed, not later: room that is made meanwhile counts.
+    ``free``: bytes that were free when the work failed, not later: room that is made meanwhile counts.
     """
-    enough = found + MORE_BYTES
+    enough = free + MORE_BYTES
     while free_bytes(folder) < enough:
         time.sleep(ROOM_SECONDS)

@@ -91,7 +91,7 @@ def steps_aside(
         more = [*aside, run]
         starts = decide([*left, *more], [""] * (soon + len(more)), now, last_held, last_lane)
         started = {start.run_id for start in starts[soon:]}
-        if len(starts) < soon + len(more) or not started <= {one.run_id for one in left if one.is_brief}:
+        if len(starts) < soon + len(more) or not started <= {preview.run_id for preview in left if preview.is_brief}:
             break
         aside = more
     return {run.run_id for run in aside}

@@ -42,9 +42,9 @@ from sarqc.recipe import Recipe, recorded
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
 PORTION = 500  # runs read at once
 ALL = -1  # as a limit of SQLite
-ANSWERS_KEPT = 2_000  # counts and groups, some hundred bytes each
-DRAWINGS_KEPT = 8  # some hundred KB each
-WHOLE_KEPT = 4  # lists of ids and of groups: some MiB each where there are 100,000 runs
+CACHED_ANSWERS = 2_000  # counts and groups, some hundred bytes each
+CACHED_DRAWINGS = 8  # some hundred KB each
+CACHED_LISTS = 4  # lists of ids and of groups: some MiB each where there are 100,000 runs
 _RESTING = ", ".join(f"'{state}'" for state in sorted(AT_REST))
 _UNSHARED = "id NOT IN (SELECT target FROM links WHERE ends > ?3)"
 _UNWRITTEN = "AND name = '' AND note = '' AND tags_json = '[]'"  # see ``Run.is_annotated``
@@ -64,7 +64,7 @@ class Store:
         self.close, self.reserve = self._database.close, self._database.reserve
         self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
         self.snapshot = self._database.snapshot
-        self._answers, self._drawings, self._whole = map(AnswerCache, (ANSWERS_KEPT, DRAWINGS_KEPT, WHOLE_KEPT))
+        self._answers, self._drawings, self._whole = map(AnswerCache, (CACHED_ANSWERS, CACHED_DRAWINGS, CACHED_LISTS))
         self._list_again()
 
     # Changes. Each is one transaction.
@@ -228,8 +228,8 @@ class Store:
         """Add tags to a run and take tags away, whatever their case. Raises as ``annotate``."""
         with self.transaction():
             gone = {tag.casefold() for tag in remove}
-            kept = [tag for tag in self.get(run_id).tags if tag.casefold() not in gone]
-            return self.annotate(run_id, Annotations.parse({"tags": [*kept, *add]}))
+            remaining = [tag for tag in self.get(run_id).tags if tag.casefold() not in gone]
+            return self.annotate(run_id, Annotations.parse({"tags": [*remaining, *add]}))
 
     def set_process(self, run_id: str, pid: int) -> None:
         with self.transaction(settled=False) as connection:
@@ -313,8 +313,8 @@ class Store:
     def runs(self, ids: Sequence[str]) -> list[Run]:
         """Return the runs of these ids, in their order, without those that are not there."""
         marks = ", ".join("?" * len(ids))
-        found = {run.id: run for run in self._runs(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
-        return [found[run_id] for run_id in ids if run_id in found]
+        by_id = {run.id: run for run in self._runs(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
+        return [by_id[run_id] for run_id in ids if run_id in by_id]
 
     def part(self, question: Question, limit: int, offset: int = 0) -> tuple[list[Run], int]:
         """Return a part of the list, and how many runs the whole has."""
@@ -322,14 +322,14 @@ class Store:
             if not question.text:
                 return self.listed(question, limit, offset), self.count(question)
             # A filter reads every row: what it finds is kept whole.
-            ids = self._kept(self._whole, ("ids", question), partial(listing.ids_of, connection, question, ALL))
+            ids = self._cached(self._whole, ("ids", question), partial(listing.ids_of, connection, question, ALL))
             return self.runs(ids[offset : offset + limit]), len(ids)
 
     def count(self, question: Question) -> int:
         """How many runs such a list has."""
         with self.snapshot() as connection:
             key = ("count", replace(question, sort="created"))
-            return self._kept(self._answers, key, partial(listing.count_of, connection, question))
+            return self._cached(self._answers, key, partial(listing.count_of, connection, question))
 
     def groups(
         self, question: Question, by: str, limit: int, offset: int = 0
@@ -338,10 +338,10 @@ class Store:
         ``by`` is a name of ``listing.GROUPINGS``."""
         with self.snapshot() as connection:
             made = partial(listing.groups_of, connection, question, by)
-            found = self._kept(self._whole, ("groups", question, by), made)
-            part, unsorted = found[offset : offset + limit], replace(question, sort="created")
+            rows = self._cached(self._whole, ("groups", question, by), made)
+            part, unsorted = rows[offset : offset + limit], replace(question, sort="created")
             groups = [
-                self._kept(
+                self._cached(
                     self._answers,
                     ("group", unsorted, by, key),
                     partial(listing.summed_up, connection, question, by, key, newest),
@@ -349,12 +349,12 @@ class Store:
                 for key, newest, _ in part
             ]
             newest = self.runs([group.newest for group in groups])
-            return list(zip(groups, newest, strict=True)), len(found), sum(count for _, _, count in found)
+            return list(zip(groups, newest, strict=True)), len(rows), sum(count for _, _, count in rows)
 
     def drawn(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
         """Return the drawing that ``make`` makes of lists, or has made under the key since any of them changed."""
         with self.snapshot():
-            return self._kept(self._drawings, key, make)
+            return self._cached(self._drawings, key, make)
 
     def passing_previews(self) -> list[Run]:
         """Previews of one layer that nobody has kept, the oldest first: see ``Run.is_listed``."""
@@ -420,8 +420,8 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """How many runs are in each state, the empty states included."""
-        found = {row["state"]: row["n"] for row in self._rows("SELECT state, COUNT(*) AS n FROM runs GROUP BY state")}
-        return {state.value: found.get(state.value, 0) for state in State}
+        counts = {row["state"]: row["n"] for row in self._rows("SELECT state, COUNT(*) AS n FROM runs GROUP BY state")}
+        return {state.value: counts.get(state.value, 0) for state in State}
 
     def kinds(self) -> dict[tuple[str, str], int]:
         """How many runs are in each state, by what they are: run, tune, preview or export."""
@@ -431,8 +431,8 @@ class Store:
     def waiting(self) -> dict[str, tuple[int, float | None]]:
         """Of each lane, how many runs wait, and since when the first of them does (seconds since 1970)."""
         query = "SELECT lane, COUNT(*) AS n, MIN(queued) AS first FROM runs WHERE state = 'queued' GROUP BY lane"
-        found = {row["lane"]: (row["n"], row["first"]) for row in self._rows(query)}
-        return {lane: found.get(lane, (0, None)) for lane in LANES}
+        waiting = {row["lane"]: (row["n"], row["first"]) for row in self._rows(query)}
+        return {lane: waiting.get(lane, (0, None)) for lane in LANES}
 
     def last_held(self, owners: Iterable[str]) -> dict[str, float]:
         """When owners last had a device: the end of the last run of each, or its start while that goes on. Without
@@ -514,7 +514,7 @@ class Store:
             listing.put(connection, run)
         return run
 
-    def _kept(self, answers: AnswerCache, key: Hashable, make: Callable[[], Answer]) -> Answer:
+    def _cached(self, answers: AnswerCache, key: Hashable, make: Callable[[], Answer]) -> Answer:
         """Return an answer about lists, which is kept unless a transaction is open, that may yet be taken back."""
         if self._database.is_writing:
             return make()

@@ -36,7 +36,7 @@ class LoginThrottle:
 
     @contextmanager
     def attempt(self, where: str, address: str, name: str = "") -> Iterator[Try]:
-        """Count a token or password as wrong while it is judged. Raise ``TooMany`` where an address or a name has had too
+        """Count a token or password as wrong while it is judged. Raise ``TooMany`` for an address or a name with too
         many.
 
         A person at an address from which they have come in is counted apart: there, guesses at other names don't lock

@@ -29,7 +29,9 @@ class MlflowRun:
         self._client = MlflowClient()
         experiment = self._experiment(MLFLOW_EXPERIMENT_NAME.get() or run.project)
         self._run = self._client.create_run(experiment, tags=dict(run.tags), run_name=run.name)
-        parameters = [Param(name, _text(value)) for name, value in run.parameters.items() if value not in (None, [], {})]
+        parameters = [
+            Param(name, _text(value)) for name, value in run.parameters.items() if value not in (None, [], {})
+        ]
         self._client.log_batch(self._id, params=parameters)
 
     def tags(self, tags: Mapping[str, str]) -> None:
