@@ -702,8 +702,8 @@ def publish(
         check_archive,
         check_output,
         detail_named,
+        open_studies,
         planned,
-        studies_named,
         write_archive,
         write_site,
     )
@@ -711,7 +711,7 @@ def publish(
     settings, chosen = read_settings(), detail_named(detail)
     is_archive = output.suffix == ".zip"
     (check_archive if is_archive else check_output)(output)
-    named = studies_named(studies, settings)
+    named = open_studies(studies, settings)
     for name, study in named.items():
         typer.echo(f"{name}: {planned(study, chosen).words}", err=True)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"

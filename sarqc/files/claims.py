@@ -41,7 +41,7 @@ class Claims:
             for name, claim in free.items():
                 if len(held) == at_most:
                     break
-                if self._made(claim):
+                if self._make(claim):
                     held[name] = claim
             yield [*held]
 
@@ -63,7 +63,7 @@ class Claims:
         changed = self._place.changed(claim)
         return changed is None or time.time() - changed > STALE_SECONDS
 
-    def _made(self, claim: str) -> bool:
+    def _make(self, claim: str) -> bool:
         """Return whether this process has made the claim: of several that try, one does. A stale one goes first."""
         if self._place.changed(claim) is not None and self._is_free(claim):
             self._place.remove(claim)

@@ -10,6 +10,6 @@ def usual_mode(mode: int) -> int:
     return mode & ~umask
 
 
-def for_the_owner(path: str, flags: int) -> int:
+def open_for_owner(path: str, flags: int) -> int:
     """Open a file that only its owner may read, as an ``opener`` of ``open``."""
     return os.open(path, flags, 0o600)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from sarqc.files.modes import for_the_owner
+from sarqc.files.modes import open_for_owner
 
 MARK = ".sarqc-storage"  # the file by which a place is known again
 
@@ -86,7 +86,7 @@ class Folder:
         # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
         partial = path.with_name(f".partial-{secrets.token_hex(8)}")
         try:
-            with open(partial, "xb", opener=for_the_owner) as file:
+            with open(partial, "xb", opener=open_for_owner) as file:
                 for part in parts:
                     file.write(part)
             os.replace(partial, path)
@@ -98,7 +98,7 @@ class Folder:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(path, "xb", opener=for_the_owner) as file:
+            with open(path, "xb", opener=open_for_owner) as file:
                 file.write(content)
         except FileExistsError:
             return False

@@ -142,7 +142,7 @@ def main() -> None:
         except Stop:
             channel.send(Cancelled())
         except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
-            channel.send(_last_word(error, job))
+            channel.send(_final_event(error, job))
     except BrokenPipeError:
         os._exit(1)  # the app is gone
     sys.stdout.flush()
@@ -150,7 +150,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _last_word(error: Exception, job: Mapping[str, Any]) -> Event:
+def _final_event(error: Exception, job: Mapping[str, Any]) -> Event:
     """Return the last event of a run that could not go on. One that met a full disk waits for room, unless it was its
     own files that took it: those of an export, which go with it, and those on a host in a cluster.
     """

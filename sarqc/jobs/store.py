@@ -65,7 +65,7 @@ class Store:
         self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
         self.snapshot = self._database.snapshot
         self._answers, self._drawings, self._whole = map(AnswerCache, (CACHED_ANSWERS, CACHED_DRAWINGS, CACHED_LISTS))
-        self._list_again()
+        self._refresh_listing()
 
     # Changes. Each is one transaction.
 
@@ -521,7 +521,7 @@ class Store:
         with self.snapshot() as connection:
             return answers.of(connection, key, make)
 
-    def _list_again(self) -> None:
+    def _refresh_listing(self) -> None:
         """Make the rows of ``listed`` that are not there, or of a former form; looks for them once a form."""
         if self._rows("SELECT form FROM counter")[0]["form"] == listing.FORM:
             return

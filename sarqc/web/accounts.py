@@ -39,11 +39,11 @@ class Accounts:
     def __init__(self, settings: Settings, throttle: LoginThrottle) -> None:
         self._root, self._throttle = settings.root(), throttle
 
-    async def stated(self, sender: Sender) -> Known | None:
+    async def authenticate(self, sender: Sender) -> Known | None:
         """Return the name and role that a request states of its sender, where they are true."""
         return None
 
-    async def entered(self, name: str, password: str, address: str, where: str) -> str:
+    async def check_credentials(self, name: str, password: str, address: str, where: str) -> str:
         """Return the owner of the name and password that somebody enters at /sign-in; empty where they are wrong."""
         return ""
 
@@ -69,14 +69,14 @@ class OneToken(Accounts):
         super().__init__(settings, throttle)
         self._token = settings.access_token.get_secret_value() if settings.access_token else ""
 
-    async def stated(self, sender: Sender) -> Known | None:
+    async def authenticate(self, sender: Sender) -> Known | None:
         scheme, _, credentials = sender.headers.get("authorization", "").partition(" ")
         token = credentials.strip()
         if scheme.lower() != "bearer" or not self._is_right(token, sender.address, sender.where):
             return None
         return sender.owner or f"token-{proof_of(token)}", "runner"  # a program that keeps its cookie keeps its name
 
-    async def entered(self, name: str, password: str, address: str, where: str) -> str:
+    async def check_credentials(self, name: str, password: str, address: str, where: str) -> str:
         return new_guest() if self._is_right(password, address, where) else ""
 
     def _is_right(self, text: str, address: str, where: str) -> bool:

@@ -21,16 +21,16 @@ def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) 
     """Return the recipe as it may be run for a visitor. Raise ``NotFound`` or ``Forbidden`` for what it may not
     name."""
     private = is_private(settings)
-    revision = _model(recipe, settings, private=private)
+    revision = _revision_of(recipe, settings, private=private)
     if recipe.quantized_checkpoint is not None:
-        _opened(recipe.quantized_checkpoint, visitor, access, settings, private=private)
+        _check_checkpoint(recipe.quantized_checkpoint, visitor, access, settings, private=private)
     for text in (recipe.calibration, recipe.test):
         if text:
-            _text(text, visitor, access, settings, private=private)
+            _check_text(text, visitor, access, settings, private=private)
     return recipe if revision == recipe.revision else recipe.model_copy(update={"revision": revision})
 
 
-def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
+def _revision_of(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
     """Return the revision that is taken."""
     name = recipe.model
     if name in catalogue.embedded_models(settings) or name in catalogue.declared_models(settings):
@@ -57,7 +57,7 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
     return pinned[name] or recipe.revision
 
 
-def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
+def _check_checkpoint(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
     if catalogue.exported_folder(name, settings) is not None:
         access.run(visitor, name.partition("/")[0])  # which says that there is none, where it is somebody else's
         return
@@ -73,13 +73,13 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
     ).about("quantized_checkpoint")
 
 
-def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
+def _check_text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
     file, _ = corpora.parted(name, settings)
     if corpora.is_named(file, settings):
         return
     if UPLOADED.fullmatch(name):
         owners = access.texts.owners(name)
-        if visitor.owner in owners or (owners and access.everything(visitor)):
+        if visitor.owner in owners or (owners and access.sees_everything(visitor)):
             return
     elif private and _is_below(file, settings.text_dirs):
         return

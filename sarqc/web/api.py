@@ -127,7 +127,7 @@ def _offer_router(
     def health(who: Who) -> dict[str, Any]:
         """Return the state of the app: trouble, devices, runs."""
         devices, trouble = supervisor.devices(), supervisor.trouble
-        if not access.everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
+        if not access.sees_everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
             devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
             trouble = trouble and "The operator is needed."
         return {
@@ -144,7 +144,7 @@ def _offer_router(
         folders, and exports that the visitor may see."""
         from sarqc.models.catalogue import offered
 
-        entries, shown = offered(settings), access.shown_alone(who)
+        entries, shown = offered(settings), access.linked_runs(who)
         exported = _exported(supervisor, settings, access.sees(who))
         names = {run.recipe.get(field) for run in shown or () for field in ("model", "quantized_checkpoint")}
         seen = []
@@ -163,7 +163,7 @@ def _offer_router(
         who.require_runner("GET /api/model")
         named = {"model": name, "calibration": NAMED_TEXT} | ({"revision": revision} if revision else {})
 
-        def looked_up() -> dict[str, bool]:
+        def look_up() -> dict[str, bool]:
             recipe = admit(Recipe.parse(named), who, access, settings)
             try:
                 checkpoint_of(recipe.model, recipe.revision, hasty)
@@ -171,14 +171,14 @@ def _offer_router(
                 return {"here": False}
             return {"here": True}
 
-        return await planning.run(looked_up, holder)
+        return await planning.run(look_up, holder)
 
     @router.get("/corpora")
     def corpora(request: Request, who: Who) -> Response:
         """Texts that a recipe may name here, for calibration and for perplexity."""
         from sarqc.calibration.corpora import offered
 
-        entries, shown = offered(settings), access.shown_alone(who)
+        entries, shown = offered(settings), access.linked_runs(who)
         if shown is not None:
             names = {run.recipe.get(field) for run in shown for field in ("calibration", "test")}
             entries = [entry for entry in entries if entry.where != "local" or entry.name in names]
@@ -199,7 +199,7 @@ def _offer_router(
         """Return what a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
         who.require_runner("POST /api/plan")
 
-        def made() -> dict[str, Any]:
+        def make() -> dict[str, Any]:
             jobs = _jobs(_recipes(document, settings), who, access, hasty, resolve)
             plans = [job.plan for job in jobs.values()]
             answer: dict[str, Any] = (plans[0] if len(plans) == 1 else together(plans)).model_dump(mode="json")
@@ -208,7 +208,7 @@ def _offer_router(
             supervisor.expect()
             return answer
 
-        return await planning.run(made, holder)
+        return await planning.run(make, holder)
 
     @router.post("/recipe-texts")
     def recipe_texts(
@@ -255,7 +255,7 @@ def _runs_router(
         """
         who.require_runner("POST /api/runs")
 
-        def queued() -> Response:
+        def queue() -> Response:
             recipes = _recipes(document, settings)
             access.check_queue(who, holder, len(recipes))
             jobs = _jobs(recipes, who, access, settings, resolve)
@@ -270,7 +270,7 @@ def _runs_router(
             named = [run.to_json() | {"name": name} for name, run in zip(jobs, runs, strict=True)]
             return JSONResponse({"batch": batch, "runs": named} | deprecated, 201)
 
-        return await planning.run(queued, holder)
+        return await planning.run(queue, holder)
 
     @router.get("/{run_id}")
     def get_run(who: Who, run_id: str) -> dict[str, Any]:
@@ -335,7 +335,7 @@ def _runs_router(
     async def export(who: Who, holder: Holder, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """Queues the writing of a finished run's model to files; asking again gives the same export."""
 
-        def queued() -> Response:
+        def queue() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
             plan = resolve(Recipe.parse(parent.recipe), settings).plan
@@ -346,7 +346,7 @@ def _runs_router(
             headers = {"Location": f"/api/runs/{made.id}"}
             return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)
 
-        return await planning.run(queued, holder)
+        return await planning.run(queue, holder)
 
     @router.post("/{run_id}/link", status_code=201)
     def make_link(who: Who, run_id: str, days: Days = DAYS) -> dict[str, str]:

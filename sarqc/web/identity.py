@@ -33,7 +33,7 @@ class Identity:
         cookie = self.cookies.of(sender.headers) or VisitorCookie()
         if is_private(self._settings):
             return Visitor(cookie.owner or LOCAL, "operator", frozenset(cookie.links))
-        stated = await self.accounts.stated(replace(sender, owner=cookie.owner))
+        stated = await self.accounts.authenticate(replace(sender, owner=cookie.owner))
         return await run_in_threadpool(self._visitor, cookie, stated)
 
     def _visitor(self, cookie: VisitorCookie, stated: Known | None) -> Visitor | None:

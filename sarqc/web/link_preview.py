@@ -187,13 +187,13 @@ class Introductions:
         """Return the key of the facts that an address asks for; what the study does not have is left out, as on the
         page."""
         study = self._access.library.open(self._access.study(visitor, study_id))
-        bits, method = _whole(query.get("bits")), query.get("method")
+        bits, method = _integer(query.get("bits")), query.get("method")
         if bits not in {line.bits for line in study.lines}:
             bits = None
         if not any(method in (line.name, line.method) and bits in (None, line.bits) for line in study.lines):
             method = None
         line = default_line(study, method, bits)
-        layer, draw = _whole(query.get("layer")), _whole(query.get("draw"))
+        layer, draw = _integer(query.get("layer")), _integer(query.get("draw"))
         if len(study.layers) == 1:
             layer = 0  # all layers of it are this one
         layer, draw = layer if layer in range(len(study.layers)) else None, draw if draw in line.draws else None
@@ -259,7 +259,7 @@ def sight_of(facts: LineFacts, at: LinePoint, *, banded: bool) -> FirstSight:
     )
 
 
-def _whole(text: str | None) -> int | None:
+def _integer(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 

@@ -34,7 +34,7 @@ Offset = Annotated[int, Query(ge=0, le=LARGEST)]
 Grouping = Annotated[str, Query(alias="by")]
 
 
-def asked(
+def question_of(
     text: Annotated[str, Query(alias="filter", max_length=1000)] = "",
     sort: str = "-created",
     ids: str | None = None,
@@ -47,7 +47,7 @@ def asked(
     return Question(text, sort, named, batch, series, before)
 
 
-Asked = Annotated[Question, Depends(asked)]
+Asked = Annotated[Question, Depends(question_of)]
 
 
 def named_ids(ids: Any) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def named_ids(ids: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def drawn_run(run: Run) -> ParetoRun:
+def pareto_run(run: Run) -> ParetoRun:
     """Return a run as the figure of size against quality needs it. A tuning run has no model, and so no quality."""
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
@@ -146,15 +146,15 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         text."""
         question = access.question(who, question)
 
-        def drawn() -> ParetoView:
+        def draw() -> ParetoView:
             runs, total = store.part(question, DRAWN)
-            view = pareto_view([drawn_run(run) for run in runs], size, quality)
+            view = pareto_view([pareto_run(run) for run in runs], size, quality)
             if total > len(runs):
                 shown, all_runs = number(len(runs), 0), number(total, 0)
                 view["words"] += f" Only the first {shown} of {all_runs} runs of the list are drawn: filter it."
             return view
 
-        return json_body(request, store.drawn((question, size, quality), drawn))
+        return json_body(request, store.drawn((question, size, quality), draw))
 
     @router.get("/csv")
     def get_csv(who: Who, question: Asked) -> Response:
@@ -235,7 +235,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets be
 Column = Callable[[Run], Any]
 
 
-def _within(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Column:
+def _entry_of(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Column:
     """Return the value of a name in a part of a run, which it may not have."""
     return lambda run: (part(run) or {}).get(name)
 
@@ -262,11 +262,11 @@ COLUMNS: dict[str, Column] = {
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
     "against_gptq": lambda run: against_gptq(run.summary),
-    **{name: _within(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
-    **{name: _within(lambda run: run.summary, name) for name in MEASURED},
-    **{f"test_{name}": _within(lambda run: _protocol(run).get("test"), name) for name in TEST},
-    **{f"calibration_{name}": _within(lambda run: _protocol(run).get("calibration"), name) for name in CALIBRATION},
-    **{f"recipe_{name}": _within(lambda run: run.recipe, name) for name in map(public_name, Recipe.model_fields)},
+    **{name: _entry_of(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
+    **{name: _entry_of(lambda run: run.summary, name) for name in MEASURED},
+    **{f"test_{name}": _entry_of(lambda run: _protocol(run).get("test"), name) for name in TEST},
+    **{f"calibration_{name}": _entry_of(lambda run: _protocol(run).get("calibration"), name) for name in CALIBRATION},
+    **{f"recipe_{name}": _entry_of(lambda run: run.recipe, name) for name in map(public_name, Recipe.model_fields)},
 }
 
 

@@ -46,7 +46,7 @@ UNUSED_FEATURES = (
 _COOKIE_PATH = re.compile(rb"(?i)(;\s*path=)/(?=;|\s*$)")
 
 
-async def held_back(
+async def intercept(
     app: ASGIApp,
     scope: Scope,
     receive: Receive,
@@ -156,13 +156,13 @@ class SubPath(HttpMiddleware):
             if message["type"] == "http.response.start":
                 message = {
                     **message,
-                    "headers": [(name, self._outside(name, value)) for name, value in message["headers"]],
+                    "headers": [(name, self._with_root(name, value)) for name, value in message["headers"]],
                 }
             await send(message)
 
         await self.app(scope, receive, send_on)
 
-    def _outside(self, name: bytes, value: bytes) -> bytes:
+    def _with_root(self, name: bytes, value: bytes) -> bytes:
         root = self._root.encode()
         if name.lower() == b"location" and value.startswith(b"/") and not value.startswith(b"//"):
             return root + value

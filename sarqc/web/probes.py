@@ -42,11 +42,11 @@ class Readiness:
         """Each thing that is needed, with “ok” or what is wrong with it."""
         async with self._looking:
             if self._known is None or time.monotonic() - self._known[0] >= SECONDS:
-                checks = await run_in_threadpool(self._look)
+                checks = await run_in_threadpool(self._check)
                 self._known = time.monotonic(), checks
             return self._known[1]
 
-    def _look(self) -> Checks:
+    def _check(self) -> Checks:
         supervisor = self._supervisor
         checks = {
             "store": self._store(),

@@ -95,7 +95,7 @@ class Selected(NamedTuple):
     further: FurtherLayers
 
 
-def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
+def open_studies(names: Sequence[str], settings: Settings) -> dict[str, Study]:
     """Return studies by the names of their folders. ``names``: of their folders, or ids of studies of this host.
 
     Raises ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
@@ -179,7 +179,7 @@ class SitePlan:
         return f"{self.views} views, about {mib(self.view_bytes)}; {mib(self.file_bytes)} to download{model}"
 
 
-def planned(study: Study, detail: Detail) -> SitePlan:
+def plan_site(study: Study, detail: Detail) -> SitePlan:
     """Return about how much a study will take, from two of its views."""
     every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
     opening = study.lines.index(default_line(study, None, None))
@@ -209,7 +209,7 @@ def write_site(
     """Write a site; the former one in the folder is replaced once the new one is whole.
 
     Args:
-        studies: Studies by name, see ``studies_named``; the first is shown where there is one alone.
+        studies: Studies by name, see ``open_studies``; the first is shown where there is one alone.
         output: The folder of the site.
         settings: Where the assets are.
         documents: How the documents of a site with studies of these names are written.

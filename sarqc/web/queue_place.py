@@ -34,29 +34,29 @@ def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePla
     order = [start.run_id for start in turns]
     number = order.index(run.id) + 1 if run.id in order else 1  # it may begin in this moment
     at_work = store.in_state(State.RUNNING, State.CANCELLING)
-    left = {busy.id: _left(busy, store, now) for busy in at_work}
+    left = {busy.id: _seconds_left(busy, store, now) for busy in at_work}
     first = min(at_work, key=lambda busy: left[busy.id] or 0.0, default=None)
     by_id = {entry.id: entry for entry in queued}
     ahead = [by_id[run_id] for run_id in order[: number - 1]]
     before = ahead[-1] if ahead else first
     if number == 1 and Waiting.of(run).is_brief:  # whose layers are solved one after the other steps aside for it
-        aside = {busy.id: _until_aside(busy, store, now) for busy in at_work if busy.lane != "preview"}
+        aside = {busy.id: _seconds_until_aside(busy, store, now) for busy in at_work if busy.lane != "preview"}
         left |= {run_id: seconds for run_id, seconds in aside.items() if seconds is not None}
     return {
         "number": number,
         "at_work": len(at_work),
         "worked": None if first is None or first.started is None else max(0.0, now - first.started),
         "behind": before.id if before is not None and sees(before) else None,
-        "seconds": _begins_in(left.values(), map(_needed, ahead)),
+        "seconds": _seconds_until_free(left.values(), map(_seconds_planned, ahead)),
     }
 
 
-def _needed(run: Run) -> float | None:
+def _seconds_planned(run: Run) -> float | None:
     """Seconds that a waiting run is planned to take, without the layers that it has."""
     return None if run.seconds is None else run.seconds * (1 - run.done / max(1, run.total))
 
 
-def _begins_in(left: Iterable[float | None], ahead: Iterable[float | None]) -> float | None:
+def _seconds_until_free(left: Iterable[float | None], ahead: Iterable[float | None]) -> float | None:
     """Seconds until a device is free for a run: each device has a run with some time ``left``, and takes the next of
     those ``ahead`` when that is over. None where one of these times is not known, or nothing is at work."""
     times, before = list(left), list(ahead)
@@ -69,7 +69,7 @@ def _begins_in(left: Iterable[float | None], ahead: Iterable[float | None]) -> f
     return free[0]
 
 
-def _left(run: Run, store: Store, now: float) -> float | None:
+def _seconds_left(run: Run, store: Store, now: float) -> float | None:
     """Seconds that a run may still take: layers by what the last ones took, everything else by what it said when it
     began, or by its plan; None where there is neither, or it takes longer than was planned."""
     started, stage = store.last(run.id, Started.type), store.last(run.id, Stage.type)
@@ -93,7 +93,7 @@ def _position(phases: Sequence[Phase], stage: StoredEvent) -> int | None:
     return next((at for at, phase in enumerate(phases) if phase["stage"] == name and phase["detail"] in details), None)
 
 
-def _until_aside(run: Run, store: Store, now: float) -> float | None:
+def _seconds_until_aside(run: Run, store: Store, now: float) -> float | None:
     """Seconds until a run may step aside: it has to have worked for as long as it loaded; None while it does not solve
     layers."""
     pace, started = _seconds_a_layer(run, store), store.last(run.id, Started.type)

@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_error
-from sarqc.web.middleware import HttpMiddleware, held_back, is_page
+from sarqc.web.middleware import HttpMiddleware, intercept, is_page
 
 BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
@@ -54,7 +54,7 @@ class ApiRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             try:
-                return await handler(Request(request.scope, _limited(request.receive, self.body_bytes)))
+                return await handler(Request(request.scope, _limit_body(request.receive, self.body_bytes)))
             except SarqcError as error:
                 if error.http_status >= 500:
                     log.warning("%s %s: %s", request.method, request.url.path, error)
@@ -86,11 +86,11 @@ class UploadRoute(ApiRoute):
     body_bytes = None
 
 
-def _limited(receive: Receive, limit: int | None) -> Receive:
+def _limit_body(receive: Receive, limit: int | None) -> Receive:
     """Return the same body, but not more of it than a request to this interface ever has."""
     total = 0
 
-    async def limited() -> Message:
+    async def receive_limited() -> Message:
         nonlocal total
         message = await receive()
         total += len(message.get("body", b""))
@@ -98,7 +98,7 @@ def _limited(receive: Receive, limit: int | None) -> Receive:
             raise StarletteHTTPException(413, f"the body has more than {limit} bytes")
         return message
 
-    return limited
+    return receive_limited
 
 
 def error_response(error: SarqcError, status: int | None = None) -> JSONResponse:
@@ -244,17 +244,17 @@ class OneShape(HttpMiddleware):
             has_begun = True
             await send(message)
 
-        async def worded(start: Message, body: bytes) -> None:
+        async def reword(start: Message, body: bytes) -> None:
             if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
                 await self._not_found(scope)(scope, receive, send_on)
-            elif _has_the_shape(body):
+            elif _has_shape(body):
                 await send_on(start)
                 await send_on({"type": "http.response.body", "body": body})
             else:
-                await _worded(scope, start)(scope, receive, send_on)
+                await _reword(scope, start)(scope, receive, send_on)
 
         try:
-            await held_back(self.app, scope, receive, send_on, which=_is_an_error, instead=worded)
+            await intercept(self.app, scope, receive, send_on, which=_is_an_error, instead=reword)
         except asyncio.CancelledError:  # by the server, which ends and has waited long enough
             if has_begun:
                 raise
@@ -271,7 +271,7 @@ def _asks_for_a_page(scope: Scope) -> bool:
     return is_read and "text/html" in Headers(scope=scope).get("accept", "")
 
 
-def _has_the_shape(body: bytes) -> bool:
+def _has_shape(body: bytes) -> bool:
     try:
         document = json.loads(body)
     except ValueError:
@@ -279,7 +279,7 @@ def _has_the_shape(body: bytes) -> bool:
     return isinstance(document, dict) and list(document) == ["error"]
 
 
-def _worded(scope: Scope, start: Message) -> Response:
+def _reword(scope: Scope, start: Message) -> Response:
     status = start["status"]
     what = HTTPStatus(status).phrase.lower() if status in set(HTTPStatus) else f"status {status}"
     answer = error_response(Refused(what, where(scope), "GET /api/openapi.json lists the routes."), status)

@@ -116,7 +116,7 @@ def sign_in_router(settings: Settings, identity: Identity, introductions: Introd
         refuse_other_sites(request)
         address = request.client.host if request.client else ""
         try:
-            owner = await identity.accounts.entered(name, password, address, "sign in")
+            owner = await identity.accounts.check_credentials(name, password, address, "sign in")
         except (TooMany, Busy) as error:
             return sign_in.form(request, inside(to), str(error), error.http_status)
         if owner:

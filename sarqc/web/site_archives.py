@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Making:
+class _PendingSite:
     """A site under way, and how many wait for it."""
 
     task: asyncio.Task[Path]
@@ -51,7 +51,7 @@ class SiteArchives:
     """The zip files of one host; to be used in its event loop."""
 
     settings: Settings
-    _under_way: dict[Hashable, _Making] = field(default_factory=dict)
+    _under_way: dict[Hashable, _PendingSite] = field(default_factory=dict)
     _files: dict[Hashable, Path] = field(default_factory=dict)  # the last used one last
     _begins: float = 0.0  # when the next may be written (monotonic): together they take half the time of a core
 
@@ -60,7 +60,7 @@ class SiteArchives:
         shutil.rmtree(self._folder, ignore_errors=True)  # of the app's last life, which may have been cut off
         self._writing = Planning("sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
 
-    async def opened(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
+    async def open(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
         """Return the site of a study within the limits of ``check_size`` as an open file, and its bytes.
 
         ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
@@ -80,10 +80,10 @@ class SiteArchives:
         making = self._under_way.get(key)
         if making is None:
             unwanted = threading.Event()
-            making = _Making(asyncio.create_task(self._made(study, key, plan, unwanted)), unwanted)
+            making = _PendingSite(asyncio.create_task(self._make(study, key, plan, unwanted)), unwanted)
             self._under_way[key] = making
         making.waiting += 1
-        left = asyncio.create_task(_left(request))
+        left = asyncio.create_task(_wait_for_disconnect(request))
         try:
             await asyncio.wait({making.task, left}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -96,8 +96,8 @@ class SiteArchives:
         if making.task.done() and not making.task.cancelled():
             making.task.result()
 
-    async def _made(self, study: Study, key: Hashable, plan: SitePlan, unwanted: threading.Event) -> Path:
-        path = await self._writing.run(lambda: self._written(study, plan, unwanted))
+    async def _make(self, study: Study, key: Hashable, plan: SitePlan, unwanted: threading.Event) -> Path:
+        path = await self._writing.run(lambda: self._write(study, plan, unwanted))
         self._files[key] = path
         sizes = {site: file.stat().st_size for site, file in self._files.items()}
         for oldest in list(self._files)[:-1]:
@@ -106,7 +106,7 @@ class SiteArchives:
                 shutil.rmtree(self._files.pop(oldest).parent)  # who reads it has it open
         return path
 
-    def _written(self, study: Study, plan: SitePlan, unwanted: threading.Event) -> Path:
+    def _write(self, study: Study, plan: SitePlan, unwanted: threading.Event) -> Path:
         unwanted.wait(self._begins - time.monotonic())
         self._folder.mkdir(parents=True, exist_ok=True)
         check_room(self._folder, 2 * plan.bytes)  # its files, and the archive of them
@@ -134,7 +134,7 @@ class SiteArchives:
         return path
 
 
-async def _left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client of a request has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -61,7 +61,7 @@ def assets_root(folder: Path, root: str) -> str:
     return f"{root}/assets/v-{content_version(folder)}"
 
 
-def joined_styles(assets: Path, names: Sequence[str]) -> str:
+def join_styles(assets: Path, names: Sequence[str]) -> str:
     """Return the style sheets of these names in their order, as one."""
     return "".join((assets / "css" / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
@@ -69,7 +69,7 @@ def joined_styles(assets: Path, names: Sequence[str]) -> str:
 def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
     """Return the route of the bundles, by their names. Gradio keeps its files under ``/assets`` too."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
-    every: dict[str, Bundle] = {SIGN_IN: partial(joined_styles, names=("base", "sign_in")), **bundles}
+    every: dict[str, Bundle] = {SIGN_IN: partial(join_styles, names=("base", "sign_in")), **bundles}
 
     @lru_cache(maxsize=2 * len(every))
     def made(name: str, version: str) -> CachedBody:

@@ -52,7 +52,7 @@ async def run_events(
                 yield _message(event.to_json(), after)
             if complete:
                 return
-            if not events and not await _ring(news):
+            if not events and not await _wait_for_news(news):
                 yield KEEPALIVE_COMMENT
 
 
@@ -78,7 +78,7 @@ async def run_changes(
                 else:
                     kind = "run" if change.parent is None else "export"
                     yield _message({"type": kind, "run": as_seen(change).to_json()}, after)
-            if len(changes) < BATCH and not await _ring(news):
+            if len(changes) < BATCH and not await _wait_for_news(news):
                 yield KEEPALIVE_COMMENT
 
 
@@ -102,11 +102,11 @@ async def states(
             yield _message(document, number)
             if is_last:
                 return
-            while not await _ring(news):
+            while not await _wait_for_news(news):
                 yield KEEPALIVE_COMMENT
 
 
-async def _ring(news: asyncio.Event) -> bool:
+async def _wait_for_news(news: asyncio.Event) -> bool:
     """Wait for the bell; False when it stayed silent for a heartbeat."""
     try:
         await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)

@@ -25,7 +25,7 @@ from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, Who, visitor_of
-from sarqc.web.publish import SitePlan, planned
+from sarqc.web.publish import SitePlan, plan_site
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
 from sarqc.web.site_archives import SiteArchives, check_size, parts_of
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, received, store_upload, too_busy, too_large
@@ -42,7 +42,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
 
-    def opened(who: Visitor, study_id: str) -> Study:
+    def open_study(who: Visitor, study_id: str) -> Study:
         return library.open(access.study(who, study_id))
 
     def respond(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
@@ -82,7 +82,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def delete_study(who: Who, study_id: str) -> Response:
         """Remove a study that was uploaded or left by the command line; for its owner alone where others have it."""
         access.own_study(who, study_id, f"DELETE study {study_id}")
-        mine = None if access.everything(who) else who.owner
+        mine = None if access.sees_everything(who) else who.owner
         library.check_deletable(study_id)
         access.audit.note(who.owner, "delete", "study", study_id)
         if access.studies.remove(study_id, mine):
@@ -94,7 +94,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def get_arrays(who: Who, study_id: str, v: str = "") -> Response:
         """All arrays as one safetensors file, or a range of its bytes. With the study's checksum as ``v`` the answer
         may be kept for ever."""
-        study = opened(who, study_id)
+        study = open_study(who, study_id)
         is_current = bool(v) and v == study.checksum
         return _bytes(library.arrays(study_id), FOR_EVER_MINE if is_current else ASK_AGAIN)
 
@@ -109,7 +109,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """Return a file with which pages run the model of a study whose codes are kept: of the float model, or the
         codes of a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the
         answer may be kept for ever."""
-        files = model_files(opened(who, study_id), settings.embedded_models_dir(), file)
+        files = model_files(open_study(who, study_id), settings.embedded_models_dir(), file)
         if file not in files:
             raise NotFound(f"no file “{file}” of the model", f"study {study_id}", "The view of the study lists them.")
         entry, path = files[file]
@@ -179,7 +179,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     @router.get("/studies/{study_id}/download")
     def download(who: Who, study_id: str) -> Response:
         """Return the study as a zip file that unpacks into a folder of its name."""
-        study = opened(who, study_id)
+        study = open_study(who, study_id)
         files = {f"{study_id}/{name}": study.file(name) for name in ["study.json", *array_files(study)]}
         headers = {"Content-Disposition": f'attachment; filename="{study_id}.zip"', "Cache-Control": "no-store"}
         if (size := archive_size(files)) is not None:
@@ -197,9 +197,9 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """Return the Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It
         is written when it is first asked for, which may take a minute."""
         who.require_runner("GET site.zip")
-        study = await run_in_threadpool(opened, who, study_id)
+        study = await run_in_threadpool(open_study, who, study_id)
         version = await run_in_threadpool(library.version, study_id)
-        file, size = await sites.opened(request, study, version, await run_in_threadpool(_checked_plan, study))
+        file, size = await sites.open(request, study, version, await run_in_threadpool(_checked_plan, study))
         headers = {
             "Content-Disposition": f'attachment; filename="{study_id}-site.zip"',
             "Content-Length": str(size),
@@ -226,11 +226,11 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
 
-        def compared(*studies: Study) -> Any:
+        def compare_studies(*studies: Study) -> Any:
             ended = {run.id: Ending(tuned(run.summary), against_gptq(run.summary)) for run in access.store.runs(names)}
             return compare_view(studies, [ended.get(name, Ending()) for name in names])
 
-        return respond(request, names, compared)
+        return respond(request, names, compare_studies)
 
     return router
 
@@ -242,7 +242,7 @@ def _site_plan(study: Study) -> dict[str, Any]:
 
 def _checked_plan(study: Study) -> SitePlan:
     """Return the size of the site of a study. Raise ``TooLarge``."""
-    plan = study.once(None, "site", lambda: planned(study, "opening"))
+    plan = study.once(None, "site", lambda: plan_site(study, "opening"))
     check_size(plan)
     return plan
 

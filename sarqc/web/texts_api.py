@@ -66,7 +66,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
         await run_in_threadpool(access.texts.check_room, who.owner, settings.text_uploads_each)
         too_large = TooLarge(f"the text has more than {settings.text_mib:g} MiB", "texts", "Send a part of it.")
         async with received(request, root, limit, too_large) as (partial, _):
-            ending = await run_in_threadpool(_checked, partial, Path(file).suffix.lower(), column, limit)
+            ending = await run_in_threadpool(_normalise, partial, Path(file).suffix.lower(), column, limit)
             name, size = text_name(await run_in_threadpool(_digest, partial)), partial.stat().st_size
             title = title.strip() or name
             await run_in_threadpool(access.texts.add, name, who.owner, title, size)
@@ -77,7 +77,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     return router
 
 
-def _checked(path: Path, ending: str, column: str, limit: int) -> str:
+def _normalise(path: Path, ending: str, column: str, limit: int) -> str:
     """Return the ending under which a text is kept, with rows of any kind as JSON lines. Raises ``Refused``."""
     if ending in READERS:
         path.write_bytes(as_json_lines(path, ending, "texts", column=column, limit=limit))

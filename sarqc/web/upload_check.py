@@ -46,13 +46,13 @@ def check(archive: Path, folder: Path, limit: int) -> str:
     """
     try:
         with zipfile.ZipFile(archive) as opened:
-            study = _unpacked(opened, folder, limit)
+            study = _unpack(opened, folder, limit)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         if str(error).startswith(f"Error {Z_MEM_ERROR} "):
             raise MemoryError from None  # zlib's own word for it
         what = f"the file is not a zip archive that can be read: {error}"
         raise Refused(what, "upload", REMEDY) from None
-    study = study.model_copy(update={"id": _named(study)})
+    study = study.model_copy(update={"id": _id_for(study)})
     write_document(study, folder)
     if (folder / "study.json").stat().st_size > DOCUMENT_BYTES:
         _document_too_large()
@@ -60,7 +60,7 @@ def check(archive: Path, folder: Path, limit: int) -> str:
     return study.id
 
 
-def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
+def _unpack(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
     """Return the archive's study, its arrays written to ``folder``."""
     entries = _entries(archive)
     if sum(entry.file_size for entry in entries.values()) > limit:
@@ -193,7 +193,7 @@ def _check_drawable(study: Study) -> None:
                 _refuse(f"its figures have more than {VIEW_BYTES >> 20} MiB", where)
 
 
-def _named(study: Study) -> str:
+def _id_for(study: Study) -> str:
     """Return the id that an uploaded study gets: the same again for the same content, uploaded or not."""
     content = study.model_dump(mode="json") | {"id": ""}
     tag = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:TAG_DIGITS]

@@ -170,9 +170,9 @@ class Lecture:
         self._last_guess.clear()
         self._bell.ring(*topics)
 
-    def as_hall(self) -> HallState:
+    def hall_state(self) -> HallState:
         """Return the state for the lecturer."""
-        asked = self._now()
+        asked = self._current()
         return {
             "phase": self._phase(),
             "stop": self._stop,
@@ -211,7 +211,7 @@ class Lecture:
         ``TooMany`` for a phone that has guessed just now, and as ``joined``.
         """
         self._admit(sent.phone)
-        asked = self._now()
+        asked = self._current()
         if sent.stop != self._stop or asked.phase != "open":
             raise Conflict("guesses are closed", "guess", "Look at the screen.")
         if sent.guess >= len(asked.lams):
@@ -222,9 +222,9 @@ class Lecture:
         asked.guesses[sent.phone] = sent.guess
         self._bell.ring(self.hall_topic)
 
-    def as_phone(self) -> PhoneState:
+    def phone_state(self) -> PhoneState:
         """Return the state for a phone."""
-        asked = self._now()
+        asked = self._current()
         is_revealed = asked.phase == "revealed"
         return {
             "phase": self._phase(),
@@ -243,12 +243,12 @@ class Lecture:
         if phone not in known and len(known) >= PHONES:
             raise Busy(f"{PHONES} phones have joined, as many as a lecture may have", "lecture", "Look at the screen.")
 
-    def _now(self) -> _Asked:
+    def _current(self) -> _Asked:
         """Return the question at the present stop; one without values where there is none."""
         return _Asked(()) if self._stop is None else self._asked[self._stop]
 
     def _phase(self) -> Phase:
-        return "ended" if self.is_over else "waiting" if self._stop is None else self._now().phase
+        return "ended" if self.is_over else "waiting" if self._stop is None else self._current().phase
 
 
 class Lectures:

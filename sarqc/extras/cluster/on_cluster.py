@@ -62,17 +62,17 @@ class OnCluster:
 
         Raises the run's own error, and ``Refused`` where the cluster can't be reached.
         """
-        supervisor = self._started()
-        for event in self._followed(supervisor, self._runs[recipe.fingerprint()]):
+        supervisor = self._start()
+        for event in self._follow(supervisor, self._runs[recipe.fingerprint()]):
             if isinstance(event, Saved):  # a worker says no paths
                 event = Saved(event.what, str(self._settings.studies_dir() / event.path))
             yield event
 
     def export(self, recipe: Recipe, checkpoint_format: str, folder: Path) -> Iterator[Event]:
         """Write the model of a finished run to a new folder. Yields and raises as ``events``."""
-        supervisor = self._started()
+        supervisor = self._start()
         export, _ = supervisor.export(self._runs[recipe.fingerprint()], checkpoint_format, 0, _OWNER)
-        for event in self._followed(supervisor, export.id):
+        for event in self._follow(supervisor, export.id):
             if isinstance(event, Warned) and event.where == _CLUSTER:  # the others were said before
                 yield event
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class OnCluster:
         supervisor.delete(export.id)
         yield Saved("checkpoint", str(folder))
 
-    def _started(self) -> Supervisor:
+    def _start(self) -> Supervisor:
         """Return the supervisor, with all recipes in its queue."""
         if self._supervisor is None:
             self._settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class OnCluster:
             self._supervisor = supervisor
         return self._supervisor
 
-    def _followed(self, supervisor: Supervisor, run_id: str) -> Iterator[Event]:
+    def _follow(self, supervisor: Supervisor, run_id: str) -> Iterator[Event]:
         """Yield the events of a run until its end, over all its attempts."""
         store, seen, warned = supervisor.store, 0, None
         while True:

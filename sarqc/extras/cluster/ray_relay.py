@@ -84,7 +84,7 @@ class Relay:
             self.say(Cancelled())
         except RayActorError as error:
             print(f"the actor has ended: {error}", flush=True)
-            self.say(self._lost(error))
+            self.say(self._loss(error))
         finally:
             if self._worker is not None:
                 ray.kill(self._worker)
@@ -143,7 +143,7 @@ class Relay:
         if self._place and has_arrived and not self._lines.empty():
             self._telling = self._worker.tell.remote(self._lines.get())
 
-    def _lost(self, error: Exception) -> Event:
+    def _loss(self, error: Exception) -> Event:
         if self._place:
             return Interrupted(f"The worker on {self._place}, a host of the Ray cluster, was lost.")
         if "creation task" in str(error):

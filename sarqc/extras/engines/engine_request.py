@@ -203,7 +203,7 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
             )
     for layer, lam, gamma in zip(study.layers, lams, gammas, strict=True):
         if method.fitting().get("expert_damping"):
-            lam = _used(study, layer.name)
+            lam = _damped_lambda(study, layer.name)
         assert lam is not None
         by_penalty.setdefault(Penalty(lam, gamma), []).append(layer.name)
     if len(by_penalty) == 1:
@@ -221,7 +221,7 @@ def _values(
     return [known[int(np.abs(np.subtract(known, value)).argmin())] for value in values[0]]
 
 
-def _used(study: Study, layer: str) -> float:
+def _damped_lambda(study: Study, layer: str) -> float:
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(

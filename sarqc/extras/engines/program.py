@@ -12,7 +12,7 @@ from sarqc.extras.engines.engine_request import EngineRequest
 from sarqc.recipe import Recipe
 
 
-def assembled(
+def assemble(
     request: EngineRequest, engine: str, install: str, notes: Sequence[str], imports: Iterable[str], body: str
 ) -> str:
     """Return a program: its purpose and the differences, its imports, and the model's name before the rest.
@@ -22,15 +22,15 @@ def assembled(
     if not request.is_identity:
         install += " && pip install --no-deps sarqc"
     head = "\n".join([f'"""{request.title}: what sarqc does, by {engine}.', "", f"    {install}", "", *notes, '"""'])
-    lines = sorted({*imports}, key=_place)
-    groups = ["\n".join(line for line in lines if _place(line)[0] == foreign) for foreign in (False, True)]
+    lines = sorted({*imports}, key=_sort_key)
+    groups = ["\n".join(line for line in lines if _sort_key(line)[0] == foreign) for foreign in (False, True)]
     names = [f"MODEL = {quoted(request.recipe.model)}  # a folder, or a name on the Hub"]
     if request.recipe.revision is not None:
         names.append(f"REVISION = {quoted(request.recipe.revision)}")
     return "\n\n".join([head, *filter(None, groups), "\n".join(names), body])
 
 
-def _place(line: str) -> tuple[bool, bool, str]:
+def _sort_key(line: str) -> tuple[bool, bool, str]:
     """Key of an import line: modules of Python first, and whole modules before names of a module."""
     word, module, *_ = line.split()
     return (module not in ("itertools", "pathlib"), word == "from", module)
@@ -51,12 +51,12 @@ def folder_of(request: EngineRequest) -> str:
     return quoted(f"{PurePath(request.recipe.model).name}-w{request.recipe.bits}")
 
 
-def exactly(names: Sequence[str]) -> str:
+def match_exactly(names: Sequence[str]) -> str:
     """Return a regular expression that matches some names and no other."""
     return f"^(?:{'|'.join(map(re.escape, names))})$"
 
 
-def outside(blocks: Sequence[int]) -> str:
+def match_other_blocks(blocks: Sequence[int]) -> str:
     """Return a regular expression for modules in other blocks than these.
 
     The number of a block is the first number in a path, whatever the model calls its list of blocks.
@@ -67,7 +67,7 @@ def outside(blocks: Sequence[int]) -> str:
 def check_grid(engine: str, request: EngineRequest) -> None:
     """Check that compressed-tensors and GPTQ's format have the grid; theirs are full_range and asymmetric."""
     if request.recipe.grid not in ("full_range", "asymmetric"):
-        raise refused(
+        raise refusal(
             engine,
             f"{engine} has no {request.recipe.grid} grid: its grids are asymmetric, and full_range, which it calls "
             "symmetric",
@@ -75,7 +75,7 @@ def check_grid(engine: str, request: EngineRequest) -> None:
         ).about("grid", Fix("Use the full range", {"grid": "full_range"}))
 
 
-def refused(engine: str, what: str, remedy: str) -> Refused:
+def refusal(engine: str, what: str, remedy: str) -> Refused:
     """Return a refusal of a request that an engine lacks or does otherwise."""
     return Refused(what, f"recipe for {engine}", remedy)
 

@@ -10,13 +10,13 @@ import json
 from sarqc.errors import Fix
 from sarqc.extras.engines.engine_request import EngineRequest
 from sarqc.extras.engines.program import (
-    assembled,
+    assemble,
     check_grid,
-    exactly,
     folder_of,
     from_pretrained,
-    outside,
-    refused,
+    match_exactly,
+    match_other_blocks,
+    refusal,
     token_lines,
 )
 
@@ -61,7 +61,7 @@ tokenizer = AutoTokenizer.from_pretrained({from_pretrained(request)})
 dtype = AutoConfig.from_pretrained({from_pretrained(request)}).dtype
 model = GPTQModel.load({from_pretrained(request)}, quantize_config=config, dtype=dtype)
 rows = [{{"input_ids": row, "attention_mask": torch.ones_like(row)}} for row in torch.from_numpy(tokens)]
-{_quantizing(request)}
+{_quantize_call(request)}
 model.save({folder_of(request)})
 """
     imports = (
@@ -71,15 +71,15 @@ model.save({folder_of(request)})
         "from transformers import AutoConfig, AutoTokenizer",
     )
     notes = [*(IDENTITY if request.is_identity else SALIENCY), *NOTES]
-    return assembled(request, f"{ENGINE} 7.7", INSTALL, notes, (*imports, *[PLUGIN] * (not request.is_identity)), body)
+    return assemble(request, f"{ENGINE} 7.7", INSTALL, notes, (*imports, *[PLUGIN] * (not request.is_identity)), body)
 
 
-def _quantizing(request: EngineRequest) -> str:
+def _quantize_call(request: EngineRequest) -> str:
     call = "model.quantize(rows, batch_size=1)"
     if request.is_identity:
         return call
     points = [f"{penalty.lam!r}, {penalty.gamma!r}" for penalty in request.penalties]
-    names = [json.dumps(exactly(names)) for names in request.penalties.values()]
+    names = [json.dumps(match_exactly(names)) for names in request.penalties.values()]
     others = "".join(f"    {name}: ({point}),\n" for name, point in list(zip(names, points, strict=True))[1:])
     exceptions = f", {{\n{others}}}" if others else ""
     return f"with saliency_penalty({points[0]}{exceptions}):\n    {call}"
@@ -89,13 +89,13 @@ def _check(request: EngineRequest) -> None:
     recipe = request.recipe
     check_grid(ENGINE, request)
     if recipe.inputs_from == "float":
-        raise refused(
+        raise refusal(
             ENGINE,
             f"{ENGINE} gives each block the inputs that the quantized blocks before it make, never the float model's",
             "Set inputs_from to quantized.",
         ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
     if not request.has_static_scales and recipe.group_size is not None and recipe.group_size % BLOCK:
-        raise refused(
+        raise refusal(
             ENGINE,
             f"{ENGINE} takes the scales of a group that begins within a block of {BLOCK} columns without what "
             "that block's earlier columns have left",
@@ -104,7 +104,7 @@ def _check(request: EngineRequest) -> None:
     for penalty in request.penalties if request.is_identity else ():
         if not 0 < penalty.lam < 1:
             lam = f"{penalty.lam:g}"
-            raise refused(
+            raise refusal(
                 ENGINE,
                 f"{ENGINE} takes λ between 0 and 1 and not {lam}",
                 "llm-compressor takes every λ.",
@@ -113,9 +113,9 @@ def _check(request: EngineRequest) -> None:
 
 def _dynamic(request: EngineRequest) -> str:
     """Exceptions by linear: other λ, and blocks that stay float."""
-    exceptions = {} if request.blocks is None else {f"-:{outside(request.blocks)}": "{}"}
+    exceptions = {} if request.blocks is None else {f"-:{match_other_blocks(request.blocks)}": "{}"}
     for penalty, names in list(request.penalties.items())[1:] if request.is_identity else ():
-        exceptions[exactly(names)] = f'{{"damp_percent": {penalty.lam!r}}}'
+        exceptions[match_exactly(names)] = f'{{"damp_percent": {penalty.lam!r}}}'
     if not exceptions:
         return ""
     lines = "".join(f"        {json.dumps(pattern)}: {value},\n" for pattern, value in exceptions.items())

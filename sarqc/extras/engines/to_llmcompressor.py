@@ -13,12 +13,12 @@ import yaml
 from sarqc.errors import Fix
 from sarqc.extras.engines.engine_request import EngineRequest, Penalty
 from sarqc.extras.engines.program import (
-    assembled,
+    assemble,
     check_grid,
     folder_of,
     from_pretrained,
-    outside,
-    refused,
+    match_other_blocks,
+    refusal,
     token_lines,
 )
 
@@ -76,13 +76,13 @@ tokenizer.save_pretrained({folder_of(request)})
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
     )
     notes = [*(IDENTITY if request.is_identity else SALIENCY), *NOTES]
-    return assembled(request, f"{ENGINE} 0.14", INSTALL, notes, (*imports, *[PLUGIN] * (not request.is_identity)), body)
+    return assemble(request, f"{ENGINE} 0.14", INSTALL, notes, (*imports, *[PLUGIN] * (not request.is_identity)), body)
 
 
 def _check(request: EngineRequest) -> None:
     check_grid(ENGINE, request)
     if not request.has_static_scales:
-        raise refused(
+        raise refusal(
             ENGINE,
             f"{ENGINE} takes the scales of groups from the original weights, the run from what earlier columns "
             "made of them",
@@ -101,7 +101,7 @@ def _groups(request: EngineRequest) -> dict[str, Any]:
 
 def _modifier(request: EngineRequest, penalty: Penalty, names: tuple[str, ...]) -> dict[str, Any]:
     recipe = request.recipe
-    ignored = ["lm_head"] + ([] if request.blocks is None else [f"re:{outside(request.blocks)}"])
+    ignored = ["lm_head"] + ([] if request.blocks is None else [f"re:{match_other_blocks(request.blocks)}"])
     weights: dict[str, Any] = {"num_bits": recipe.bits, "type": "int", "symmetric": recipe.grid == "full_range"}
     weights |= (
         {"strategy": "channel"} if recipe.group_size is None else {"strategy": "group", "group_size": recipe.group_size}

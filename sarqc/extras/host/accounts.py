@@ -25,14 +25,14 @@ class UsersFile(Accounts):
         super().__init__(settings, throttle)
         self._path, self._passwords = settings.of(HostSettings).users_file, Passwords(throttle)
 
-    async def stated(self, sender: Sender) -> Known | None:
+    async def authenticate(self, sender: Sender) -> Known | None:
         scheme, _, credentials = sender.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "basic":
             return None
         user = await self._passwords.user(self._users(), *_basic(credentials), sender.address, sender.where)
         return (user.name, user.role) if user else None
 
-    async def entered(self, name: str, password: str, address: str, where: str) -> str:
+    async def check_credentials(self, name: str, password: str, address: str, where: str) -> str:
         user = await self._passwords.user(self._users(), name, password, address, where)
         return user.name if user else ""
 
@@ -78,7 +78,7 @@ class _OfAnotherSite(Accounts):
 class BehindProxy(_OfAnotherSite):
     """People whom a reverse proxy names in a header."""
 
-    async def stated(self, sender: Sender) -> Known | None:
+    async def authenticate(self, sender: Sender) -> Known | None:
         if not sender.from_proxy:
             return None
         names = sender.headers.getlist(self._own.proxy_header)
@@ -88,7 +88,7 @@ class BehindProxy(_OfAnotherSite):
                 self._own.proxy_header,
                 "Let the proxy put its own in the place of what comes from outside.",
             )
-        return (names[0], self._role_of(names[0])) if names and can_be_a_person(names[0]) else None
+        return (names[0], self._role_of(names[0])) if names and is_person_name(names[0]) else None
 
     def form(self, to: str) -> str:
         return "<p>The site in front of this app signs people in. Open this app by way of it.</p>"
@@ -109,6 +109,6 @@ class HuggingFace(_OfAnotherSite):
 ACCOUNTS: dict[str, type[Accounts]] = {"users": UsersFile, "proxy": BehindProxy, "huggingface": HuggingFace}
 
 
-def can_be_a_person(name: str) -> bool:
+def is_person_name(name: str) -> bool:
     """Return whether a name from another site can be used here."""
     return NAME.fullmatch(name) is not None and not name.startswith(GUEST)

@@ -25,7 +25,7 @@ from typing import IO, Any, cast
 import sarqc
 from sarqc.errors import Busy, Damaged, NoRoom, Refused
 from sarqc.extras.host.beside import existing_database
-from sarqc.files.modes import for_the_owner
+from sarqc.files.modes import open_for_owner
 from sarqc.files.room import free_bytes
 from sarqc.jobs.audit import HOST, AuditEntry
 from sarqc.jobs.database import take_lock
@@ -87,7 +87,7 @@ def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> 
         manifest = _gather(state, partial, [part for part in PARTS if part not in without])
         manifest.without = sorted(without)
         (partial / MANIFEST).write_text(json.dumps(vars(manifest), indent=1), encoding="utf-8")
-        with _opened(partial) as read:
+        with _open_backup(partial) as read:
             _compare(read, manifest, where)
         if target.suffix == ".tar":
             _pack(partial, target)
@@ -105,7 +105,7 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
     ``Refused`` for a running app, a state folder that is not empty, and a backup that a newer sarqc made; ``Damaged``.
     """
     state, where = settings.resolved_state_dir(), str(source)
-    with _opened(source) as read, ExitStack() as stack:
+    with _open_backup(source) as read, ExitStack() as stack:
         stack.callback(os.close, take_lock(state / DATABASE))  # no app opens the state meanwhile
         manifest = _manifest(read, where)
         # The log of the database that goes must not stand beside the one that comes.
@@ -158,7 +158,7 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
                 copied[name] = known
         for name in hashes.keys() - copied.keys():
             (folder / name).unlink(missing_ok=True)
-        torn, torn_before = _torn(folder, copied), torn
+        torn, torn_before = _find_torn(folder, copied), torn
         hashes = {name: known for name, known in copied.items() if name not in torn}
         # Torn in the same way twice: it is so where it is, and is copied as it is.
         with closing(sqlite3.connect(state / DATABASE)) as connection:
@@ -221,17 +221,17 @@ def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:
 def _copy(file: IO[bytes], target: Path, modified: int) -> str:
     """Copy a file with its time (ns), for this user alone; return the hash of the copy."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with closing(file), _written(target) as copy:
+    with closing(file), _open_new(target) as copy:
         shutil.copyfileobj(file, copy, CHUNK_BYTES)
     os.utime(target, ns=(modified, modified))
     return _digest(target.open("rb"))
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[IO[bytes]]:
+def _open_new(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file for this user alone. A full disk is said in words."""
     try:
-        with open(path, "wb", opener=for_the_owner) as file:
+        with open(path, "wb", opener=open_for_owner) as file:
             yield file
     except OSError as error:
         if (free := free_bytes(path.parent)) > CHUNK_BYTES:
@@ -244,7 +244,7 @@ def _digest(file: IO[bytes]) -> str:
         return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
-def _torn(folder: Path, copied: dict[str, _Copied]) -> dict[str, str]:
+def _find_torn(folder: Path, copied: dict[str, _Copied]) -> dict[str, str]:
     """Return both files, with their hashes, of the studies whose arrays are not those that the document speaks of."""
     torn: dict[str, str] = {}
     for name in copied:
@@ -268,7 +268,7 @@ _Read = Callable[[str], tuple[IO[bytes], int]]  # from a name in a backup to the
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[_Read]:
+def _open_backup(source: Path) -> Iterator[_Read]:
     """Open a backup, a folder or a tar file. The function raises ``KeyError`` or ``FileNotFoundError``."""
     if source.is_dir():
         yield lambda name: ((source / name).open("rb"), (source / name).stat().st_mtime_ns)
@@ -325,11 +325,11 @@ def _pack(folder: Path, target: Path) -> None:
     """Write a backup as one tar file, which is read and compared too; its list comes first."""
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tar")
     try:
-        with _written(partial) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        with _open_new(partial) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             archive.add(folder / MANIFEST, MANIFEST)
             for name in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]:
                 archive.add(folder / name, name)
-        with _opened(partial) as read:
+        with _open_backup(partial) as read:
             _compare(read, _manifest(read, str(target)), str(target))
         partial.rename(target)
     finally:

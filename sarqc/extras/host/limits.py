@@ -44,7 +44,7 @@ class RequestLimits(HttpMiddleware):
         address = scope["client"][0] if scope["client"] else ""
         path = scope["path"]
         if is_stream_to_a_crowd(path, self._crowds):
-            await self.app(scope, _in_time(receive), send)
+            await self.app(scope, _limit_time(receive), send)
             return
         is_stream = path.startswith("/api/") and path.endswith("/events")
         counter, limit = self._requests, self.settings.max_connections_per_address
@@ -59,19 +59,19 @@ class RequestLimits(HttpMiddleware):
             return
         counter[address] += 1
         try:
-            await self.app(scope, _in_time(receive), send)
+            await self.app(scope, _limit_time(receive), send)
         finally:
             counter[address] -= 1
             if not counter[address]:
                 del counter[address]
 
 
-def _in_time(receive: Receive) -> Receive:
+def _limit_time(receive: Receive) -> Receive:
     """Return the same body, which has to go on arriving. What follows it (that somebody left) may take for ever."""
     deadline = asyncio.get_running_loop().time() + WHOLE_BODY_SECONDS
     more = True
 
-    async def received() -> Message:
+    async def receive_in_time() -> Message:
         nonlocal more
         if not more:
             return await receive()
@@ -83,7 +83,7 @@ def _in_time(receive: Receive) -> Receive:
         more = message["type"] == "http.request" and message.get("more_body", False)
         return message
 
-    return received
+    return receive_in_time
 
 
 class _Connection(H11Protocol):

@@ -11,7 +11,7 @@ from itsdangerous import BadSignature
 
 from sarqc.errors import SarqcError, Unreachable
 from sarqc.extras import Host
-from sarqc.extras.host.accounts import can_be_a_person
+from sarqc.extras.host.accounts import is_person_name
 from sarqc.extras.host.settings import HostSettings
 from sarqc.settings import Settings
 from sarqc.web.accounts import proof_of
@@ -97,6 +97,6 @@ async def _name_at_provider(settings: Settings, own: HostSettings, request: Requ
         raise Unreachable(
             f"Hugging Face did not sign you in ({type(error).__name__})", "sign in", "Try again."
         ) from None
-    if not can_be_a_person(name):
+    if not is_person_name(name):
         raise Unreachable("Hugging Face gave no name that can be used here", "sign in", "Ask the operator.")
     return name

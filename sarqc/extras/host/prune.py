@@ -32,8 +32,8 @@ class Pruning:
         return {"going": rows, "bytes": self.bytes, "left": self.left, "notes": self.notes}
 
 
-def would_go(settings: Settings) -> Pruning:
-    """Return what ``pruned`` would delete now, from a copy of the database: an app may have it open. Raise
+def plan_pruning(settings: Settings) -> Pruning:
+    """Return what ``apply_pruning`` would delete now, from a copy of the database: an app may have it open. Raise
     ``NotFound``."""
     database = existing_database(settings)
     with tempfile.TemporaryDirectory(prefix="sarqc-prune-") as folder:
@@ -46,7 +46,7 @@ def would_go(settings: Settings) -> Pruning:
     return Pruning(going, left, _notes(settings, left))
 
 
-def pruned(settings: Settings) -> Pruning:
+def apply_pruning(settings: Settings) -> Pruning:
     """Delete what has to go. Raise ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
     with closing(Store(existing_database(settings))) as store:
         retention = Retention(store, settings)

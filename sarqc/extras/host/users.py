@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from sarqc.errors import Refused, Unreachable
-from sarqc.files.modes import for_the_owner
+from sarqc.files.modes import open_for_owner
 from sarqc.web.visitor import GUEST, Role
 
 NAME = re.compile(r"[\w.@+-]{1,64}")
@@ -80,7 +80,7 @@ def write_user(path: Path, name: str, role: Role, password: str) -> None:
     users[name] = User(name, role, salt, _digest(password, salt))
     lines = "".join(f"{user.name}:{user.role}:{user.salt}:{user.digest}\n" for user in users.values())
     partial = path.with_name(f"{path.name}.partial")
-    with open(partial, "w", encoding="utf-8", opener=for_the_owner) as file:
+    with open(partial, "w", encoding="utf-8", opener=open_for_owner) as file:
         file.write(lines)
     partial.replace(path)
 

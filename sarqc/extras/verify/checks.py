@@ -81,22 +81,22 @@ def verify(folder: Path, settings: Settings, request: VerificationRequest) -> It
     Raises ``NotFound`` where there is neither in ``folder``, ``Refused`` where it has no stamp or can't be read.
     """
     study, stamp = stamp_in(folder)
-    yield _digest(stamp)
+    yield _check_digest(stamp)
     if study is not None:
-        yield _recipe_of(study, stamp)
+        yield _check_recipe(study, stamp)
     with Exported.open(folder, stamp) if study is None else nullcontext() as exported:
         why = ""
         if exported is not None:
-            yield (linears := _linears(exported))
+            yield (linears := _check_linears(exported))
             why = "" if linears.outcome == "equal" else "the files are not what the stamp says"
-        prepared = yield from _original(stamp, study, exported, request, settings)
+        prepared = yield from _check_original(stamp, study, exported, request, settings)
         if prepared is None:
             why = why or "the float model or the text is not here, or is another one"
         if why or prepared is None:
             yield _not_solved(why)
             return
         try:
-            yield from _solved_again(stamp, exported, prepared, request, settings)
+            yield from _solve_again(stamp, exported, prepared, request, settings)
         except SarqcError as error:
             yield Check(_SOLVED, "unchecked", f"{error}")
 
@@ -124,9 +124,9 @@ def _why_no_stamp(study: Study) -> tuple[str, str]:
     return "it was made before there were any", "Run its recipe again."
 
 
-def _digest(stamp: Stamp) -> Check:
+def _check_digest(stamp: Stamp) -> Check:
     stated, own = shown(stamp.digest), shown(stamp.own_digest())
-    return _either(
+    return _check_equal(
         "stamp",
         stamp.digest == stamp.own_digest(),
         f"The digest {stated}… is that of what the stamp says.",
@@ -138,29 +138,29 @@ def _not_solved(why: str) -> Check:
     return Check(_SOLVED, "unchecked", f"Nothing was solved again: {why}.")
 
 
-def _either(what: str, is_equal: bool, same: str, other: str) -> Check:
+def _check_equal(what: str, is_equal: bool, same: str, other: str) -> Check:
     return Check(what, "equal", same) if is_equal else Check(what, "different", other)
 
 
-def _recipe_of(study: Study, stamp: Stamp) -> Check:
+def _check_recipe(study: Study, stamp: Stamp) -> Check:
     recipe = study.recipe or {}
-    other = [name for name, value in stamp.recipe.items() if not _is_named(recipe.get(name), value)]
-    return _compared("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
+    other = [name for name, value in stamp.recipe.items() if not _is_same_name(recipe.get(name), value)]
+    return _check_many("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
 
 
-def _is_named(given: object, stamped: object) -> bool:
+def _is_same_name(given: object, stamped: object) -> bool:
     return given == stamped or (isinstance(given, str) and isinstance(stamped, str) and Path(given).name == stamped)
 
 
-def _linears(exported: Exported) -> Check:
+def _check_linears(exported: Exported) -> Check:
     count = len(exported.stamp.layers)
     same = f"Codes, scales, zero points or biases, and weights of {count} linears are those of the stamp."
     if exported.format == "plain":
         same = f"The weights of {count} linears are those of the stamp; the format has no codes."
-    return _compared("quantized linears", exported.other_linears(), same)
+    return _check_many("quantized linears", exported.other_linears(), same)
 
 
-def _original(
+def _check_original(
     stamp: Stamp, study: Study | None, exported: Exported | None, request: VerificationRequest, settings: Settings
 ) -> Generator[Check, None, Prepared | None]:
     """Compare the float model and the text with the stamp, and the files with the float model; return what a run of
@@ -169,30 +169,30 @@ def _original(
         recipe = _recipe(stamp, study, request)
         checkpoint = in_basis(checkpoint_of(recipe.model, recipe.revision, settings, download=True), recipe)
     except SarqcError as error:
-        yield _missing("float model", error, "--model")
+        yield _unchecked("float model", error, "--model")
         return None
-    weights = _weights(checkpoint, stamp)
+    weights = _check_weights(checkpoint, stamp)
     yield weights
     if exported is not None:
         whose = "the rotated float model's" if recipe.rotates else "the float model's"
         changed = ", or have taken up scales or were tuned as the stamp says" if stamp.folded else ""
         same = f"They are {whose}{changed}."
-        yield _compared("other tensors", exported.other_tensors(checkpoint), same)
+        yield _check_many("other tensors", exported.other_tensors(checkpoint), same)
         other = dict.fromkeys(exported.other_settings(checkpoint), "is not the float model's")
-        yield _compared("config.json", other, "It says what the float model's does.")
+        yield _check_many("config.json", other, "It says what the float model's does.")
     try:
         prepared = prepare(recipe, settings, download=True)
     except SarqcError as error:
-        yield _missing("calibration tokens", error, "--calibration")
+        yield _unchecked("calibration tokens", error, "--calibration")
         return None
-    tokens = _tokens(prepared, stamp)
+    tokens = _check_tokens(prepared, stamp)
     yield tokens
     if exported is not None:
-        yield _tokenizer(prepared, exported, settings)
+        yield _check_tokenizer(prepared, exported, settings)
     return prepared if weights.outcome == tokens.outcome == "equal" else None
 
 
-def _missing(what: str, error: SarqcError, flag: str) -> Check:
+def _unchecked(what: str, error: SarqcError, flag: str) -> Check:
     hint = f" {flag} says what it is called here." if isinstance(error, NotFound) else ""
     return Check(what, "unchecked", f"{error}{hint}")
 
@@ -206,7 +206,7 @@ def _recipe(stamp: Stamp, study: Study | None, request: VerificationRequest) -> 
     return Recipe.parse(document)
 
 
-def _weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
+def _check_weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
     weights = stored_weights(checkpoint, open_files(checkpoint))
     if len(weights.blocks) != len(stamp.weights.blocks):
         words = f"{checkpoint.name} has {len(weights.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
@@ -218,13 +218,13 @@ def _weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
     }
     if weights.outside != stamp.weights.outside:
         other = {"what is outside the blocks": "has other weights"} | other
-    return _compared("float model", other, f"{checkpoint.name} has the weights of the stamp.")
+    return _check_many("float model", other, f"{checkpoint.name} has the weights of the stamp.")
 
 
-def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
+def _check_tokens(prepared: Prepared, stamp: Stamp) -> Check:
     calibration = prepared.sequences.calibration
     size = f"{len(calibration)} sequences of {calibration.shape[1]} tokens of {prepared.recipe.calibration}"
-    return _either(
+    return _check_equal(
         "calibration tokens",
         text_of_stamp(prepared.calibration, prepared.sequences).tokens == stamp.text.tokens,
         f"{size} are those of the stamp.",
@@ -232,7 +232,7 @@ def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
     )
 
 
-def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
+def _check_tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
     calibration, checkpoint = prepared.calibration, prepared.checkpoint
     try:
         theirs = in_tokens_of(exported.folder, prepared.recipe.calibration, checkpoint, settings)
@@ -240,7 +240,7 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
     except SarqcError as error:
         return Check("tokenizer", "different", f"That of the files can't be used: {error}")
     ids = theirs.behind(calibration.begin, calibration.begin).ids[: len(calibration.ids)]
-    return _either(
+    return _check_equal(
         "tokenizer",
         np.array_equal(ids, calibration.ids) and (not calibration.begin or begin == calibration.begin),
         "That of the files makes the same tokens of the text.",
@@ -248,7 +248,7 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
     )
 
 
-def _solved_again(
+def _solve_again(
     stamp: Stamp, exported: Exported | None, prepared: Prepared, request: VerificationRequest, settings: Settings
 ) -> Iterator[Check]:
     if prepared.recipe.distills:
@@ -258,7 +258,7 @@ def _solved_again(
     if prepared.opened is not None:
         imported = ImportedModel(prepared.opened, prepared.checkpoint)
         yield (
-            opened := _either(
+            opened := _check_equal(
                 "quantized checkpoint",
                 imported.fingerprint == stamp.opened,
                 "Its files are those of the stamp.",
@@ -273,7 +273,7 @@ def _solved_again(
     loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch, holding=holding)
     job = _job(stamp, prepared, imported)
     with _threads(stamp.computing.threads):
-        yield _circumstances(stamp, loaded, job)
+        yield _check_environment(stamp, loaded, job)
         names = list(stamp.layers)
         if names != [layer.name for layer in prepared.checkpoint.layers]:
             yield Check(_SOLVED, "different", "The recipe quantizes other linears than the stamp has.")
@@ -283,10 +283,10 @@ def _solved_again(
             chosen = random.Random(request.seed).sample(names, request.linears)
         # The files give the blocks before; where all are solved, these are made anew too.
         given = exported if job.inputs_from == "quantized" and len(chosen) < len(names) else None
-        solving = _to_solve(loaded, job, {*chosen}, is_given=given is not None)
-        other = _others(loaded, job, solving, stamp, exported, given, settings)
+        solving = _layers_to_solve(loaded, job, {*chosen}, is_given=given is not None)
+        other = _compare_solved(loaded, job, solving, stamp, exported, given, settings)
     words = _solved_words(stamp, chosen, len(solving), given is not None, request.seed)
-    yield _compared(_SOLVED, other, words)
+    yield _check_many(_SOLVED, other, words)
 
 
 def _job(stamp: Stamp, prepared: Prepared, imported: ImportedModel | None) -> CalibrationJob:
@@ -308,7 +308,7 @@ def _threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _circumstances(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Check:
+def _check_environment(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Check:
     there = {"layer format": stamp.layer_format, **stamp.made_with, **stamp.computing.model_dump(exclude_none=True)}
     here = {
         "layer format": LAYER_FORMAT,
@@ -322,7 +322,7 @@ def _circumstances(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Ch
     return Check("versions and device", "noted", f"{words}. The codes decide.")
 
 
-def _to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_given: bool) -> list[LayerInfo]:
+def _layers_to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_given: bool) -> list[LayerInfo]:
     """Return the chosen linears, those that are solved together with them, and, where nothing gives the quantized
     blocks before, all that are in these."""
     last = max(layer.block for layer in loaded.checkpoint.layers if layer.name in chosen)
@@ -339,7 +339,7 @@ def _to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_
     return solving
 
 
-def _others(
+def _compare_solved(
     loaded: LoadedModel,
     job: CalibrationJob,
     solving: list[LayerInfo],
@@ -404,7 +404,7 @@ def _solved_words(stamp: Stamp, chosen: list[str], solved: int, is_given: bool, 
     return words
 
 
-def _compared(what: str, other: Mapping[str, str], same: str) -> Check:
+def _check_many(what: str, other: Mapping[str, str], same: str) -> Check:
     """Return a check of many things by name; ``other``: what is wrong with those that differ."""
     if not other:
         return Check(what, "equal", same)

@@ -70,7 +70,7 @@ class Exported:
         if self.format == "plain":
             return None
         levels = read_levels(self.files, self.family, self.format, self._info(name))
-        return _regrouped(levels, self.stamp.recipe["group_size"])
+        return _regroup(levels, self.stamp.recipe["group_size"])
 
     def weight(self, name: str) -> Tensor:
         """Return the weight (O, I) of a quantized linear, in the dtype of the checkpoint."""
@@ -181,17 +181,17 @@ def same(left: Tensor, right: Tensor) -> bool:
     return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (left, right)))
 
 
-def _regrouped(levels: Levels, group_size: int | str | None) -> Levels:
+def _regroup(levels: Levels, group_size: int | str | None) -> Levels:
     """Return levels whose groups may lie in several with the same numbers, as MLX needs them, in those of the grid."""
     width = levels.codes.shape[1]
     size = group_size if isinstance(group_size, int) and width % group_size == 0 else width
     groups = width // size
 
-    def joined(numbers: Tensor) -> Tensor:
+    def merged(numbers: Tensor) -> Tensor:
         if numbers.shape[1] == groups or numbers.shape[1] % groups:
             return numbers
         parts = numbers.unflatten(1, (groups, -1))  # (O, G, parts)
         first = parts[..., :1]
         return first[..., 0].contiguous() if same(parts, first.expand_as(parts)) else numbers
 
-    return levels._replace(scales=joined(levels.scales), offsets=joined(levels.offsets))
+    return levels._replace(scales=merged(levels.scales), offsets=merged(levels.offsets))
