@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Host:
-    """The core's parts, of which an extra takes what it needs, and the places to which it adds.
+    """Parts of the core, for an extra to use, and the collections to which it adds.
 
-    What is added to a collection counts from then on: the core looks there at each request.
+    The core reads these collections at each request, so additions take effect at once.
     """
 
     settings: Settings

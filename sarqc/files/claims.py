@@ -22,14 +22,14 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Claims:
-    """The claims of one process of ``crew`` in a place. A crew of one claims nothing, and has everything."""
+    """The claims of one process of ``crew`` in a place. A crew of one has everything without claims."""
 
     def __init__(self, place: FileStore, crew: int) -> None:
         self._place, self.crew = place, crew
 
     @contextmanager
     def share(self, keys: Mapping[Name, str]) -> Iterator[list[Name]]:
-        """Give the names of a fair share of what nobody else has claimed, by their keys, until the context ends."""
+        """Claim a fair share of the names that nobody else has claimed, by their keys, until the context ends."""
         if self.crew == 1:
             yield [*keys]
             return
@@ -47,7 +47,7 @@ class Claims:
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Wait until nobody else is within for this key."""
+        """Wait until no other process is within for this key."""
         while True:
             with self.share({key: key}) as mine:
                 if mine:
@@ -56,7 +56,7 @@ class Claims:
             self.wait()
 
     def wait(self) -> None:
-        """Wait for a while, before it is asked again what somebody else makes."""
+        """Wait for a while before asking again for another's result."""
         time.sleep(self._place.pause_seconds)
 
     def _is_free(self, claim: str) -> bool:

@@ -92,7 +92,7 @@ def answer_of(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process with whatever it started."""
+    """End a process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

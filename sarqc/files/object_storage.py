@@ -137,7 +137,7 @@ class ObjectStorage:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Turn whatever the library raises within into an error for people."""
+        """Turn any error of the library into one for people."""
         try:
             yield
         except SarqcError:
@@ -178,7 +178,7 @@ def _changed(info: Mapping[str, Any]) -> float:
 
 
 def _status(error: OSError) -> int | None:
-    """Return the status of HTTP that an error of S3 goes back to."""
+    """Return the HTTP status behind an error of S3."""
     response = getattr(error.__cause__, "response", {})
     status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status

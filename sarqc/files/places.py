@@ -36,7 +36,7 @@ class FileStore(Protocol):
         """Write a file of these parts, one after the other."""
 
     def make(self, name: str, content: bytes = b"") -> bool:
-        """Make a file that only one of several makes that try at once; return whether it was this one."""
+        """Make a file; return whether this call made it, of several at once."""
 
     def touch(self, name: str) -> bool:
         """Return whether there is a file, of which nothing is read. A folder remembers that it was used now."""
@@ -79,8 +79,8 @@ class Folder:
         return content
 
     def write(self, name: str, *parts: bytes) -> None:
-        """Nothing waits for the disk, which takes longer than a GPU for a layer. After a loss of power a file may lack
-        its end."""
+        """Write a file without waiting for the disk, which takes longer than a GPU for a layer. A loss of power may cut
+        it off."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.

@@ -24,7 +24,7 @@ def check_room(folder: Path, size: int) -> None:
 
 
 def met_full_disk(error: BaseException) -> bool:
-    """Whether it is for want of room on a disk that something failed."""
+    """Return whether an error is due to a full disk."""
     return isinstance(error, NoRoom) or is_disk_full(error)
 
 

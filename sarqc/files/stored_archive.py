@@ -14,7 +14,7 @@ _MODE = 0o644 << 16
 
 
 class _Parts:
-    """What was written since it was last taken; it can't be gone back in."""
+    """The bytes written since the last ``take``; it can't seek."""
 
     def __init__(self) -> None:
         self._parts = bytearray()

@@ -70,7 +70,7 @@ class Switch:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """No ``Stop`` within: what is written in here is written whole. ``check`` afterwards catches up."""
+        """Delay ``Stop``: what is written in here is written whole. ``check`` afterwards catches up."""
         self._held = True
         try:
             yield
@@ -84,7 +84,7 @@ class Switch:
 
 
 class Wish:
-    """Whether the app wants this run to step aside, by the last line in which it said so."""
+    """The app's wish that this run step aside, by its last line about it."""
 
     def __init__(self, lines: SimpleQueue[bytes]) -> None:
         self._lines, self._is_there = lines, False
@@ -96,7 +96,7 @@ class Wish:
 
 
 class Channel:
-    """The way back to the app: one JSON line per event, and empty lines in between."""
+    """The channel to the app: one JSON line per event, and empty lines in between."""
 
     def __init__(self, descriptor: int, switch: Switch) -> None:
         os.set_inheritable(descriptor, False)  # a process started by the run must not keep the channel open
@@ -105,7 +105,7 @@ class Channel:
         self._mutex = threading.Lock()
 
     def beat(self) -> None:
-        """Write signs of life for as long as somebody listens; for a thread of its own."""
+        """Write signs of life until the app is gone; for a thread of its own."""
         with suppress(BrokenPipeError):
             while True:
                 self._write(b"\n")
@@ -123,7 +123,7 @@ class Channel:
 
 
 def main() -> None:
-    """Entry of the process. It leaves through ``os._exit``: tearing down CUDA may hang, and all is said by then."""
+    """Run the process and leave by ``os._exit``: tearing down CUDA may hang, and all is said by then."""
     os.nice(NICENESS)
     os.umask(0o077)
     switch = Switch()
@@ -174,7 +174,7 @@ def _run(
     wish: Wish,
     start_seconds: float,
 ) -> None:
-    """Relays what the generator yields. ``Finished`` must be among it, unless the run steps aside."""
+    """Relay the generator's events. ``Finished`` must be among them, unless the run steps aside."""
     if isinstance(function, ImportError):
         raise function
     settings, recipe = Settings(**job["settings"]), Recipe.parse(job["recipe"])
@@ -212,7 +212,7 @@ def _run(
 
 
 def _note(event: Event) -> None:
-    """Return what the log of a run says of an event; of most events nothing."""
+    """Log what matters of an event; of most events nothing."""
     match event:
         case Started():
             log.info("it works on %s, %d layers", event.device, len(event.layers))
@@ -223,9 +223,8 @@ def _note(event: Event) -> None:
 
 
 def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return where ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean
-    folder. A worker that helps with the run of another one writes nothing.
-    """
+    """Return the destinations for ``execute``: of a run its study, of an export its checkpoint, in a clean folder. A
+    worker that helps with the run of another one writes nothing."""
     crew = {"crew": job["crew"]} if job["crew"] > 1 else {}
     if job["helps"]:
         return crew
@@ -255,7 +254,7 @@ def _load(path: str) -> Execute | ImportError:
 
 
 def lines_of_the_app() -> SimpleQueue[bytes]:
-    """Return what comes on the standard input, which is the lifeline too: this process ends when it closes."""
+    """Return the lines of the standard input, which is the lifeline too: this process ends when it closes."""
     lifeline = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
     lines: SimpleQueue[bytes] = SimpleQueue()

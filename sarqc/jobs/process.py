@@ -43,7 +43,7 @@ class Process:
         self.channel = os.fdopen(read_end, "rb")
 
     def give(self, document: Mapping[str, Any]) -> None:
-        """Hands over the job, or what is said after it, as one line; unless the process is gone."""
+        """Send the job, or a later message, as one line, unless the process is gone."""
         with suppress(BrokenPipeError, ValueError):  # the latter of a pipe that is closed
             assert self._popen.stdin is not None
             self._popen.stdin.write(json.dumps(document).encode() + b"\n")
@@ -56,13 +56,13 @@ class Process:
         self._popen.send_signal(signal.SIGTERM)  # does nothing once the process has been waited for
 
     def kill(self) -> None:
-        """SIGKILL for the process and everything it started."""
+        """Kill the process and everything it started."""
         if self.alive():
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def end(self) -> int:
-        """Wait for the end a little while, then enforce it; return the exit code."""
+        """Wait a little for the end, then enforce it; return the exit code."""
         try:
             return self._popen.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:

@@ -117,7 +117,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
 
 
 async def _stream_to_phone(lecture: Lecture, phone: str, bell: Bell) -> AsyncIterator[bytes]:
-    """Yield a lecture for one phone, as long as the phone has no later stream."""
+    """Yield a lecture's states for one phone, until the phone opens a later stream."""
     with lecture.joined(phone) as number:
 
         def state() -> tuple[PhoneState, bool] | None:
@@ -128,7 +128,7 @@ async def _stream_to_phone(lecture: Lecture, phone: str, bell: Bell) -> AsyncIte
 
 
 async def _start(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return the same stream, whose beginning has been awaited: an error there is still an answer of its own."""
+    """Return the same stream after its first part: an error there can still be an answer of its own."""
     first = await anext(parts)
 
     async def whole() -> AsyncIterator[bytes]:

@@ -117,11 +117,11 @@ class Lecture:
 
     @property
     def hall_topic(self) -> str:
-        """Of the bell, for the lecturer."""
+        """Topic of the lecturer on the bell."""
         return f"lecture {self.code}"
 
     def phone_topic(self, phone: str) -> str:
-        """Of the bell, for one phone."""
+        """Return a phone's topic on the bell."""
         return f"lecture {self.code} {phone}"
 
     def check(self, secret: str) -> None:
@@ -132,7 +132,7 @@ class Lecture:
     # The lecturer.
 
     def tell(self, wish: LectureWish, now: float) -> None:
-        """Take what the lecturer's page shows.
+        """Update the lecture to what the lecturer's page shows.
 
         A stop that was there before keeps its guesses and never goes back to an earlier phase. Raises ``Refused`` for
         values or positions that make no sense, ``Conflict`` if the lecture is over.
@@ -163,7 +163,7 @@ class Lecture:
             asked.best, asked.band = wish.best, wish.band
 
     def end(self) -> None:
-        """Forget everything, and tell those who listen."""
+        """Forget everything, and notify listeners."""
         topics = [self.hall_topic, *map(self.phone_topic, self._listening)]
         self.is_over, self._stop = True, None
         self._asked.clear()
@@ -205,10 +205,10 @@ class Lecture:
         return self._listening.get(phone) == number
 
     def guess(self, sent: PhoneGuess, now: float) -> None:
-        """Take a guess in the place of the phone's former one.
+        """Store a guess in place of the phone's former one.
 
-        Raises ``Conflict`` for another stop and where guesses are closed, ``Refused`` for a position that is not there,
-        ``TooMany`` for a phone that has guessed just now, and as ``joined``.
+        Raises ``Conflict`` for another stop and where guesses are closed, ``Refused`` for an invalid position,
+        ``TooMany`` for a phone that has just guessed, and as ``joined``.
         """
         self._admit(sent.phone)
         asked = self._current()
@@ -236,7 +236,7 @@ class Lecture:
         }
 
     def _admit(self, phone: str) -> None:
-        """Let a phone in that is new. One that has left and never guessed has given its place back."""
+        """Admit a new phone. A phone that left without a guess has freed its place."""
         if self.is_over:
             raise _no_lecture()
         known = {*self._listening, *self._last_guess}
@@ -294,8 +294,7 @@ class Lectures:
         lecture.end()
 
     def end_idle(self, now: float) -> float | None:
-        """End lectures that nobody leads any more; return the seconds until the next may be idle, None where none is
-        left."""
+        """End lectures that are no longer led; return the seconds until the next may be idle, None without lectures."""
         for lecture in list(self._lectures.values()):
             if now - lecture.touched >= IDLE_SECONDS:
                 self.end(lecture)
@@ -306,7 +305,7 @@ class Lectures:
 
 
 def new_code() -> str:
-    """Return a code that nobody guesses."""
+    """Return a code that can't be guessed."""
     return "-".join("".join(secrets.choice(ALPHABET) for _ in range(CODE_LETTERS)) for _ in range(CODE_PARTS))
 
 

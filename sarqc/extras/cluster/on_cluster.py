@@ -58,7 +58,7 @@ class OnCluster:
         self._stack.close()
 
     def events(self, recipe: Recipe) -> Iterator[Event]:
-        """Yield the events of a recipe's run, the last ``Finished``, and as ``Warned`` what keeps the cluster from it.
+        """Yield the events of a recipe's run, the last ``Finished``, and trouble of the cluster as ``Warned``.
 
         Raises the run's own error, and ``Refused`` where the cluster can't be reached.
         """

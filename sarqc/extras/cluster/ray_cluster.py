@@ -35,7 +35,7 @@ def connect(address: str) -> None:
 
 
 class Cluster:
-    """The nodes of a cluster, as they are now; ``changed`` is called from a thread when they are others."""
+    """The present nodes of a cluster; ``changed`` is called from a thread when they change."""
 
     def __init__(self, address: str, changed: Callable[[], None]) -> None:
         self._address, self._changed = address, changed
@@ -56,7 +56,7 @@ class Cluster:
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """Those alive: ``node``, ``address`` and ``resources``; none where the cluster does not answer."""
+        """Nodes alive: ``node``, ``address`` and ``resources``; none if the cluster is silent."""
         return [] if self.is_silent() else self._nodes
 
     def is_silent(self) -> bool:
@@ -115,7 +115,7 @@ class _Patience:
 
 
 def main() -> None:
-    """Entry of the process, which ends with the one that listens to it."""
+    """Run the process, which ends with its listener."""
     lines_of_the_app()
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as channel:
         try:

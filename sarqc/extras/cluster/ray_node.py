@@ -25,7 +25,7 @@ WAITING = 1000  # lines; when there are more the process waits
 
 @dataclass(frozen=True)
 class Part:
-    """A part of what a process says. ``returncode``: its exit code, with the last part."""
+    """A part of a process's output. ``returncode``: its exit code, with the last part."""
 
     lines: bytes
     log: bytes
@@ -139,7 +139,7 @@ class _Guard:
 
 
 def _host() -> str:
-    """Name this host for people, and its node for Ray."""
+    """Return this host's address and node in Ray."""
     import ray
 
     node: str = ray.get_runtime_context().get_node_id()

@@ -35,11 +35,11 @@ WAIT_SECONDS = 0.5
 
 
 class _Withdrawn(Exception):
-    """The run was asked to stop before it had a place."""
+    """The run was asked to stop before it had a worker."""
 
 
 class Relay:
-    """One run on the cluster: an actor, what it says, a request to stop, and ``lines`` that the app writes."""
+    """One run on the cluster: its actor, its output, a request to stop, and ``lines`` from the app."""
 
     def __init__(self, channel: BinaryIO, execute: str, lines: SimpleQueue[bytes]) -> None:
         self._channel, self._execute, self._lines = channel, execute, lines
@@ -183,7 +183,7 @@ def _actor(job: dict[str, Any], name: str, execute: str) -> Any:
 
 
 def main() -> None:
-    """Entry of the process. It ends as the worker's process did."""
+    """Run the process, which ends as the worker's did."""
     os.umask(0o077)
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)

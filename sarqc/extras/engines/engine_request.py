@@ -91,7 +91,7 @@ _OWN_STEPS: dict[str, tuple[str, Any]] = {
 
 
 def _check_fitting(recipe: Recipe) -> None:
-    """Refuses all steps of fitting the grid that no other engine has, at once: an effort sets several of them."""
+    """Refuse all steps of fitting the grid that no other engine has, at once: an effort sets several of them."""
     steps = {name: words for name, (words, without) in _OWN_STEPS.items() if getattr(recipe, name) != without}
     if not steps:
         return
@@ -214,7 +214,7 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
 def _values(
     study: Study, line: Line, name: str, candidates: Sequence[float | None], fixed: float | None
 ) -> list[float | None]:
-    """Chosen values of each linear in the first draw, as the candidate was written: arrays are of float32."""
+    """Return each linear's chosen value in the first draw, as the candidate was written: arrays are float32."""
     values, known = study.read(line, name), [value for value in candidates if value is not None]
     if values is None or not known:
         return [fixed] * len(study.layers)

@@ -31,7 +31,7 @@ def assemble(
 
 
 def _sort_key(line: str) -> tuple[bool, bool, str]:
-    """Key of an import line: modules of Python first, and whole modules before names of a module."""
+    """Return an import line's sort key: the standard library first, and modules before names."""
     word, module, *_ = line.split()
     return (module not in ("itertools", "pathlib"), word == "from", module)
 
@@ -42,7 +42,7 @@ def quoted(text: str) -> str:
 
 
 def from_pretrained(request: EngineRequest) -> str:
-    """Return the arguments that load a model or a tokenizer."""
+    """Return the arguments that load the model or the tokenizer."""
     return "MODEL" if request.recipe.revision is None else "MODEL, revision=REVISION"
 
 
@@ -76,7 +76,7 @@ def check_grid(engine: str, request: EngineRequest) -> None:
 
 
 def refusal(engine: str, what: str, remedy: str) -> Refused:
-    """Return a refusal of a request that an engine lacks or does otherwise."""
+    """Return the refusal of a request that an engine can't do, or does otherwise."""
     return Refused(what, f"recipe for {engine}", remedy)
 
 

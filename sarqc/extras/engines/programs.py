@@ -58,5 +58,5 @@ def programs(document: dict[str, Any], study: Study | None = None, line: Line | 
 
 
 def install(app: FastAPI, host: Host) -> None:
-    """Have recipes given out with these programs."""
+    """Add these programs to those of a recipe."""
     host.programs.append(programs)

@@ -112,7 +112,7 @@ def _check(request: EngineRequest) -> None:
 
 
 def _dynamic(request: EngineRequest) -> str:
-    """Exceptions by linear: other λ, and blocks that stay float."""
+    """Return exceptions by linear: other λ, float blocks."""
     exceptions = {} if request.blocks is None else {f"-:{match_other_blocks(request.blocks)}": "{}"}
     for penalty, names in list(request.penalties.items())[1:] if request.is_identity else ():
         exceptions[match_exactly(names)] = f'{{"damp_percent": {penalty.lam!r}}}'

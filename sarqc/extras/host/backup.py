@@ -175,7 +175,7 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
 
 @dataclass(frozen=True)
 class _Moment:
-    """Removals that a copy of the database knows of."""
+    """Removals that a copy of the database records."""
 
     runs: int
     removed: int  # number of the last removal
@@ -229,7 +229,7 @@ def _copy(file: IO[bytes], target: Path, modified: int) -> str:
 
 @contextmanager
 def _open_new(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file for this user alone. A full disk is said in words."""
+    """Open a new file for this user alone. Raise ``NoRoom`` on a full disk."""
     try:
         with open(path, "wb", opener=open_for_owner) as file:
             yield file
@@ -245,7 +245,7 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def _find_torn(folder: Path, copied: dict[str, _Copied]) -> dict[str, str]:
-    """Return both files, with their hashes, of the studies whose arrays are not those that the document speaks of."""
+    """Return both files, with their hashes, of studies whose arrays are not those of their document."""
     torn: dict[str, str] = {}
     for name in copied:
         study = PurePosixPath(name)
@@ -288,7 +288,7 @@ def _open_backup(source: Path) -> Iterator[_Read]:
 
 
 def _manifest(read: _Read, where: str) -> Manifest:
-    """Return the list that a backup has of itself. Raise ``Refused``."""
+    """Return a backup's list of its files. Raise ``Refused``."""
     try:
         with closing(read(MANIFEST)[0]) as file:
             manifest = Manifest(**json.load(file))

@@ -32,7 +32,7 @@ RESERVED_FILES = 128  # descriptors for everything that is not a connection
 
 
 class RequestLimits(HttpMiddleware):
-    """Turns away what is too much at once, and ends what does not arrive."""
+    """Refuses excessive requests, and ends those that do not arrive."""
 
     def __init__(self, app: ASGIApp, settings: HostSettings, crowds: Sequence[Crowd] = ()) -> None:
         super().__init__(app)
@@ -67,7 +67,7 @@ class RequestLimits(HttpMiddleware):
 
 
 def _limit_time(receive: Receive) -> Receive:
-    """Return the same body, which has to go on arriving. What follows it (that somebody left) may take for ever."""
+    """Return the same body, which has to keep arriving. What follows it (a disconnect) may take for ever."""
     deadline = asyncio.get_running_loop().time() + WHOLE_BODY_SECONDS
     more = True
 
@@ -135,7 +135,7 @@ class _Connection(H11Protocol):
             self._timer = None
 
     def _groups(self) -> tuple[tuple[list[_Connection], int, int], ...]:
-        """Return the connections of this address and of all, how many may be served, and how many be open."""
+        """Return the connections of this address and of all, each with the limits to serve and to keep open."""
         everybody = [other for other in self.connections if isinstance(other, _Connection)]
         neighbours = [
             other for other in everybody if other._address() == self._address() and not other._streams_to_a_crowd()

@@ -38,7 +38,7 @@ LAYER_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.
 
 
 class Metrics:
-    """Everything that is counted of one app. It listens to requests (``exchange``) and to the supervisor."""
+    """Counters of one app. It listens to requests (``exchange``) and to the supervisor."""
 
     def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
         self.registry = CollectorRegistry()
@@ -90,14 +90,14 @@ class Metrics:
 
 
 class _Standing:
-    """Numbers that are asked when somebody reads: a collector of Prometheus's client."""
+    """Gauges that are computed on reading: a collector of Prometheus's client."""
 
     def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
         self._supervisor, self._settings = supervisor, settings
         self._sizes: tuple[float, dict[str, int]] | None = None
 
     def describe(self) -> list[Metric]:
-        """Nothing is asked before somebody reads."""
+        """Return nothing before it is read."""
         return []
 
     def collect(self) -> Iterator[Metric]:

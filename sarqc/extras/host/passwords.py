@@ -16,7 +16,7 @@ REMEMBERED = 64  # of programs, which send theirs with each request
 
 
 class Passwords:
-    """Judges names and passwords. Used by the event loop alone."""
+    """Judges names and passwords. For the event loop alone."""
 
     def __init__(self, tries: LoginThrottle) -> None:
         self._tries, self._under_way = tries, 0
@@ -47,7 +47,6 @@ class Passwords:
             self._under_way -= 1
 
     def _mark(self, users: Mapping[str, User], name: str, password: str) -> bytes:
-        """Return what is kept of a password that was right: nothing without this process, and worth nothing with
-        another."""
+        """Return a mark of a password that was right: without value outside this process, and absent from any other."""
         digest = users[name].digest if name in users else ""
         return hmac.digest(self._key, "\0".join((name, digest, password)).encode(), "sha256")

@@ -16,7 +16,7 @@ from sarqc.settings import Settings
 
 @dataclass(frozen=True)
 class Pruning:
-    """Things that go, and the bytes of what stays."""
+    """Things to delete, and the bytes that stay."""
 
     going: list[Going]
     left: int
@@ -47,7 +47,7 @@ def plan_pruning(settings: Settings) -> Pruning:
 
 
 def apply_pruning(settings: Settings) -> Pruning:
-    """Delete what has to go. Raise ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
+    """Delete what is due. Raise ``NotFound``, and ``Refused`` while an app runs, which prunes by itself."""
     with closing(Store(existing_database(settings))) as store:
         retention = Retention(store, settings)
         going = [item for item in retention.plan(time.time()) if retention.remove(item)]

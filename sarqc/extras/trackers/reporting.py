@@ -30,7 +30,7 @@ _FILES = {"study": "*", "checkpoint": "README.md"}  # which files of what a run 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run as a tracker hears of it at its beginning."""
+    """A run as described to a tracker at its beginning."""
 
     project: str  # what the runs of a batch or survey have in common: MLflow's experiment, trackio's project
     name: str
@@ -63,12 +63,11 @@ class Tracker(Protocol):
 
 
 class Report:
-    """Tells a tracker of one run. A context: the run begins with it, and ends with it in the state that follows from
+    """Reports one run to a tracker. A context: the run begins with it, and ends with it in the state that follows from
     the error that ended it.
 
-    What the tracker does not take, or not within ``PATIENCE`` at the end, costs the run nothing: ``say`` gets one
-    warning, and nothing more is told. ``place`` is where the tracker was asked for. On success ``say`` hears where the
-    run is found.
+    Errors of the tracker, and silence for ``PATIENCE`` at the end, cost the run nothing: ``say`` gets one warning, and
+    reporting stops. ``place`` is where the tracker was asked for. On success ``say`` gets the place of the run.
     """
 
     def __init__(self, tracker: Tracker, run: TrackedRun, say: Callable[[Event], None], place: str) -> None:
@@ -113,7 +112,7 @@ class Report:
         self._ask(self._tracker.numbers, values, step)
 
     def _pass_on(self, event: Event) -> None:
-        """In the thread, so that nothing of it can hold up the run."""
+        """Report an event in the thread, which can't delay the run."""
         for values, step in numbers_of(event):
             if values:
                 self._tracker.numbers(values, step)
@@ -134,7 +133,7 @@ class Report:
                 return
 
     def _wait(self) -> None:
-        """Wait until all is told, or the tracker has not answered for too long."""
+        """Wait until everything is reported, or the tracker has not answered for too long."""
         began = time.monotonic()
         while self._thread.is_alive():
             if time.monotonic() - max(began, self._asked) > PATIENCE:

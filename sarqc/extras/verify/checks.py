@@ -49,9 +49,8 @@ Outcome = Literal["equal", "different", "noted", "unchecked"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at, and what came of it: equal, different, another one that is not a failure by itself
-    (noted), or not to be found out here (unchecked).
-    """
+    """A checked thing and its outcome: equal, different, different without being a failure by itself (noted), or
+    impossible to check here (unchecked)."""
 
     what: str
     outcome: Outcome
@@ -60,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True)
 class VerificationRequest:
-    """The parts of a request beside the folder."""
+    """Options of a verification beside the folder."""
 
     linears: int | None = LINEARS  # that are solved again; None: all
     seed: int = 0  # which chooses them
@@ -70,13 +69,13 @@ class VerificationRequest:
 
 
 def verdict(checks: Iterable[Check]) -> Outcome:
-    """Return what came of all: different, unchecked where a thing could not be found out, else equal."""
+    """Return the overall outcome: different, unchecked where something could not be checked, else equal."""
     outcomes = {check.outcome for check in checks}
     return "different" if "different" in outcomes else "unchecked" if "unchecked" in outcomes else "equal"
 
 
 def verify(folder: Path, settings: Settings, request: VerificationRequest) -> Iterator[Check]:
-    """Check a study or an exported model; yield each thing as soon as it is known.
+    """Check a study or an exported model; yield each check as soon as it is done.
 
     Raises ``NotFound`` where there is neither in ``folder``, ``Refused`` where it has no stamp or can't be read.
     """
@@ -163,8 +162,8 @@ def _check_linears(exported: Exported) -> Check:
 def _check_original(
     stamp: Stamp, study: Study | None, exported: Exported | None, request: VerificationRequest, settings: Settings
 ) -> Generator[Check, None, Prepared | None]:
-    """Compare the float model and the text with the stamp, and the files with the float model; return what a run of
-    the stamp's recipe goes on from, None where it would not be that run."""
+    """Compare the float model and the text with the stamp, and the files with the float model; return what a run of the
+    stamp's recipe continues from, None where it would be another run."""
     try:
         recipe = _recipe(stamp, study, request)
         checkpoint = in_basis(checkpoint_of(recipe.model, recipe.revision, settings, download=True), recipe)
@@ -324,7 +323,7 @@ def _check_environment(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -
 
 def _layers_to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_given: bool) -> list[LayerInfo]:
     """Return the chosen linears, those that are solved together with them, and, where nothing gives the quantized
-    blocks before, all that are in these."""
+    blocks before, all linears in these."""
     last = max(layer.block for layer in loaded.checkpoint.layers if layer.name in chosen)
     solving: list[LayerInfo] = []
     for index, layers in layers_by_block(loaded.checkpoint.layers).items():
@@ -375,7 +374,7 @@ def _compare_solved(
 
 
 def _other_folds(loaded: LoadedModel, index: int, stamp: Stamp) -> dict[str, str]:
-    """Return what in a block took up other scales than the stamp says."""
+    """Return tensors of a block with other folded scales than the stamp's."""
     differences = {}
     for name, value in loaded.stored_tensors(index):
         if name in stamp.folded:

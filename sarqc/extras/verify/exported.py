@@ -80,7 +80,7 @@ class Exported:
         return levels.weight(levels.scales.dtype)
 
     def other_linears(self) -> dict[str, str]:
-        """Return by name what of a quantized linear is not what the stamp says."""
+        """Return by name the differences of quantized linears from the stamp."""
         differences = {}
         for name, stamped in self.stamp.layers.items():
             try:
@@ -115,7 +115,7 @@ class Exported:
         return differences | {name: "belongs to nothing" for name in self.files.names if name not in expected}
 
     def other_settings(self, checkpoint: Checkpoint) -> list[str]:
-        """Return the names of entries of config.json that say something else than the float model's."""
+        """Return the names of entries of config.json that differ from the float model's."""
         own, original = self.files.config, checkpoint.config
         names = sorted((own.keys() | original.keys()) - _OF_ITS_OWN)
         return [name for name in names if name not in own or name not in original or own[name] != original[name]]
@@ -145,7 +145,7 @@ class Exported:
         return ", ".join(other)
 
     def _info(self, name: str) -> LayerInfo:
-        """Return a tensor of a block as readers want a linear, who do not ask for its shape."""
+        """Return a tensor of a block as readers take a linear; they do not ask for its shape."""
         number, _, path = name.removeprefix(f"{self.family.blocks}.").partition(".")
         return self.family.layer(int(number), path, (0, 0))
 
@@ -169,7 +169,7 @@ def _format_of(config: Mapping[str, Any], folder: Path) -> Format:
 
 
 def other_parts(actual: LayerHashes, stamped: LayerHashes, stamp: Stamp) -> list[str]:
-    """Return the parts of a linear that are not what the stamp says, in words."""
+    """Return the parts of a linear that differ from the stamp, in words."""
     words = [BIASES if word == "zero points" and stamp.recipe["grid"] == "affine" else word for word in PART_WORDS]
     return [word for word, own, other in zip(words, actual, stamped, strict=True) if own != other]
 
