@@ -352,12 +352,12 @@ class Store:
             return list(zip(groups, newest, strict=True)), len(rows), sum(count for _, _, count in rows)
 
     def drawn(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
-        """Return the drawing of lists under the key, made by ``make`` unless none of them has changed since."""
+        """Return the drawing of lists under a key, made by ``make`` again once any of them has changed."""
         with self.snapshot():
             return self._cached(self._drawings, key, make)
 
     def passing_previews(self) -> list[Run]:
-        """Return unlisted previews of one layer, the oldest first: see ``Run.is_listed``."""
+        """Return previews of one layer that are not listed, the oldest first: see ``Run.is_listed``."""
         runs = self._runs("SELECT * FROM runs WHERE lane = 'preview' AND name = '' AND parent IS NULL ORDER BY id")
         return [run for run in runs if not run.is_listed]
 

@@ -65,27 +65,27 @@ class Access:
         self._exports_each, self._root = settings.export_gib_each, settings.root()
 
     def sees_everything(self, visitor: Visitor) -> bool:
-        """Return whether nothing is hidden from a visitor."""
+        """Return whether a visitor may see everything."""
         return self._private or visitor.role == "operator"
 
     # Runs.
 
     def sees(self, visitor: Visitor) -> Callable[[Run | Removed], bool]:
-        """Return the test of runs that a visitor may see, or might before they were removed, as of now."""
+        """Return the test of runs, present or removed, that a visitor may see now."""
         if self.sees_everything(visitor):
             return lambda run: True
         shown = self._shown(visitor, "run")
         return lambda run: run.owner == visitor.owner or run.id in shown or run.parent in shown
 
     def as_seen(self, visitor: Visitor) -> Callable[[Run], Run]:
-        """Return runs that a visitor may see as they may read them: whose it is, note and tags are not for others."""
+        """Return the view of a run for a visitor: owner, note and tags of others' runs are left out."""
         if self.sees_everything(visitor):
             return lambda run: run
         return lambda run: run if run.owner == visitor.owner else replace(run, owner="", note="", tags=())
 
     def linked_runs(self, visitor: Visitor) -> list[Run] | None:
-        """Return the runs that share links show to somebody who has nothing else here, and may know of no model or text
-        beside theirs; None for everybody else."""
+        """Return the runs shared with a visitor who has nothing else here, and may know of no model or text beside
+        theirs; None for everybody else."""
         if self.sees_everything(visitor) or visitor.signed_in or visitor.role != "viewer":
             return None
         return [self.store.get(run_id) for run_id in self._shown(visitor, "run")]
@@ -98,7 +98,7 @@ class Access:
         return run
 
     def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
-        """Return a run that a visitor may change. Raise ``NotFound``, or ``Forbidden`` for one that is only shown to
+        """Return a run that a visitor may change. Raise ``NotFound``, or ``Forbidden`` for one that is only shared with
         them."""
         visitor.require_runner(where)
         run = self.run(visitor, run_id)
@@ -107,7 +107,7 @@ class Access:
         return run
 
     def question(self, visitor: Visitor, question: Question) -> Question:
-        """Return the same question, of the runs that a visitor may see; a filter, which looks at owners and notes too,
+        """Return the question, restricted to runs that a visitor may see; a filter, which reads owners and notes too,
         finds their own alone."""
         if self.sees_everything(visitor):
             return question
@@ -149,8 +149,8 @@ class Access:
     # Studies.
 
     def studies_seen(self, visitor: Visitor, origins: Mapping[str, Origin]) -> dict[str, bool]:
-        """Return, of some studies with their origins, those that a visitor may see; True: they may share and remove it
-        too."""
+        """Return, of some studies with their origins, those that a visitor may see; True for those that they may share
+        and remove."""
         changes = visitor.role != "viewer"
         if self.sees_everything(visitor):
             return dict.fromkeys(origins, changes)
@@ -199,8 +199,7 @@ class Access:
         return ""
 
     def _may_change(self, visitor: Visitor, study_id: str) -> bool:
-        """Return whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even
-        see."""
+        """Return whether a visitor may share and remove a study. Raise ``NotFound`` for a hidden one."""
         seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
         if study_id not in seen:
             raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")

@@ -18,7 +18,7 @@ _FORM = """<form method="post" action="{root}/sign-in"><input type="hidden" name
 
 @dataclass(frozen=True)
 class Sender:
-    """The sender of a request, before anything is believed."""
+    """The sender of a request, still unverified."""
 
     headers: Headers
     from_proxy: bool  # by way of the reverse proxy that is trusted
@@ -40,11 +40,11 @@ class Accounts:
         self._root, self._throttle = settings.root(), throttle
 
     async def authenticate(self, sender: Sender) -> Known | None:
-        """Return the name and role that a request states of its sender, where they are true."""
+        """Return the name and role of a request's sender, where its credentials are right."""
         return None
 
     async def check_credentials(self, name: str, password: str, address: str, where: str) -> str:
-        """Return the owner of the name and password that somebody enters at /sign-in; empty where they are wrong."""
+        """Return the owner of a name and password entered at /sign-in; empty where they are wrong."""
         return ""
 
     def person(self, owner: str) -> tuple[str, Role] | None:
@@ -53,7 +53,7 @@ class Accounts:
         return None
 
     def form(self, to: str) -> str:
-        """Return the elements by which somebody signs in, and then comes to the address ``to``."""
+        """Return the form for signing in, which leads to the address ``to``."""
         return f'<p>Nobody has to sign in here. </p><a class="way-in" href="{self._root}/">To the Lab</a>'
 
     def _form_with(self, fields: str, to: str) -> str:
@@ -92,7 +92,7 @@ class OneToken(Accounts):
 
 
 def password_field(word: str, has_focus: bool = False) -> str:
-    """Return a field for a password or a token, as ``word`` calls it."""
+    """Return a field for a password or a token, with the label ``word``."""
     focus = " autofocus" if has_focus else ""
     return (
         f'<label>{word} <input name="password" type="password" autocomplete="current-password" required{focus}></label>'
@@ -100,5 +100,5 @@ def password_field(word: str, has_focus: bool = False) -> str:
 
 
 def proof_of(secret: str) -> str:
-    """Return a text that tells one secret from another without giving it away."""
+    """Return a text that identifies a secret without revealing it."""
     return hmac.new(b"sarqc", secret.encode(), "sha256").hexdigest()[:24]

@@ -18,8 +18,7 @@ from sarqc.web.visitor import Visitor
 
 
 def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) -> Recipe:
-    """Return the recipe as it may be run for a visitor. Raise ``NotFound`` or ``Forbidden`` for what it may not
-    name."""
+    """Return the recipe, admitted for a visitor. Raise ``NotFound`` or ``Forbidden`` for names that it may not use."""
     private = is_private(settings)
     revision = _revision_of(recipe, settings, private=private)
     if recipe.quantized_checkpoint is not None:
@@ -31,7 +30,7 @@ def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) 
 
 
 def _revision_of(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
-    """Return the revision that is taken."""
+    """Return the model's revision to use."""
     name = recipe.model
     if name in catalogue.embedded_models(settings) or name in catalogue.declared_models(settings):
         return recipe.revision

@@ -233,7 +233,7 @@ def _offer_router(
 
 
 def _exported(supervisor: Supervisor, settings: Settings, sees: Callable[[Run], bool]) -> dict[str, list[str]]:
-    """Return exports with codes that a visitor sees, as a recipe names them, by model; the newest first."""
+    """Return visible exports with codes by model, named as in recipes; the newest first."""
     names: dict[str, list[str]] = {}
     for export in supervisor.store.finished_exports(EXPORTS_TO_OPEN):
         if export.format not in NOT_OPENED and sees(export) and exports.checkpoint_folder(settings, export).is_dir():
@@ -431,8 +431,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
 
 def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
-    """Return the recipes of a document by name, see ``expanded``; a batch that can never fit the queue is not even
-    made."""
+    """Return the recipes of a document by name, see ``expanded``. Raise ``QueueFull`` for a batch that never fits."""
     count = math.prod(len(values) for values in axes(document).values())
     if count > settings.max_queued:
         raise QueueFull(

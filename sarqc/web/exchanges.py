@@ -26,7 +26,7 @@ log = logging.getLogger("sarqc.access")
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and what became of it."""
+    """A request and its answer."""
 
     method: str
     path: str
@@ -95,7 +95,7 @@ class Exchanges(HttpMiddleware):
 
 
 def log_access(exchange: Exchange) -> None:
-    """Log a line for a request: who from where, what without its parameters, what came of it."""
+    """Log a line for a request: its sender, its path without parameters, and its answer."""
     if exchange.path in UNSEEN:
         return
     path = without_secrets(quote(exchange.path[:LONGEST], safe="/-._~:{}@"))

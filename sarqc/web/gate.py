@@ -47,7 +47,7 @@ class Crowd:
 
 
 class Gate:
-    """Wraps the whole app. ``identity`` tells who asks, each of ``checks`` may turn away a method, path and address."""
+    """Wraps the whole app. ``identity`` finds the visitor, each of ``checks`` may refuse a method, path and address."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Gate:
         return any(path.startswith(crowd.below) for crowd in self._crowds)
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
-        """Return a name for a browser that has none, and for a program that writes something as a guest."""
+        """Return a cookie for a browser without one, and for a program that writes something as a guest."""
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
         needs_cookie = (is_page and self._private) or (is_guest and (is_page or writes))

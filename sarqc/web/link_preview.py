@@ -47,7 +47,7 @@ FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its conte
 
 @dataclass(frozen=True)
 class Introduction:
-    """Title and words that the head of a page says of it."""
+    """Title and description in the head of a page."""
 
     title: str  # of the document, before the site's name
     name: str = TAGLINE  # what is shown, to the point
@@ -55,7 +55,7 @@ class Introduction:
 
 
 def query_of(text: str) -> dict[str, str]:
-    """Return the parameters of an address; of one that is given twice the first, as the pages read it."""
+    """Return the parameters of an address, of repeated ones the first, as the pages read it."""
     return dict(reversed(parse_qsl(text)))
 
 
@@ -101,7 +101,7 @@ def document_title(introduction: Introduction) -> str:
 
 @dataclass(frozen=True)
 class FirstSight:
-    """First contents of the Lab at an address, for its page to say before any script runs."""
+    """First contents of the Lab at an address, shown before any script runs."""
 
     model: str
     bits: int
@@ -112,7 +112,7 @@ class FirstSight:
 
 @dataclass(frozen=True)
 class LinePoint:
-    """One point of a line, and how it is looked at. ``gamma`` and ``lam`` are positions on the line's axes."""
+    """One point of a line, and its display. ``gamma`` and ``lam`` are positions on the line's axes."""
 
     gamma: int
     lam: int
@@ -126,7 +126,7 @@ class LinePoint:
 
 
 class Introductions:
-    """Finds out what an address shows, as far as a visitor may see it."""
+    """Introductions of addresses, as far as a visitor may see their content."""
 
     def __init__(self, settings: Settings, access: Access) -> None:
         self._settings, self._access = settings, access
@@ -137,13 +137,13 @@ class Introductions:
         self._sights = cached(lambda key, at, banded: sight_of(self._facts(*key), at, banded=banded))
 
     def own(self, scope: Scope) -> str:
-        """Return what stands before an address of the site: see ``own_address``, and the path below which the app
-        is."""
+        """Return the prefix of the site's addresses: ``own_address`` and the app's path."""
         address = own_address(scope["scheme"], Headers(scope=scope).get("host", ""), self._settings)
         return address + self._settings.root()
 
     def of(self, visitor: Visitor, path: str, query: Query, page: Introduction) -> Introduction:
-        """Return what an address shows; ``page`` is what that page says of itself where it shows nothing further."""
+        """Return the introduction of an address; ``page`` is that of the page itself, used where nothing further is
+        shown."""
         study_id = {"/": query.get("study") or self._first(), "/calibrate": query.get("run")}.get(path)
         if not study_id:
             return page
@@ -153,7 +153,7 @@ class Introductions:
             return self._of_run(visitor, study_id, page) if path == "/calibrate" else page
 
     def first_sight(self, visitor: Visitor, query: Query) -> FirstSight | None:
-        """Return what the Lab will show at an address; None where that is not known before its scripts run."""
+        """Return the Lab's first contents at an address; None where only its scripts know them."""
         study_id = query.get("study") or self._first()
         try:
             key = self._key(visitor, study_id or "", query)
@@ -162,12 +162,12 @@ class Introductions:
             return None
 
     def of_link(self, visitor: Visitor, link: Link, query: Query) -> Introduction:
-        """Return what a share link shows to ``visitor``, who has it."""
+        """Return the introduction of a share link for ``visitor``, who has it."""
         path = "/calibrate" if link.kind == "run" else "/"
         return self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
 
     def of_lab(self, visitor: Visitor, query: Query) -> Introduction:
-        """Return what an address of the Lab shows. Raise ``NotFound`` for a study that a visitor may not see."""
+        """Return the introduction of the Lab's address. Raise ``NotFound`` for a study that a visitor may not see."""
         return self._of_study(visitor, query.get("study") or self._first() or "", query)
 
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
@@ -175,7 +175,7 @@ class Introductions:
         return self._words(key, point_of(self._facts(*key), query))
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
-        """Return a run that has left no study, or not yet."""
+        """Return the introduction of a run without a study."""
         try:
             run = self._access.run(visitor, run_id)
         except SarqcError:
@@ -184,8 +184,7 @@ class Introductions:
         return Introduction(title, f"{title}: {run.state}", page.about)
 
     def _key(self, visitor: Visitor, study_id: str, query: Query) -> FactsKey:
-        """Return the key of the facts that an address asks for; what the study does not have is left out, as on the
-        page."""
+        """Return the key of the facts that an address shows, without what the study lacks, as on the page."""
         study = self._access.library.open(self._access.study(visitor, study_id))
         bits, method = _integer(query.get("bits")), query.get("method")
         if bits not in {line.bits for line in study.lines}:
@@ -210,7 +209,7 @@ class Introductions:
 
 
 def point_of(facts: LineFacts, query: Query) -> LinePoint:
-    """Return the point of a line that an address shows; where it says nothing, the one that the Lab opens with."""
+    """Return the point of a line that an address shows; by default the Lab's first one."""
     start, line = start_of(facts), facts.line
     names: tuple[Shown, ...] = get_args(Shown)
     shown: Shown = next((name for name in names if name == query.get("show")), "perplexity")
@@ -226,13 +225,13 @@ def point_of(facts: LineFacts, query: Query) -> LinePoint:
 
 
 def introduction_of(facts: LineFacts, at: LinePoint) -> Introduction:
-    """Return what the head of a page says of a point."""
+    """Return the introduction of a point."""
     words = plain(sentence(facts, at.gamma, at.lam, at.quality))
     return Introduction(line_title(facts), point_title(facts, at), words)
 
 
 def point_title(facts: LineFacts, at: LinePoint) -> str:
-    """Model, bits, method, layer, λ, γ, and what was measured there."""
+    """Return model, bits, method, layer, λ, γ and the measured value."""
     line, quality = facts.line, facts.accuracy if at.quality == "accuracy" else facts.perplexity
     parts = [line_title(facts)]
     if has_lam(line) and line.later is None:  # whose title has it
@@ -248,7 +247,7 @@ def point_title(facts: LineFacts, at: LinePoint) -> str:
 
 
 def sight_of(facts: LineFacts, at: LinePoint, *, banded: bool) -> FirstSight:
-    """Return what the Lab shows first at a point; ``banded``: it may say which λ are best."""
+    """Return the Lab's first contents at a point; ``banded``: with the best λ."""
     figure = first_figure(facts, at.shown, at.scale)
     return FirstSight(
         facts.study.model.name,

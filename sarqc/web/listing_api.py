@@ -51,7 +51,7 @@ Asked = Annotated[Question, Depends(question_of)]
 
 
 def named_ids(ids: Any) -> tuple[str, ...]:
-    """Ids that a request names, each once. Raises ``Refused`` for none, and for more than ``AT_ONCE``."""
+    """Return the distinct ids of a request. Raise ``Refused`` for none, and for more than ``AT_ONCE``."""
     if not isinstance(ids, list) or not ids or not all(isinstance(run_id, str) and run_id.isascii() for run_id in ids):
         raise Refused("no runs are named", "runs, ids", "Give the ids of one run or more.")
     if len(ids) > AT_ONCE:
@@ -61,7 +61,7 @@ def named_ids(ids: Any) -> tuple[str, ...]:
 
 
 def pareto_run(run: Run) -> ParetoRun:
-    """Return a run as the figure of size against quality needs it. A tuning run has no model, and so no quality."""
+    """Return a run for the figure of size against quality. A tuning run has no model, and so no quality."""
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
@@ -171,7 +171,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
 
     def each(who: Visitor, ids: Any, verb: str, work: Callable[[Run], object]) -> dict[str, Any]:
-        """Do something to each of the named runs; what can't be done to one leaves it, and is told."""
+        """Apply an action to each of the named runs; failures are reported and change nothing."""
         done, left = [], []
         who.require_runner(f"{verb} runs")
         for run_id in named_ids(ids):
@@ -236,7 +236,7 @@ Column = Callable[[Run], Any]
 
 
 def _entry_of(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Column:
-    """Return the value of a name in a part of a run, which it may not have."""
+    """Return the getter of an entry in an optional part of a run."""
     return lambda run: (part(run) or {}).get(name)
 
 
@@ -271,8 +271,7 @@ COLUMNS: dict[str, Column] = {
 
 
 def cell(value: Any) -> str | float | int:
-    """Return a value as a cell: numbers as they are, lists joined, and no text that a spreadsheet would run as a
-    formula."""
+    """Return a value as a cell: numbers unchanged, lists joined, and no text that spreadsheets run as a formula."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -55,9 +55,8 @@ async def intercept(
     which: Callable[[Message], bool],
     instead: Callable[[Message, bytes], Awaitable[None]],
 ) -> None:
-    """Run an app. ``which``: by its start, whether an answer is held back; ``instead`` then sends one, given that
-    start and the whole body.
-    """
+    """Run an app. ``which`` selects, by their start, answers that are held back; ``instead`` then sends one, given that
+    start and the whole body."""
     start: Message | None = None
     body = b""
 
@@ -81,15 +80,15 @@ def is_page(start: Message) -> bool:
 
 
 def content_security_policy(nonce: str, frame_ancestors: str, *, evaluates: bool = False) -> str:
-    """Return the policy of an answer. ``evaluates``: for pages with Gradio's elements, which compile their templates,
-    and what is given to them as scripts, from text."""
+    """Return the policy of an answer. ``evaluates``: for pages with Gradio's elements, which compile templates and
+    scripts from text."""
     scripts = f"'self' 'nonce-{nonce}'" + (" 'unsafe-eval'" if evaluates else "")
     every = {**_POLICY, "script-src": scripts, "frame-ancestors": frame_ancestors}
     return "; ".join(f"{name} {value}" for name, value in every.items())
 
 
 def nonce_of(scope: Scope) -> str:
-    """Return what a script within a document carries that this very answer has put there."""
+    """Return the nonce of this answer's own scripts."""
     nonce: str = scope["state"]["nonce"]
     return nonce
 
@@ -109,8 +108,7 @@ class HttpMiddleware(ABC):
 
 
 class SecurityHeaders(HttpMiddleware):
-    """Adds the headers that tell a browser what this app does not do, where an answer has none of its own, and gives
-    each answer its nonce."""
+    """Adds security headers, where an answer has none of its own, and gives each answer its nonce."""
 
     def __init__(self, app: ASGIApp, frame_ancestors: str) -> None:
         super().__init__(app)

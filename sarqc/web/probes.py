@@ -28,7 +28,7 @@ Checks = dict[str, str]  # “ok”, or in words what is wrong, of each
 
 
 class Readiness:
-    """Conditions of the work of the app, looked at not more often than every ``SECONDS``.
+    """Conditions of the work of the app, checked not more often than every ``SECONDS``.
 
     The words are for everybody: the log and ``GET /api/health`` say more to those who may know.
     """
@@ -39,7 +39,7 @@ class Readiness:
         self._looking = asyncio.Lock()
 
     async def checks(self) -> Checks:
-        """Each thing that is needed, with “ok” or what is wrong with it."""
+        """Return each condition, with “ok” or its trouble."""
         async with self._looking:
             if self._known is None or time.monotonic() - self._known[0] >= SECONDS:
                 checks = await run_in_threadpool(self._check)

@@ -15,7 +15,7 @@ KINDS = 200  # of messages that are counted
 
 
 def prepare_process(settings: Settings) -> int:
-    """Files for this user alone, as many open as the host allows, and the log. Returns how many files may be open."""
+    """Set up private files, the limit of open files, and the log. Return how many files may be open."""
     os.umask(0o077)
     logs.configure(settings)
     for name in ("asyncio", "uvicorn.error"):  # what anybody who connects can make them say
@@ -34,7 +34,7 @@ def raise_file_limit() -> int:
 
 
 class OnceAMinute(logging.Filter):
-    """Lets a message of warning or worse through once a minute; the next one says how many there were."""
+    """Lets a message of warning or worse through once a minute; the next one counts those in between."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyDocument:
-    """Contents of the document of a study. ``folder``: of its files, from the document."""
+    """Contents of a study's document."""
 
     name: str
     introduction: Introduction
@@ -70,7 +70,7 @@ class SingleLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """Form of the documents of a site, and of their scripts and styles.
+    """Writers of the documents of a site, and their scripts and styles.
 
     Attributes:
         study: Writes the document of a study.
@@ -88,7 +88,7 @@ class Documents:
 
 
 class Selected(NamedTuple):
-    """A study with what there is to be of it, see ``sarqc.figures.slices``."""
+    """A study with its selected content, see ``sarqc.figures.slices``."""
 
     study: Study
     detail: Detail
@@ -122,7 +122,7 @@ def open_studies(names: Sequence[str], settings: Settings) -> dict[str, Study]:
 
 
 def detail_named(text: str) -> Detail:
-    """Return how much there is of lines. Raises ``Refused`` for another word."""
+    """Return a level of detail by name. Raise ``Refused`` for another word."""
     if text in DETAILS:
         return text
     raise Refused(f"unknown detail “{text}”", "--detail", f"Give {', '.join(DETAILS)}.")
@@ -169,18 +169,18 @@ class SitePlan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all of it, about."""
+        """Estimated bytes of everything."""
         return self.view_bytes + self.file_bytes + self.model_bytes
 
     @property
     def words(self) -> str:
-        """Return the same as a person reads it."""
+        """The same for people."""
         model = f"; {mib(self.model_bytes)} to run its model in the page" if self.model_bytes else ""
         return f"{self.views} views, about {mib(self.view_bytes)}; {mib(self.file_bytes)} to download{model}"
 
 
 def plan_site(study: Study, detail: Detail) -> SitePlan:
-    """Return about how much a study will take, from two of its views."""
+    """Return the estimated size of a study's site, from two of its views."""
     every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
     opening = study.lines.index(default_line(study, None, None))
     samples = {
@@ -283,8 +283,7 @@ def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
 
 
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
-    """Put a site in the place of the former one; other files in the folder stay. Raise ``Refused`` for one that the
-    site would overwrite."""
+    """Replace the former site; other files stay. Raise ``Refused`` for one that the site would overwrite."""
     files = [path.relative_to(made) for path in _files_below(made)]
     _check_links(output, [PurePosixPath(file) for file in files])
     for file in files:
@@ -304,7 +303,7 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 
 @contextmanager
 def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
-    """Write all pieces while the block runs; with one process, behind it."""
+    """Write all pieces while the block runs; with one process, after it."""
     work = [
         (selection.study.folder, made / name, piece)
         for name, selection in selected.items()
@@ -323,7 +322,7 @@ def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int
 
 
 def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
-    """Write what there is of each study, and the study itself."""
+    """Write the table of contents of each study, and the study itself."""
     for name, selection in selected.items():
         known = contents(*selection)
         (made / name / "contents.json.gz").write_bytes(packed(known))
@@ -334,7 +333,7 @@ def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
 
 
 def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
-    """Return the files with which pages run the models of studies whose codes are kept."""
+    """Write the files with which pages run the models of studies with stored codes."""
     for name, study in studies.items():
         if kept_codes(study) is not None:
             (made / name / MODEL).mkdir(parents=True)
@@ -374,7 +373,7 @@ def _write_documents(
 
 
 def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary], address: str) -> StudyDocument:
-    """Return what the document of a study is made of."""
+    """Return the contents of a study's document."""
     study = selected.study
     line = default_line(study, None, None)
     facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)

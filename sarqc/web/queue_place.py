@@ -25,8 +25,7 @@ class QueuePlace(TypedDict):
 
 
 def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePlace:
-    """Return the place of a queued run, by the very rule that starts runs. ``sees``: whether the asking person sees a
-    run."""
+    """Return the place of a queued run, by the very rule that starts runs. ``sees``: whether the visitor sees a run."""
     queued, now = store.in_state(State.QUEUED), time.time()
     waiting = [Waiting.of(entry) for entry in queued]
     held = store.last_held(entry.owner for entry in queued)
@@ -52,13 +51,13 @@ def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePla
 
 
 def _seconds_planned(run: Run) -> float | None:
-    """Seconds that a waiting run is planned to take, without the layers that it has."""
+    """Return the seconds that a waiting run is planned to take, without its finished layers."""
     return None if run.seconds is None else run.seconds * (1 - run.done / max(1, run.total))
 
 
 def _seconds_until_free(left: Iterable[float | None], ahead: Iterable[float | None]) -> float | None:
-    """Seconds until a device is free for a run: each device has a run with some time ``left``, and takes the next of
-    those ``ahead`` when that is over. None where one of these times is not known, or nothing is at work."""
+    """Return the seconds until a device is free for a run: each device has a run with some time ``left``, then takes
+    the next of those ``ahead``. None where one of these times is not known, or nothing is at work."""
     times, before = list(left), list(ahead)
     free, needed = ([seconds for seconds in each if seconds is not None] for each in (times, before))
     if not free or len(free) < len(times) or len(needed) < len(before):
@@ -70,8 +69,8 @@ def _seconds_until_free(left: Iterable[float | None], ahead: Iterable[float | No
 
 
 def _seconds_left(run: Run, store: Store, now: float) -> float | None:
-    """Seconds that a run may still take: layers by what the last ones took, everything else by what it said when it
-    began, or by its plan; None where there is neither, or it takes longer than was planned."""
+    """Return the seconds that a run may still take: layers by the pace of the last ones, everything else by its plan,
+    at its start or before; None without a plan, or where it takes longer."""
     started, stage = store.last(run.id, Started.type), store.last(run.id, Stage.type)
     phases: list[Phase] = started.payload.get("phases", []) if started is not None else []
     planned = sum(phase["seconds"] for phase in phases) if phases else run.seconds
@@ -94,8 +93,8 @@ def _position(phases: Sequence[Phase], stage: StoredEvent) -> int | None:
 
 
 def _seconds_until_aside(run: Run, store: Store, now: float) -> float | None:
-    """Seconds until a run may step aside: it has to have worked for as long as it loaded; None while it does not solve
-    layers."""
+    """Return the seconds until a run may step aside, having worked for as long as it loaded; None while it does not
+    solve layers."""
     pace, started = _seconds_a_layer(run, store), store.last(run.id, Started.type)
     if pace is None or started is None or run.started is None:
         return None
@@ -104,7 +103,7 @@ def _seconds_until_aside(run: Run, store: Store, now: float) -> float | None:
 
 
 def _seconds_a_layer(run: Run, store: Store) -> float | None:
-    """Seconds from one layer to the next, of the last ones that were solved in the present stage; None before two."""
+    """Return the seconds from one layer to the next, of the last ones solved in this stage; None before two."""
     stage = store.last(run.id, Stage.type)
     times = [
         event.at

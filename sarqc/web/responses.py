@@ -81,13 +81,13 @@ def _unexpected(request: Request) -> Response:
 
 
 class UploadRoute(ApiRoute):
-    """A route that takes files: what a body may have is for the route itself to say, in its own words."""
+    """A route that takes files, and limits its body itself, in its own words."""
 
     body_bytes = None
 
 
 def _limit_body(receive: Receive, limit: int | None) -> Receive:
-    """Return the same body, but not more of it than a request to this interface ever has."""
+    """Return the same body, cut off with an error at the limit of a request."""
     total = 0
 
     async def receive_limited() -> Message:
@@ -102,7 +102,7 @@ def _limit_body(receive: Receive, limit: int | None) -> Receive:
 
 
 def error_response(error: SarqcError, status: int | None = None) -> JSONResponse:
-    """Return the one shape. The status is the error's own unless given."""
+    """Return an error in the one shape. The status is the error's own unless given."""
     headers = {"Cache-Control": "no-store"}
     if isinstance(error, Busy):
         headers["Retry-After"] = RETRY_AFTER
@@ -115,8 +115,8 @@ def error_response(error: SarqcError, status: int | None = None) -> JSONResponse
 
 
 def refuse_other_sites(request: Request) -> None:
-    """Refuse what a page of another site asks: it may not change anything here, though the browser would let it send a
-    plain form.
+    """Refuse requests from pages of other sites: they may not change anything here, though browsers would let them send
+    a plain form.
 
     Raises ``Forbidden``. Programs send neither header and are not browsers that could be tricked.
     """
@@ -129,15 +129,14 @@ def refuse_other_sites(request: Request) -> None:
 
 
 def own_address(request: Request) -> str:
-    """Return the address of this app without a path: as the browser knows it that asks, else as the request names
-    it."""
+    """Return the address of this app without a path, by the browser's ``Origin``, else by the request."""
     origin = request.headers.get("origin", "")
     return origin if _ORIGIN.fullmatch(origin) else str(request.base_url).rstrip("/")
 
 
 @dataclass(frozen=True)
 class CachedBody:
-    """The body of an answer with its tag; packed when somebody first takes that."""
+    """The body of an answer with its tag; compressed on first use."""
 
     body: bytes
 
@@ -151,7 +150,7 @@ class CachedBody:
 
 
 def body_response(request: Request, body: CachedBody, media_type: str, *, cache: str = ASK_AGAIN) -> Response:
-    """Return a body with an ETag: 304 where the other side has it already, gzip where it takes that."""
+    """Return a body with an ETag: 304 where the client has it already, gzip where it takes that."""
     etag = body.etag
     headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
     known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
@@ -164,12 +163,12 @@ def body_response(request: Request, body: CachedBody, media_type: str, *, cache:
 
 
 def json_body(request: Request, document: Any) -> Response:
-    """Return a document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
+    """Return a document like ``body_response``. NaN in it raises: browsers can't read it."""
     return body_response(request, CachedBody(_json(document)), "application/json")
 
 
 class WrittenAnswers:
-    """Answers that take long to make, the last used ones, up to so many bytes of their bodies."""
+    """A cache of slow answers, the last used ones, limited by the bytes of their bodies."""
 
     def __init__(self, at_most_bytes: int) -> None:
         self._at_most, self._bytes = at_most_bytes, 0
@@ -177,7 +176,7 @@ class WrittenAnswers:
         self._mutex = threading.Lock()
 
     def respond(self, request: Request, key: Hashable, make: Callable[[], Any]) -> Response:
-        """Return the document that ``make`` makes, or has made under the key, like ``json_body``."""
+        """Return the document of ``make``, cached under the key, like ``json_body``."""
         with self._mutex:
             written = self._bodies.pop(key, None)
             if written is not None:
@@ -215,7 +214,7 @@ def _where(request: Request) -> str:
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Refused:
-    """Return the first complaint about a request that does not even have the right form."""
+    """Return the first complaint about a malformed request."""
     first = error.errors()[0]
     place, *path = [str(part) for part in first["loc"]]
     message = first["msg"][0].lower() + first["msg"][1:]
@@ -227,9 +226,9 @@ def _invalid(request: Request, error: RequestValidationError) -> Refused:
 
 
 class OneShape(HttpMiddleware):
-    """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are.
+    """Rewords errors of an app inside; pages for people, which are HTML, stay unchanged.
 
-    ``not_found`` makes the page for people who ask for one that is not there; without it they get what programs get.
+    ``not_found`` makes the page for people at a missing address; without it they get what programs get.
     """
 
     def __init__(self, app: ASGIApp, not_found: Callable[[Scope], Response] | None = None) -> None:
@@ -290,10 +289,10 @@ def _reword(scope: Scope, start: Message) -> Response:
 
 
 async def unexpected(request: Request, error: Exception) -> Response:
-    """Return the answer to an error that nobody expected; the log of the app has what it was."""
+    """Return the answer to an unexpected error; the log of the app has the details."""
     return error_response(SarqcError("internal error", where(request.scope), "See the app's log."))
 
 
 def where(scope: Scope) -> str:
-    """Return the request as an error names it."""
+    """Return the place of a request in errors."""
     return f"{scope['method']} {scope['path']}"[:200]

@@ -80,11 +80,11 @@ class SignIn:
         return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
     def form(self, request: Request, to: str, problem: str = "", status: int = 200) -> HTMLResponse:
-        """Return the page on which somebody signs in, to come to the address ``to`` then."""
+        """Return the page for signing in, which leads to the address ``to``."""
         return self.page(request, "Sign in", self._identity.accounts.form(to), problem, status)
 
     async def welcome(self, request: Request, to: str, owner: str) -> Response:
-        """Return the answer that signs somebody in and leads to ``to``."""
+        """Return the answer that signs a person in and leads to ``to``."""
         proof = await run_in_threadpool(self._identity.proof, owner)
         answer = RedirectResponse(inside(to), 303)
         self.set_cookie(request, answer, owner, self.cookie(request).links, proof)

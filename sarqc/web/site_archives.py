@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class _PendingSite:
-    """A site under way, and how many wait for it."""
+    """A site under way, and the number of requests for it."""
 
     task: asyncio.Task[Path]
     unwanted: threading.Event
@@ -48,7 +48,7 @@ class _PendingSite:
 
 @dataclass
 class SiteArchives:
-    """The zip files of one host; to be used in its event loop."""
+    """The zip files of one host; for its event loop alone."""
 
     settings: Settings
     _under_way: dict[Hashable, _PendingSite] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class SiteArchives:
         return path.open("rb"), path.stat().st_size
 
     async def _wait(self, request: Request, key: Hashable, study: Study, plan: SitePlan) -> None:
-        """Wait for a site that is made for this request or another one, unless its client leaves."""
+        """Wait for a site, made for this request or another one, unless its client disconnects."""
         making = self._under_way.get(key)
         if making is None:
             unwanted = threading.Event()
@@ -135,13 +135,13 @@ class SiteArchives:
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the client of a request has left."""
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def check_size(plan: SitePlan) -> None:
-    """Raise ``TooLarge`` for a site that is for the command line."""
+    """Raise ``TooLarge`` for a site that only the command line may write."""
     if plan.views > VIEWS_AT_MOST or plan.bytes > BYTES_AT_MOST:
         raise TooLarge(
             f"the site would have {plan.views} views and about {mib(plan.bytes)}; from here at most "
@@ -152,7 +152,7 @@ def check_size(plan: SitePlan) -> None:
 
 
 def parts_of(file: BinaryIO) -> Iterator[bytes]:
-    """Return the bytes of an open file, which is closed behind them."""
+    """Return the bytes of an open file, and close it."""
     with file:
         while part := file.read(PART_BYTES):
             yield part

@@ -33,7 +33,7 @@ THEME_SCRIPT = """(() => {
 
 
 def content_version(folder: Path) -> str:
-    """Return what changes with any byte, name or place of a script or style under an assets folder."""
+    """Return a hash that changes with any byte, name or place of a script or style under an assets folder."""
     stamps = []
     for path in sorted(path for name, suffix in FOLDERS.items() for path in (folder / name).rglob(f"*{suffix}")):
         stat = path.stat()
@@ -46,7 +46,7 @@ _Stamps = tuple[tuple[str, int, int], ...]  # of each file: its name, when it wa
 
 @lru_cache(maxsize=8)
 def _version(folder: Path, stamps: _Stamps) -> str:
-    """Read once as long as the files are the same."""
+    """Hash the files once while they are unchanged."""
     digest = hashlib.sha256()
     for name, _, _ in stamps:
         for part in (name.encode(), (folder / name).read_bytes()):

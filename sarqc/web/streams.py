@@ -59,9 +59,9 @@ async def run_events(
 async def run_changes(
     store: Store, bell: Bell, after: int, sight: Callable[[], Sight], as_seen: Callable[[Run], Run]
 ) -> AsyncIterator[bytes]:
-    """Each run and export as it is after a change, and each that was removed. ``id`` is the revision. Never ends.
+    """Yield each run and export after a change, and each removal. ``id`` is the revision. Never ends.
 
-    What the listener may not see is passed over, see ``run_events``; ``as_seen`` is what they may read of the rest.
+    Runs that the listener may not see are skipped, see ``run_events``; ``as_seen`` is the visible part of the rest.
     """
     yield _first_line()
     with bell.listen(ALL_RUNS) as news:
@@ -85,7 +85,7 @@ async def run_changes(
 async def states(
     bell: Bell, topic: str, state: Callable[[], tuple[Mapping[str, Any], bool] | None]
 ) -> AsyncIterator[bytes]:
-    """Something as it is, and again whenever its topic rings.
+    """Yield a state, and again whenever its topic rings.
 
     ``state``: the document, and whether it is the last one; None ends the stream without a word.
     """
@@ -117,7 +117,7 @@ async def _wait_for_news(news: asyncio.Event) -> bool:
 
 
 def _first_line() -> bytes:
-    """Tells the browser when to come back, and gets the headers out before there is news."""
+    """Return the first line, which sets the browser's retry time and sends the headers before there is news."""
     return f"retry: {RECONNECT_MILLISECONDS}\n\n".encode()
 
 

@@ -46,7 +46,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return library.open(access.study(who, study_id))
 
     def respond(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
-        """Return what ``make`` says of studies that a visitor may see, of which ``asked`` is told to it by name too."""
+        """Return the document that ``make`` makes of studies that a visitor may see, with the arguments ``asked``."""
         seen = [access.study(visitor_of(request), study_id) for study_id in study_ids]
         versions = tuple(map(library.version, seen))  # before they are opened: what comes in between is no older
         studies = [library.open(study_id) for study_id in seen]

@@ -78,7 +78,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
 
 
 def _normalise(path: Path, ending: str, column: str, limit: int) -> str:
-    """Return the ending under which a text is kept, with rows of any kind as JSON lines. Raises ``Refused``."""
+    """Rewrite rows of any kind as JSON lines; return the text's ending. Raise ``Refused``."""
     if ending in READERS:
         path.write_bytes(as_json_lines(path, ending, "texts", column=column, limit=limit))
         ending = UPLOAD_ENDINGS[1]

@@ -18,13 +18,13 @@ LONGEST_NAME = 64  # characters of a name that tell it from others
 
 @dataclass
 class Try:
-    """A token or a password that is being judged."""
+    """A token or a password under check."""
 
     is_right: bool = False
 
 
 class LoginThrottle:
-    """The wrong ones of the last minute, and those that are not judged yet, which count as wrong until they are.
+    """The wrong ones of the last minute, and those under check, which count as wrong until then.
 
     Used by the event loop alone.
     """
@@ -75,7 +75,7 @@ class LoginThrottle:
 
 
 def remember(known: dict[Any, None], key: object, most: int) -> None:
-    """Put a key last, and forget the first of too many."""
+    """Put a key last, and drop the first of too many."""
     known.pop(key, None)
     known[key] = None
     if len(known) > most:

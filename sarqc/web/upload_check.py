@@ -34,13 +34,13 @@ TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploade
 
 
 def checked(request: bytes) -> bytes:
-    """Return the id under which a study is to be known, of an archive, a folder and a limit as ``check`` takes them."""
+    """Return the id for the study of an archive; the request holds archive, folder and limit, see ``check``."""
     archive, folder, limit = json.loads(request)
     return check(Path(archive), Path(folder), limit).encode()
 
 
 def check(archive: Path, folder: Path, limit: int) -> str:
-    """Return the id under which the study of an archive is to be known; it lies in ``folder`` then, ready to be used.
+    """Return the id for the study of an archive; it lies in ``folder`` then, ready to be used.
 
     Raises ``Refused``, ``TooLarge``.
     """
@@ -111,7 +111,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str:
     """Write the content of an entry to ``target`` and return its SHA-256.
 
-    It may not be longer than it says: the sum of what they say has been judged.
+    It may not exceed its declared size: the sum of these has been judged.
     """
     digest, size = hashlib.sha256(), 0
     target.parent.mkdir(exist_ok=True)
@@ -126,7 +126,7 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> 
 
 
 def _study(folder: Path) -> Study:
-    """Return the study in the current schema, none of its parts larger than a study that was made here has them."""
+    """Return the study in the current schema, no part of it larger than in studies made here."""
     try:
         study = Study.open(folder)
     except Refused as error:
@@ -163,7 +163,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def _check_arrays(study: Study) -> None:
-    """Every array can be read, and no tensor is there that belongs to none."""
+    """Check that every array can be read, and no tensor belongs to none."""
     names = {tensor_name(line, name) for line in study.lines for name in line.arrays}
     try:
         for line in study.lines:
@@ -194,7 +194,7 @@ def _check_drawable(study: Study) -> None:
 
 
 def _id_for(study: Study) -> str:
-    """Return the id that an uploaded study gets: the same again for the same content, uploaded or not."""
+    """Return the id of an uploaded study: always the same for the same content, uploaded or not."""
     content = study.model_dump(mode="json") | {"id": ""}
     tag = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:TAG_DIGITS]
     own = re.sub(r"[^A-Za-z0-9._-]", "-", study.id).strip(".-").removesuffix(f"-{tag}")[:100]

@@ -33,7 +33,7 @@ GUEST = "guest-"  # what names begin with that nobody has chosen; people can't h
 
 @dataclass(frozen=True)
 class Visitor:
-    """Sender of requests, as far as the server knows."""
+    """The authenticated sender of a request."""
 
     owner: str  # what runs, studies and texts are kept under
     role: Role
@@ -49,12 +49,12 @@ class Visitor:
 
 
 def new_guest() -> str:
-    """Return a name for a browser that has none."""
+    """Return a name for a browser without one."""
     return GUEST + secrets.token_hex(5)
 
 
 class VisitorCookie(NamedTuple):
-    """Contents of a cookie: a name, the secrets of share links, and the proof of somebody who has signed in."""
+    """Contents of a cookie: a name, the secrets of share links, and the proof of a person who has signed in."""
 
     owner: str = ""
     links: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Cookies:
         self._framed = "http" in settings.frame_ancestors  # the pages live in a frame of another site
 
     def header(self, scheme: str, owner: str, links: frozenset[str] = frozenset(), proof: str = "") -> str:
-        """Return the ``Set-Cookie`` header. ``proof``: what must still be true of a person who has signed in."""
+        """Return the ``Set-Cookie`` header. ``proof``: of a person who has signed in, see ``Identity``."""
         cookie: SimpleCookie = SimpleCookie()
         cookie[COOKIE] = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
         morsel = cookie[COOKIE]
@@ -79,15 +79,15 @@ class Cookies:
         return morsel.OutputString() + ("; Partitioned" if self._framed else "")
 
     def sign(self, document: dict[str, Any]) -> str:
-        """Return a document that only this host can have written."""
+        """Return a document, signed by this host."""
         return self._serializer.dumps(document, salt=STATE)
 
     def signed(self, text: str, seconds: int) -> dict[str, Any]:
-        """Return what ``sign`` was given, not longer ago than that. Raise ``itsdangerous.BadSignature``."""
+        """Return a signed document that is not older than that. Raise ``itsdangerous.BadSignature``."""
         return self._loaded(text, seconds, STATE)
 
     def _loaded(self, text: str, seconds: int, salt: str | None = None) -> dict[str, Any]:
-        """Return what was signed, not longer ago than that; after now counts as now, since clocks go back."""
+        """Return a signed document that is not older than that; after now counts as now, since clocks go back."""
         document: dict[str, Any]
         document, signed = self._serializer.loads(text, return_timestamp=True, salt=salt)
         if time.time() - signed.timestamp() > seconds:
@@ -95,7 +95,8 @@ class Cookies:
         return document
 
     def of(self, headers: Headers) -> VisitorCookie | None:
-        """Return what the cookie of a request says; None for none, an old one, or one that this host has not signed."""
+        """Return the contents of a request's cookie; None without one, or for one that is old or not signed by this
+        host."""
         with suppress(BadSignature):
             if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
                 document = self._loaded(value, COOKIE_SECONDS)

@@ -47,6 +47,6 @@ class Passwords:
             self._under_way -= 1
 
     def _mark(self, users: Mapping[str, User], name: str, password: str) -> bytes:
-        """Return a mark of a password that was right: without value outside this process, and absent from any other."""
+        """Return the mark of a password that was right; worthless outside this process."""
         digest = users[name].digest if name in users else ""
         return hmac.digest(self._key, "\0".join((name, digest, password)).encode(), "sha256")
