@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _PART_BYTES = 1 << 18
-_OF_AN_ENTRY = 30 + 16 + 46  # bytes beside its content and two times its name: a header, sizes, a line of the directory
-_END = 22  # bytes of the end of the directory
+_ENTRY_BYTES = 30 + 16 + 46  # bytes beside its content and two times its name: a header, sizes, a line of the directory
+_END_BYTES = 22  # bytes of the end of the directory
 _MODE = 0o644 << 16
 
 
@@ -34,7 +34,7 @@ class _Parts:
 def archive_size(files: Mapping[str, Path]) -> int | None:
     """Return the bytes of an archive of files, by their names in it; None for a large one, which has another form."""
     sizes = {name: path.stat().st_size for name, path in files.items()}
-    size = _END + sum(_OF_AN_ENTRY + 2 * len(name.encode()) + length for name, length in sizes.items())
+    size = _END_BYTES + sum(_ENTRY_BYTES + 2 * len(name.encode()) + length for name, length in sizes.items())
     return size if size < zipfile.ZIP64_LIMIT and len(files) < zipfile.ZIP_FILECOUNT_LIMIT else None
 
 

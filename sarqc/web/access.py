@@ -123,10 +123,10 @@ class Access:
         self._names[holder] = {name for name, count in waiting.items() if count} | {visitor.owner}
         if len(self._names) > HOLDERS:
             self._names.clear()
-        of_all = max(self._each, self._queued // 2)
+        shared_limit = max(self._each, self._queued // 2)
         shares = (
             ("of your runs are waiting, and anybody", waiting[visitor.owner], self._each),
-            ("runs of strangers at your address are waiting, and together they", sum(waiting.values()), of_all),
+            ("runs of strangers at your address are waiting, and together they", sum(waiting.values()), shared_limit),
         )
         for what, count, most in shares:
             if count + more > most:

@@ -218,15 +218,15 @@ def _offer_router(
         of a run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
         chose λ for each layer."""
         recipes = _recipes(document, settings)  # not more runs than could wait here
-        left, of_run, single = None, None, recipes.get("")
+        left, run_line, single = None, None, recipes.get("")
         if study is not None and single is not None:
             with suppress(NotFound):  # of a run that has left none yet
                 left = access.library.open(access.study(who, study))
-                of_run = left.line(line, single.bits) if line is not None else only_line(left)
+                run_line = left.line(line, single.bits) if line is not None else only_line(left)
         is_run = single is not None and single.kind == "run"
         return {
             "texts": texts(document, own_address(request) + settings.root()),
-            "programs": [text for write in programs for text in write(document, left, of_run)] if is_run else [],
+            "programs": [text for write in programs for text in write(document, left, run_line)] if is_run else [],
         }
 
     return router

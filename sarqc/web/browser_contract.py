@@ -392,7 +392,7 @@ def recipe_names() -> list[Constant]:
     fields = {name: recipe_field(name) for name in Recipe.model_fields}
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
-    of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
+    unused_in_ladders = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
     papers = {name: fields[name].get("default") for name in ("range", "order", "refine", "refit")}
     return [
         ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", papers),
@@ -414,7 +414,7 @@ def recipe_names() -> list[Constant]:
             list(NOT_ASKED_OF_OPENED),
         ),
         ("NOT_IN_TUNING", "string[]", "What a form says that means nothing to tuning, by public names.", idle),
-        ("NOT_IN_A_LADDER", "string[]", "The same of a ladder.", of_a_ladder),
+        ("NOT_IN_A_LADDER", "string[]", "The same of a ladder.", unused_in_ladders),
     ]
 
 

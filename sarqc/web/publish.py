@@ -35,7 +35,7 @@ from sarqc.web.static import PICTURE
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 TOUR = "learn"  # folder of the tour
 MODEL = "model"  # folder of a study's model, in that of the study
-TAKEN = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
+RESERVED = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
 TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not compressed yet
 
 
@@ -115,7 +115,7 @@ def open_studies(names: Sequence[str], settings: Settings) -> dict[str, Study]:
         if not STUDY_ID.fullmatch(own):
             what = "the name of the study can't be part of an address"
             raise Refused(what, own, "Rename its folder: a-z, 0-9, - _ .")
-        if own in studies or own in TAKEN:
+        if own in studies or own in RESERVED:
             raise Refused(f"another folder of the site has the name “{own}”", name, "Rename the folder of the study.")
         studies[own] = study
     return studies

@@ -9,8 +9,8 @@ from typing import Any
 
 from sarqc.errors import TooMany
 
-OF_AN_ADDRESS = 10  # a minute
-OF_A_NAME = 30  # from wherever they come: addresses are cheap
+ADDRESS_LIMIT = 10  # a minute
+NAME_LIMIT = 30  # from wherever they come: addresses are cheap
 MINUTE = 60.0
 NAMES_KNOWN = 1024
 LONGEST_NAME = 64  # characters of a name that tell it from others
@@ -43,11 +43,11 @@ class LoginThrottle:
         them out, nor do guesses at theirs from elsewhere.
         """
         name = name[:LONGEST_NAME]
-        limits: list[tuple[int, tuple[str, ...]]] = [(OF_AN_ADDRESS, ("address", address))]
+        limits: list[tuple[int, tuple[str, ...]]] = [(ADDRESS_LIMIT, ("address", address))]
         if (address, name) in self._known:
-            limits = [(OF_AN_ADDRESS, ("person", address, name))]
+            limits = [(ADDRESS_LIMIT, ("person", address, name))]
         elif name:
-            limits.append((OF_A_NAME, ("name", name)))
+            limits.append((NAME_LIMIT, ("name", name)))
         while self._wrong and self._wrong[0][0] <= time.monotonic() - MINUTE:
             self._uncount([self._wrong.popleft()[1]])
         for limit, key in limits:

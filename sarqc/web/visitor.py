@@ -84,9 +84,9 @@ class Cookies:
 
     def signed(self, text: str, seconds: int) -> dict[str, Any]:
         """Return a signed document that is not older than that. Raise ``itsdangerous.BadSignature``."""
-        return self._loaded(text, seconds, STATE)
+        return self._load(text, seconds, STATE)
 
-    def _loaded(self, text: str, seconds: int, salt: str | None = None) -> dict[str, Any]:
+    def _load(self, text: str, seconds: int, salt: str | None = None) -> dict[str, Any]:
         """Return a signed document that is not older than that; after now counts as now, since clocks go back."""
         document: dict[str, Any]
         document, signed = self._serializer.loads(text, return_timestamp=True, salt=salt)
@@ -99,7 +99,7 @@ class Cookies:
         host."""
         with suppress(BadSignature):
             if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
-                document = self._loaded(value, COOKIE_SECONDS)
+                document = self._load(value, COOKIE_SECONDS)
                 links = tuple(map(str, document.get("links", ())))
                 return VisitorCookie(str(document.get("owner", "")), links, str(document.get("proof", "")))
         return None

@@ -19,7 +19,7 @@ from sarqc.web.responses import ApiRoute, CachedBody, body_response
 from sarqc.web.static import THEME_SCRIPT, content_version, join_styles
 
 ENTRY = "lecture/join_page.js"
-OF_THE_LAB = {
+LAB_STOP = {
     "title": "The sweet spot",
     "ask": "Drag the ring to the λ with the lowest perplexity.",
 }
@@ -87,7 +87,7 @@ def _stops(settings: Settings) -> str:
     stops = {
         step["name"]: {"title": step["title"], "ask": plain_words(step["ask"])} for step in tour(settings)["steps"]
     }
-    stops["lab"] = OF_THE_LAB
+    stops["lab"] = LAB_STOP
     return json.dumps(stops, ensure_ascii=False)
 
 

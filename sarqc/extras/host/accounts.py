@@ -63,7 +63,7 @@ def _basic(credentials: str) -> tuple[str, str]:
     return name, password
 
 
-class _OfAnotherSite(Accounts):
+class _ExternalAccounts(Accounts):
     """People whom another site has signed in; the settings name operators among them."""
 
     def __init__(self, settings: Settings, throttle: LoginThrottle) -> None:
@@ -75,7 +75,7 @@ class _OfAnotherSite(Accounts):
         return "operator" if name in self._operators else "runner"
 
 
-class BehindProxy(_OfAnotherSite):
+class BehindProxy(_ExternalAccounts):
     """People whom a reverse proxy names in a header."""
 
     async def authenticate(self, sender: Sender) -> Known | None:
@@ -94,7 +94,7 @@ class BehindProxy(_OfAnotherSite):
         return "<p>The site in front of this app signs people in. Open this app by way of it.</p>"
 
 
-class HuggingFace(_OfAnotherSite):
+class HuggingFace(_ExternalAccounts):
     """People with an account at Hugging Face, or at another provider of OpenID Connect."""
 
     def person(self, owner: str) -> tuple[str, Role] | None:

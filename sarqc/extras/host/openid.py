@@ -30,7 +30,7 @@ def openid_router(host: Host) -> APIRouter:
     settings, own, cookies, sign_in = host.settings, host.settings.of(HostSettings), host.identity.cookies, host.sign_in
 
     @router.get("/sign-in/huggingface")
-    def leave(request: Request, to: str = "/") -> Response:
+    def redirect_to_provider(request: Request, to: str = "/") -> Response:
         client, verifier = _client(settings, own, request), secrets.token_urlsafe(48)
         state = cookies.sign({"to": inside(to), "verifier": proof_of(verifier)})
         address, _ = client.create_authorization_url(
@@ -48,7 +48,7 @@ def openid_router(host: Host) -> APIRouter:
         return answer
 
     @router.get("/sign-in/callback")
-    async def come_back(request: Request, state: str = "", code: str = "") -> Response:
+    async def finish_sign_in(request: Request, state: str = "", code: str = "") -> Response:
         verifier = request.cookies.get("sarqc_verifier", "")
         try:
             signed = cookies.signed(state, STATE_SECONDS)

@@ -67,9 +67,9 @@ def _gamma_and_lam(line: Line, at: tuple[int, int]) -> tuple[float | None, float
 
 def _is_stored(study: Study, line: Line, at: tuple[int, int]) -> bool:
     stored = kept_codes(study)
-    of_line = (line.name, line.bits, *_gamma_and_lam(line, at))
+    identity = (line.name, line.bits, *_gamma_and_lam(line, at))
     return stored is not None and any(
-        (point["method"], point["bits"], point["gamma"], point["lam"]) == of_line for point in stored["points"]
+        (point["method"], point["bits"], point["gamma"], point["lam"]) == identity for point in stored["points"]
     )
 
 

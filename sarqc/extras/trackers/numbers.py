@@ -33,10 +33,21 @@ from sarqc.study.frames import frame
 
 Step = tuple[dict[str, float], int]  # metrics by name, and their step
 
-_OF_POINT = ("relative_recon", "relative_held_out", "relative_sar", "relative_drift")
-_OF_LAYER = (*_OF_POINT, "n_tokens")
-_OF_ROW = ("lambda", "gamma", "draws", "layer_error", "log_ratio", "worse", "kl", "better", "accuracy", "more_accurate")
-_OF_SUMMARY = ("bits_per_weight", "bytes_before", "bytes_after", "accuracy", "accuracy_float")
+_POINT_FIELDS = ("relative_recon", "relative_held_out", "relative_sar", "relative_drift")
+_LAYER_FIELDS = (*_POINT_FIELDS, "n_tokens")
+_ROW_FIELDS = (
+    "lambda",
+    "gamma",
+    "draws",
+    "layer_error",
+    "log_ratio",
+    "worse",
+    "kl",
+    "better",
+    "accuracy",
+    "more_accurate",
+)
+_SUMMARY_FIELDS = ("bits_per_weight", "bytes_before", "bytes_after", "accuracy", "accuracy_float")
 
 
 def numbers_of(event: Event) -> Iterator[Step]:
@@ -46,10 +57,10 @@ def numbers_of(event: Event) -> Iterator[Step]:
             yield _numbers({"share_quantized": event.share_quantized}), 0
         case LayerDone():
             chosen = {public_name(name): event.report["chosen"].get(name) for name in SIGNS}
-            values = _pick(event.report, _OF_LAYER) | chosen | {"seconds": event.seconds}
+            values = _pick(event.report, _LAYER_FIELDS) | chosen | {"seconds": event.seconds}
             yield _numbers(values, "layer/"), event.index
         case PointDone():
-            yield _numbers({"lambda": event.lam} | _pick(vars(event), _OF_POINT), "curve/"), event.index
+            yield _numbers({"lambda": event.lam} | _pick(vars(event), _POINT_FIELDS), "curve/"), event.index
         case EpochDone():
             values = _pick(vars(event), ("block", "objective", "recon", "sar"))
             yield _numbers(values, "epoch/"), event.block * (event.epochs + 1) + event.epoch
@@ -78,7 +89,7 @@ def numbers_of(event: Event) -> Iterator[Step]:
             for which, rates in (("float", event.float), ("quantized", event.quantized)):
                 yield _numbers(rates or {}, f"speed/{which}/"), 0
         case Finished():
-            yield _numbers(_pick(event.summary, _OF_SUMMARY) | {"seconds": event.seconds}), 0
+            yield _numbers(_pick(event.summary, _SUMMARY_FIELDS) | {"seconds": event.seconds}), 0
             if event.summary["tuning"] is not None:
                 yield from _candidates(event.summary["tuning"])
             if event.summary["ladder"] is not None:
@@ -127,7 +138,7 @@ def _candidates(tuning: Tuning) -> Iterator[Step]:
     for step, row in enumerate(tuning["rows"]):
         group = f"baseline/{row['method']}/" if row["standing"] == "baseline" else "candidate/"
         errors = {name: value for name, value in row.items() if name.endswith("_error")}
-        yield _numbers(_pick(row, _OF_ROW) | errors, group), step
+        yield _numbers(_pick(row, _ROW_FIELDS) | errors, group), step
 
 
 def _rungs(ladder: LadderRun) -> Iterator[Step]:

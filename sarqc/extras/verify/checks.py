@@ -327,14 +327,14 @@ def _layers_to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str],
     last = max(layer.block for layer in loaded.checkpoint.layers if layer.name in chosen)
     solving: list[LayerInfo] = []
     for index, layers in layers_by_block(loaded.checkpoint.layers).items():
-        of_block = chosen.intersection(layer.name for layer in layers)
+        chosen_here = chosen.intersection(layer.name for layer in layers)
         comes_before = index < last and job.inputs_from == "quantized" and not is_given
-        if comes_before or (of_block and job.method.unit != "layer"):
+        if comes_before or (chosen_here and job.method.unit != "layer"):
             solving += layers
-        elif of_block:
+        elif chosen_here:
             by_name = {layer.name: layer for layer in layers}
             storages = {name: loaded.stored_as(f"{name}.weight") for name in by_name}
-            solving += whole_batches(by_name, storages, of_block).values()
+            solving += whole_batches(by_name, storages, chosen_here).values()
     return solving
 
 

@@ -30,7 +30,7 @@ _PARTS: dict[Format, tuple[str, ...]] = {  # tensors of a quantized linear
     "mlx": ("weight", "scales", "biases"),
 }
 _FORMATS: dict[str | None, Format] = {None: "plain", "compressed-tensors": "packed", "gptq": "gptq"}  # by quant_method
-_OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than the original
+_OWN_ENTRIES = {  # entries of config.json that an export may have otherwise than the original
     "auto_map",
     "tie_word_embeddings",
     "quantization_config",
@@ -42,7 +42,7 @@ _OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than
 # What reading damaged tensors, or with a damaged description of the format, may raise.
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError, SarqcError)
 PART_WORDS = ("codes", "scales", "zero points", "weight")  # of ``LayerHashes``
-_OF_QUANTIZATION = ("quantization_config", "quantization")  # entries of config.json
+_QUANTIZATION_ENTRIES = ("quantization_config", "quantization")  # entries of config.json
 BIASES = "biases"  # in place of zero points, on the affine grid
 
 
@@ -53,7 +53,7 @@ class Exported:
         """Raise ``Refused`` for a format or a family that is not known here."""
         self.files, self.stamp = files, stamp
         self.format = _format_of(files.config, folder)
-        float_config = {key: value for key, value in files.config.items() if key not in _OF_QUANTIZATION}
+        float_config = {key: value for key, value in files.config.items() if key not in _QUANTIZATION_ENTRIES}
         stems = {f"{name.rpartition('.')[0]}.weight" for name in files.names}
         self.family = check_config(float_config, str(folder), {*files.names, *stems})[1]
         self.folder = folder
@@ -117,7 +117,7 @@ class Exported:
     def other_settings(self, checkpoint: Checkpoint) -> list[str]:
         """Return the names of entries of config.json that differ from the float model's."""
         own, original = self.files.config, checkpoint.config
-        names = sorted((own.keys() | original.keys()) - _OF_ITS_OWN)
+        names = sorted((own.keys() | original.keys()) - _OWN_ENTRIES)
         return [name for name in names if name not in own or name not in original or own[name] != original[name]]
 
     def fill(self, loaded: LoadedModel, index: int) -> None:
