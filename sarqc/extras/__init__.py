@@ -50,7 +50,7 @@ class Host:
     with_pages: bool
     # Answered before the gate, without a visitor: apps by their path, for GET and HEAD.
     probes: dict[str, ASGIApp]
-    # Called by the gate with method, path and address, before anybody is identified; they raise what turns a request
+    # Called by the gate with method, path and address, before the visitor is identified; they raise what turns a request
     # away.
     checks: list[Callable[[str, str, str], None]] = field(default_factory=list)
     # Visitors who have no account, and are not counted by their address.

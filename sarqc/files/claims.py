@@ -16,7 +16,7 @@ from sarqc.errors import Unreachable
 from sarqc.files.places import FileStore
 
 RENEWED_SECONDS = 5.0  # between two signs of life of a holder
-STALE_SECONDS = 60.0  # after which a claim is nobody's
+STALE_SECONDS = 60.0  # after which a claim is free
 
 Name = TypeVar("Name", bound=Hashable)
 

@@ -25,7 +25,7 @@ def without_paths(text: str, folders: Mapping[str, Path]) -> str:
     return _ABSOLUTE.sub(lambda match: f"<…>/{match.group().rstrip('/').rpartition('/')[2]}", text)
 
 
-# What is secret by where it stands: each pattern leaves what says so, and takes the rest.
+# Secrets by their context: each pattern leaves the context, and replaces the secret.
 _HIDDEN = "…"
 _SECRET_NAME = r"[\w.-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credentials?|signature)"
 _SECRETS = tuple(
@@ -45,7 +45,7 @@ _SECRETS = tuple(
         (r"\bhf_[A-Za-z0-9]{8,}", f"hf_{_HIDDEN}"),
     )
 )
-SHORTEST_SECRET = 8  # characters: what is shorter occurs in texts by chance
+SHORTEST_SECRET = 8  # characters: shorter ones occur in texts by chance
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:

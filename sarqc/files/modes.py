@@ -5,7 +5,7 @@ import os
 
 def usual_mode(mode: int) -> int:
     """Return the mode without what the umask takes away, for files that were made with another one."""
-    umask = os.umask(0o077)  # it can only be read by setting it: to what is strict, for other threads
+    umask = os.umask(0o077)  # it can only be read by setting it: strictly, for other threads
     os.umask(umask)
     return mode & ~umask
 

@@ -17,10 +17,10 @@ from sarqc.errors import Refused, SarqcError, Unreachable
 from sarqc.files.places import MARK, StoredFile
 
 WHERE = "SARQC_STORAGE"
-MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and what is written below takes some hundred
+MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and names below it some hundred
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@?#\s]+")
 _CHANGED = ("LastModified", "last_modified", "updated", "mtime", "created")  # as S3, Azure, Google and memory call it
-_TAKEN = (409, 412)  # statuses of HTTP: somebody else has made the object, or is about to
+_TAKEN = (409, 412)  # statuses of HTTP: the object exists, or another process is making it
 
 
 class ObjectStorage:
@@ -101,7 +101,7 @@ class ObjectStorage:
             yield StoredFile(self._name(path), info["size"], _changed(info))
 
     def remove_partial(self, older_than: float) -> int:
-        return 0  # there are no halves of objects
+        return 0  # objects are never partial
 
     def mark(self) -> str:
         trial = f".sarqc-trial-{secrets.token_hex(8)}"

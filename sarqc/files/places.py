@@ -27,7 +27,7 @@ class FileStore(Protocol):
     Errors are those of the system, of object storage ``Unreachable``.
     """
 
-    pause_seconds: float  # between two questions about what somebody else makes
+    pause_seconds: float  # between two looks for another's file
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None where there is none. A folder remembers that it was used now."""
@@ -83,7 +83,7 @@ class Folder:
         it off."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
+        # Named before it is made, so that an interrupt at any moment leaves no file of unknown name.
         partial = path.with_name(f".partial-{secrets.token_hex(8)}")
         try:
             with open(partial, "xb", opener=open_for_owner) as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sarqc.errors import NoRoom, disk_full, is_disk_full
 
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
-MORE_BYTES = 4 << 20  # by which room has to grow before a run goes on that found too little
+MORE_BYTES = 4 << 20  # more room before a run that met a full disk goes on
 ROOM_SECONDS = 1.0  # between two looks for room
 WAITS = "The run waits for room on the disk, which is full."
 

@@ -141,7 +141,7 @@ def main() -> None:
                 _run(function, job, channel, switch, Wish(lines), loaded)
         except Stop:
             channel.send(Cancelled())
-        except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
+        except Exception as error:  # the boundary of the process: the app must hear of any error
             channel.send(_final_event(error, job))
     except BrokenPipeError:
         os._exit(1)  # the app is gone
@@ -191,7 +191,7 @@ def _run(
                 note_files(settings.exports_dir() / job["checkpoint"])
             if isinstance(event, Finished) and send_results is not None:
                 send_results()
-            if isinstance(event, Saved):  # where on this host is nobody's business on a page
+            if isinstance(event, Saved):  # pages do not show where on this host
                 event = Saved(event.what, Path(event.path).name)
             channel.send(event)
             _note(event)
@@ -202,7 +202,7 @@ def _run(
                 aside = True
                 break
     finally:
-        events.close()  # after which everything is kept
+        events.close()  # after which everything is stored
     if aside:
         log.info("it steps aside")
         channel.send(Yielded("The run stepped aside."))
@@ -231,7 +231,7 @@ def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
     if job["checkpoint"] is None:
         return crew | {"study_dir": settings.studies_dir(), "study_id": job["study_id"]}
     target = settings.exports_dir() / job["checkpoint"]
-    shutil.rmtree(target.parent, ignore_errors=True)  # what an earlier attempt left when it was killed
+    shutil.rmtree(target.parent, ignore_errors=True)  # left by an earlier attempt that was killed
     return {"checkpoint_dir": target, "checkpoint_format": job["format"]}
 
 
@@ -267,7 +267,7 @@ def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
     with os.fdopen(lifeline, "rb") as app:
         for line in app:
             lines.put(line)
-    if os.getpgrp() == os.getpid():  # else it was started by hand and the group is somebody's shell
+    if os.getpgrp() == os.getpid():  # else it was started by hand, from a shell's group
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
-STEP_ASIDE = "step_aside"  # what is said to a worker's process after its job: whether its run should
+STEP_ASIDE = "step_aside"  # key of a message after the job: whether the run should step aside
 IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as nvidia-smi counts, of which plans ask memory
 
 

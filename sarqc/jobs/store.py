@@ -321,7 +321,7 @@ class Store:
         with self.snapshot() as connection:
             if not question.text:
                 return self.listed(question, limit, offset), self.count(question)
-            # A filter reads every row: what it finds is kept whole.
+            # A filter reads every row: all its ids are cached.
             ids = self._cached(self._whole, ("ids", question), partial(listing.ids_of, connection, question, ALL))
             return self.runs(ids[offset : offset + limit]), len(ids)
 

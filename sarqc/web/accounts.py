@@ -10,7 +10,7 @@ from sarqc.settings import Settings
 from sarqc.web.throttle import LoginThrottle
 from sarqc.web.visitor import Role, new_guest
 
-Known = tuple[str, Role]  # the name and the role of somebody who has proved who they are
+Known = tuple[str, Role]  # name and role of an authenticated person
 
 _FORM = """<form method="post" action="{root}/sign-in"><input type="hidden" name="to" value="{to}">{fields}
 <button type="submit">Sign in</button></form>"""
@@ -21,7 +21,7 @@ class Sender:
     """The sender of a request, still unverified."""
 
     headers: Headers
-    from_proxy: bool  # by way of the reverse proxy that is trusted
+    from_proxy: bool  # through the trusted reverse proxy
     address: str
     where: str  # the request as an error names it
     owner: str = ""  # by the cookie
@@ -34,7 +34,7 @@ class Accounts:
     come.
     """
 
-    wrong = "Name or password is wrong."  # to somebody who is not let in
+    wrong = "Name or password is wrong."  # for those who are not let in
 
     def __init__(self, settings: Settings, throttle: LoginThrottle) -> None:
         self._root, self._throttle = settings.root(), throttle

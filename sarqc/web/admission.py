@@ -58,7 +58,7 @@ def _revision_of(recipe: Recipe, settings: Settings, *, private: bool) -> str | 
 
 def _check_checkpoint(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
     if catalogue.exported_folder(name, settings) is not None:
-        access.run(visitor, name.partition("/")[0])  # which says that there is none, where it is somebody else's
+        access.run(visitor, name.partition("/")[0])  # which hides others' runs
         return
     if name in catalogue.declared_folders(settings) or (private and _is_below(name, settings.model_dirs)):
         return

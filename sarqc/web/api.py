@@ -51,8 +51,8 @@ from sarqc.web.texts_api import texts_router
 from sarqc.web.visitor import Visitor
 
 LOG_BYTES = 65_536
-NAMED_TEXT = "c4"  # every host knows it by name: it stands for the text that is not chosen yet
-PLAN_HUB_SECONDS = 3.0  # that somebody waits for the Hub while planning; a run takes its time
+NAMED_TEXT = "c4"  # known to every host: stands for the text that is not chosen yet
+PLAN_HUB_SECONDS = 3.0  # of waiting for the Hub while planning; a run waits longer
 SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
 EVENTS = 10_000  # in a list
 ROUNDED = 4096  # blocks of which early stopping kept a state, the newest
@@ -127,7 +127,7 @@ def _offer_router(
     def health(who: Who) -> dict[str, Any]:
         """Return the state of the app: trouble, devices, runs."""
         devices, trouble = supervisor.devices(), supervisor.trouble
-        if not access.sees_everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
+        if not access.sees_everything(who):  # owners of runs and troubles of the host are private
             devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
             trouble = trouble and "The operator is needed."
         return {
@@ -220,7 +220,7 @@ def _offer_router(
         recipes = _recipes(document, settings)  # not more runs than could wait here
         left, run_line, single = None, None, recipes.get("")
         if study is not None and single is not None:
-            with suppress(NotFound):  # of a run that has left none yet
+            with suppress(NotFound):  # the run has no study yet
                 left = access.library.open(access.study(who, study))
                 run_line = left.line(line, single.bits) if line is not None else only_line(left)
         is_run = single is not None and single.kind == "run"

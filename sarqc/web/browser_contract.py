@@ -70,7 +70,7 @@ OF_EXTRAS = [  # shapes that only this list knows of extras, which the core does
     for name in ("LectureBegun", "LectureWish", "HallState", "PhoneGuess", "PhoneState")
 ]
 
-# What the switches above the figures offer: name in an address → as the page says it.
+# Choices of the switches above the figures: name in an address → words on the page.
 SHOWN = {
     "perplexity": "Perplexity",
     "accuracy": "Accuracy",
@@ -138,7 +138,7 @@ PANELS = {
     "measured": "How this was measured",
     "numbers": "The numbers",
 }
-# What can stand alone in a frame: what is a card of the Lab.
+# Cards of the Lab, which can stand alone in a frame.
 CARDS = {
     name: title for name, title in PANELS.items() if name not in ("equation", "sentence", "band", "sliders", "doors")
 }
@@ -147,7 +147,7 @@ EVERYWHERE = {"bar": "The bar above"}
 
 LINK_LASTS = {"days": DAYS, "choices": (1, 7, DAYS, 90, DAYS_AT_MOST), "links": AT_MOST}
 
-# Characters of what people write on a run, and how many tags.
+# Characters of annotations of a run, and the number of tags.
 WRITTEN_AT_MOST = {"name": NAME_LENGTH, "note": NOTE_LENGTH, "tag": TAG_LENGTH, "tags": MOST_TAGS}
 
 FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines", "text"]

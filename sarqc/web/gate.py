@@ -29,7 +29,7 @@ READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico")  # before signing in
 LONGEST_ADDRESS = 8192  # with its parameters; runs are named by 26 letters each, and 200 at once
-LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
+LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: no name of a file is longer
 FORWARDED = ("x-forwarded-", "forwarded")
 
 
@@ -100,7 +100,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 answer = MutableHeaders(scope=message)
                 for name in [name for name in answer if name.startswith("access-control-")]:
-                    del answer[name]  # no other site may read anything here, whatever Gradio thinks
+                    del answer[name]  # no other site may read anything here, though Gradio allows it
                 given = any(value.startswith(f"{COOKIE}=") for value in answer.getlist("set-cookie"))
                 if cookie and not given:
                     answer.append("set-cookie", cookie)
@@ -137,7 +137,7 @@ class Gate:
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
         needs_cookie = (is_page and self._private) or (is_guest and (is_page or writes))
-        # Of a crowd nothing is kept, nor of a frame.
+        # Crowds and frames get no cookie.
         if self._is_of_a_crowd(scope["path"]) or is_framed_card(scope, self._settings):
             return None
         if visitor is None or not needs_cookie or self._cookies.of(headers) is not None:

@@ -50,7 +50,7 @@ class Introduction:
     """Title and description in the head of a page."""
 
     title: str  # of the document, before the site's name
-    name: str = TAGLINE  # what is shown, to the point
+    name: str = TAGLINE  # of the shown content
     about: str = ABOUT
 
 
@@ -234,7 +234,7 @@ def point_title(facts: LineFacts, at: LinePoint) -> str:
     """Return model, bits, method, layer, λ, γ and the measured value."""
     line, quality = facts.line, facts.accuracy if at.quality == "accuracy" else facts.perplexity
     parts = [line_title(facts)]
-    if has_lam(line) and line.later is None:  # whose title has it
+    if has_lam(line) and line.later is None:  # else the title has it
         parts.append(f"λ = {lam_text(line.lams[at.lam])}")
     gamma = line.gammas[at.gamma]
     if gamma is not None and len(line.gammas) > 1:

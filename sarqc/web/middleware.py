@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# What matters most is that no page can load from, or send to, another origin. Gradio's styles are inline all over.
+# Above all, no page can load from, or send to, another origin. Gradio's styles are inline all over.
 # Scripts are files of ours, or carry the nonce of their answer.
 _POLICY = {
     "default-src": "'self'",

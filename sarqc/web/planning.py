@@ -12,7 +12,7 @@ from sarqc.errors import Busy, TooMany
 
 THREADS = 4
 AT_ONCE_EACH = THREADS // 2  # plans of one person, or of the strangers at one address, that are made at a time
-WAITING, WAITING_EACH = 32, 8  # plans under way or waiting, and those of a person; one more is told to come back
+WAITING, WAITING_EACH = 32, 8  # plans under way or waiting, in all and of a person; more are refused
 
 Answer = TypeVar("Answer")
 

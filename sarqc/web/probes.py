@@ -24,7 +24,7 @@ OK = "ok"
 
 log = logging.getLogger(__name__)
 
-Checks = dict[str, str]  # “ok”, or in words what is wrong, of each
+Checks = dict[str, str]  # “ok” or the trouble in words, by condition
 
 
 class Readiness:

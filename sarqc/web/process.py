@@ -18,7 +18,7 @@ def prepare_process(settings: Settings) -> int:
     """Set up private files, the limit of open files, and the log. Return how many files may be open."""
     os.umask(0o077)
     logs.configure(settings)
-    for name in ("asyncio", "uvicorn.error"):  # what anybody who connects can make them say
+    for name in ("asyncio", "uvicorn.error"):  # their messages, which any client can provoke
         logging.getLogger(name).addFilter(OnceAMinute())
     return raise_file_limit()
 

@@ -32,9 +32,9 @@ BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
 COMPRESS_LEVEL = 5
 RETRY_AFTER = "5"  # seconds, for what is busy now
-FOR_EVER = "public, max-age=31536000, immutable"  # for what everybody gets
-FOR_EVER_MINE = "private, max-age=31536000, immutable"  # for what not everybody may see
-ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
+FOR_EVER = "public, max-age=31536000, immutable"  # public content
+FOR_EVER_MINE = "private, max-age=31536000, immutable"  # private content
+ASK_AGAIN = "no-cache"  # may be cached, but only used after revalidation
 
 _ORIGIN = re.compile(r"https?://(?:[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::[0-9]{1,5})?")
 
@@ -106,7 +106,7 @@ def error_response(error: SarqcError, status: int | None = None) -> JSONResponse
     headers = {"Cache-Control": "no-store"}
     if isinstance(error, Busy):
         headers["Retry-After"] = RETRY_AFTER
-    # An error may quote what a request said, and JSON lets a request say half a character.
+    # An error may quote the request, and JSON strings may hold half a character.
     parts = {
         name: part.encode("utf-8", "replace").decode() if isinstance(part, str) else part
         for name, part in error.to_json().items()

@@ -127,7 +127,7 @@ def sign_in_router(settings: Settings, identity: Identity, introductions: Introd
     def sign_out(request: Request) -> Response:
         refuse_other_sites(request)
         who = visitor_of(request)
-        if who.signed_in:  # nothing is known of guests that could be ended
+        if who.signed_in:  # guests have no session to end
             identity.sessions.end(who.owner)
         answer = RedirectResponse("/", 303)
         sign_in.set_cookie(request, answer, new_guest())
@@ -145,7 +145,7 @@ def sign_in_router(settings: Settings, identity: Identity, introductions: Introd
         query = {name: value for name, value in query_of(request.url.query).items() if name not in ("study", "run")}
         path, name = ("/calibrate", "run") if link.kind == "run" else ("/", "study")
         target = escape(f"{root}{path}?{urlencode({name: link.target} | query)}")
-        # The preview shows what somebody may see who has the link and nothing else.
+        # The preview shows what the link alone allows.
         introduction = introductions.of_link(Visitor(new_guest(), "viewer", frozenset([secret])), link, query)
         onward = f'<meta http-equiv="refresh" content="0; url={target}">'
         body = f'<p>{escape(introduction.name)}</p><a class="way-in" href="{target}">Open it</a>'

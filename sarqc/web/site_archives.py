@@ -103,7 +103,7 @@ class SiteArchives:
         for oldest in list(self._files)[:-1]:
             if sum(sizes.values()) > STORED_BYTES:
                 del sizes[oldest]
-                shutil.rmtree(self._files.pop(oldest).parent)  # who reads it has it open
+                shutil.rmtree(self._files.pop(oldest).parent)  # readers have it open
         return path
 
     def _write(self, study: Study, plan: SitePlan, unwanted: threading.Event) -> Path:

@@ -21,7 +21,7 @@ from sarqc.jobs.store import Store
 
 HEARTBEAT_SECONDS = 15.0
 BATCH = 500  # events, or changes, read at once
-BATCH_BYTES = 65_536  # of events read at once: what a listener costs that doesn't read
+BATCH_BYTES = 65_536  # of events read at once: the memory of a listener that doesn't read
 COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is not a storm of queries
 RECONNECT_MILLISECONDS = 2000
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
@@ -45,7 +45,7 @@ async def run_events(
                 if not await run_in_threadpool(lambda: sight()(store.get(run_id))):
                     return
                 events, complete = await run_in_threadpool(store.tail, run_id, after, BATCH, BATCH_BYTES)
-            except NotFound:  # deleted while somebody listens
+            except NotFound:  # deleted meanwhile
                 return
             for event in events:
                 after = event.seq

@@ -48,7 +48,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def respond(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
         """Return the document that ``make`` makes of studies that a visitor may see, with the arguments ``asked``."""
         seen = [access.study(visitor_of(request), study_id) for study_id in study_ids]
-        versions = tuple(map(library.version, seen))  # before they are opened: what comes in between is no older
+        versions = tuple(map(library.version, seen))  # before opening: a change in between is no older
         studies = [library.open(study_id) for study_id in seen]
         key = (make.__name__, versions, *asked.values())
         return written.respond(request, key, lambda: make(*studies, **asked))

@@ -13,7 +13,7 @@ ADDRESS_LIMIT = 10  # a minute
 NAME_LIMIT = 30  # from wherever they come: addresses are cheap
 MINUTE = 60.0
 NAMES_KNOWN = 1024
-LONGEST_NAME = 64  # characters of a name that tell it from others
+LONGEST_NAME = 64  # significant characters of a name
 
 
 @dataclass
@@ -32,7 +32,7 @@ class LoginThrottle:
     def __init__(self) -> None:
         self._wrong: deque[tuple[float, tuple[str, ...]]] = deque()  # when (monotonic), the last one last
         self._count: Counter[tuple[str, ...]] = Counter()  # of these and of those under way
-        self._known: dict[tuple[str, str], None] = {}  # address and name of those who came in, the last one last
+        self._known: dict[tuple[str, str], None] = {}  # address and name of successful sign-ins, the latest last
 
     @contextmanager
     def attempt(self, where: str, address: str, name: str = "") -> Iterator[Try]:

@@ -22,13 +22,13 @@ from sarqc.web.uploads import REMEDY, too_large
 
 READ_BYTES = 1 << 20
 ENTRIES = 8192  # of an archive; up to version 3 each array is a file
-DOCUMENT_BYTES = 4 << 20  # of study.json, as it comes and as it is kept
+DOCUMENT_BYTES = 4 << 20  # of study.json, as uploaded and as stored
 LINES, LAYERS = 64, 10_000
 VALUES = 500_000  # numbers, texts, lists and objects in study.json
 TEXT_LENGTH = 16_384  # characters of a text in it
 NAME_LENGTH = 256  # characters of a name in it
 LARGEST_NUMBER = 2**63  # of whole ones
-VIEW_BYTES = 16 << 20  # of what the Lab shows of a line and layer
+VIEW_BYTES = 16 << 20  # of the Lab's view of a line and layer
 Z_MEM_ERROR = -4  # of zlib.h; Python says it as "Error -4 while …"
 TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploaded study
 
@@ -187,7 +187,7 @@ def _check_drawable(study: Study) -> None:
             try:
                 view = lab_view(study, method=line.name, bits=line.bits, layer=layer)
                 size = len(json.dumps(view, ensure_ascii=False, allow_nan=False).encode())
-            except Exception as error:  # made elsewhere: it may be wrong in ways that nobody has thought of
+            except Exception as error:  # made elsewhere: wrong in unforeseen ways
                 _refuse(f"its figures can't be drawn: {type(error).__name__}", where)
             if size > VIEW_BYTES:
                 _refuse(f"its figures have more than {VIEW_BYTES >> 20} MiB", where)

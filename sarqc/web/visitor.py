@@ -25,17 +25,17 @@ Role = Literal["viewer", "runner", "operator"]
 COOKIE = "sarqc_visitor"
 COOKIE_SECONDS = 90 * 24 * 3600
 SECRET_BYTES = 32
-STATE = "state"  # what is signed on the way to another site is not a cookie
+STATE = "state"  # signed on the way to another site: not a cookie
 LINKS_AT_MOST = 16  # share links that one browser remembers
 _ANOTHER = "Put back the file of a backup, or remove it: with a new one everybody has to sign in again."
-GUEST = "guest-"  # what names begin with that nobody has chosen; people can't have such a name
+GUEST = "guest-"  # prefix of generated names; people can't have such a name
 
 
 @dataclass(frozen=True)
 class Visitor:
     """The authenticated sender of a request."""
 
-    owner: str  # what runs, studies and texts are kept under
+    owner: str  # of runs, studies and texts
     role: Role
     links: frozenset[str] = frozenset()  # secrets of share links that were followed
     signed_in: bool = False

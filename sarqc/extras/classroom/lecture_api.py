@@ -111,7 +111,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
     async def guess(code: str, sent: PhoneGuess) -> Response:
         """Take the guess of a phone."""
         lectures.of(code).guess(sent, time.monotonic())
-        return Response(status_code=204, headers={"Connection": "close"})  # a hall full of phones that wait is no use
+        return Response(status_code=204, headers={"Connection": "close"})  # waiting phones would keep it open
 
     return router
 

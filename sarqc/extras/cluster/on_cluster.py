@@ -22,7 +22,7 @@ from sarqc.jobs.workers import EXECUTE, ProcessWorkers, log_path
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-ASKED_SECONDS = 0.1  # between two looks at what a run has said
+ASKED_SECONDS = 0.1  # between two looks for events
 _OWNER, _CLUSTER = "command line", "Ray cluster"
 
 
@@ -42,7 +42,7 @@ class OnCluster:
         execute: str = EXECUTE,
     ) -> None:
         self._recipes = {recipe.fingerprint(): recipe for recipe in recipes}
-        # Nothing is deleted because of its age or size, and what one process asks for has no share.
+        # Nothing is deleted for its age or size, and the one process has no share.
         more: dict[str, object] = {"keep_days": None, "keep_export_days": None, "keep_gib": None}
         more |= {"max_queued": 2 * len(recipes), "export_gib": sys.maxsize >> 30}
         self._settings = settings.model_copy(update=more)
@@ -64,7 +64,7 @@ class OnCluster:
         """
         supervisor = self._start()
         for event in self._follow(supervisor, self._runs[recipe.fingerprint()]):
-            if isinstance(event, Saved):  # a worker says no paths
+            if isinstance(event, Saved):  # a worker reports no paths
                 event = Saved(event.what, str(self._settings.studies_dir() / event.path))
             yield event
 
@@ -73,7 +73,7 @@ class OnCluster:
         supervisor = self._start()
         export, _ = supervisor.export(self._runs[recipe.fingerprint()], checkpoint_format, 0, _OWNER)
         for event in self._follow(supervisor, export.id):
-            if isinstance(event, Warned) and event.where == _CLUSTER:  # the others were said before
+            if isinstance(event, Warned) and event.where == _CLUSTER:  # the others were reported before
                 yield event
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(checkpoint_folder(self._settings, export), folder)

@@ -19,7 +19,7 @@ from sarqc.jobs.process import Process
 NAMESPACE = "sarqc"
 CONNECT_SECONDS = 60.0  # within which a cluster has to answer when the app starts
 EVERY_SECONDS = 1.0
-SILENT_SECONDS = 20.0  # after which what was last said is old
+SILENT_SECONDS = 20.0  # after which the last message is old
 AGAIN_SECONDS = 5.0  # between two tries to connect
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def main() -> None:
                 time.sleep(EVERY_SECONDS)
         except BrokenPipeError:
             pass
-        except Exception as error:  # whatever Ray has to say, the operator hears it
+        except Exception as error:  # the operator hears whatever Ray reports
             channel.write(json.dumps({"problem": f"{type(error).__name__}: {error}"}).encode() + b"\n")
     os._exit(0)
 

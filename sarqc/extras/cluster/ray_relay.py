@@ -201,7 +201,7 @@ def main() -> None:
             relay.say(Failed(**error.parts()))
         except ConnectionError as error:
             relay.say(Interrupted(f"The Ray cluster does not answer: {error}."))
-        except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
+        except Exception as error:  # the boundary of the process: the app must hear of any error
             traceback.print_exc()
             what, remedy = f"{type(error).__name__}: {str(error)[:500]}", "The log of this run has the details."
             relay.say(Failed(**WorkerLost(what, "Ray cluster", remedy).parts()))
@@ -210,7 +210,7 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     if returncode < 0:
-        with suppress(OSError):  # of SIGKILL there is no handler
+        with suppress(OSError):  # SIGKILL has no handler
             signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
     os._exit(returncode)

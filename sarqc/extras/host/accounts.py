@@ -82,7 +82,7 @@ class BehindProxy(_ExternalAccounts):
         if not sender.from_proxy:
             return None
         names = sender.headers.getlist(self._own.proxy_header)
-        if len(names) > 1:  # the first may be what somebody sent who wants to be another
+        if len(names) > 1:  # the first may be forged by the sender
             raise NotSignedIn(
                 f"the proxy gives {len(names)} names",
                 self._own.proxy_header,

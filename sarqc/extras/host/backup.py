@@ -35,7 +35,7 @@ from sarqc.plain import gib
 from sarqc.settings import Settings
 
 DATABASE, MANIFEST = "runs.sqlite3", "backup.json"
-# Everything in the state folder but models of the Hub, which can be fetched again, and what is under way.
+# Everything in the state folder but models of the Hub, which can be fetched again, and work in progress.
 PARTS = (
     "artefacts",
     "statistics",
@@ -49,7 +49,7 @@ PARTS = (
     "secret",
 )
 MAY_BE_MISSING = ("artefacts", "statistics", "exports", "logs", "texts")  # what can be made again, or is not needed
-PASSES = 10  # over what changes while it is copied
+PASSES = 10  # over files that change during the copy
 CHUNK_BYTES = 1 << 20
 STUDY, ARRAYS = "study.json", "study.safetensors"
 
@@ -108,7 +108,7 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
     with _open_backup(source) as read, ExitStack() as stack:
         stack.callback(os.close, take_lock(state / DATABASE))  # no app opens the state meanwhile
         manifest = _manifest(read, where)
-        # The log of the database that goes must not stand beside the one that comes.
+        # The old database's log must not stay beside the new database.
         names = (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
         there = [name for name in names if (state / name).exists()]
         if there and not replace:
@@ -127,7 +127,7 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
                 aside.mkdir(mode=0o700)
                 for name in there:
                     (state / name).rename(aside / name)
-            for name in [*PARTS, DATABASE]:  # the database last: before it there is nothing that names the files
+            for name in [*PARTS, DATABASE]:  # the database last: it names the files
                 if (new / name).exists():
                     (new / name).rename(state / name)
         finally:
@@ -199,7 +199,7 @@ def copy_database(database: Path, copy: Path) -> _Moment:
         if (result := made.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise Damaged(f"the database of runs is damaged: {result}", str(database), "Restore an earlier backup.")
         made.execute("PRAGMA journal_mode = DELETE")
-        # A process of that number may be anybody's where the copy is used.
+        # Where the copy is used, the number may be another process's.
         made.execute("UPDATE runs SET pid = NULL")
         made.commit()
         return _moment(made)
@@ -254,7 +254,7 @@ def _find_torn(folder: Path, copied: dict[str, _Copied]) -> dict[str, str]:
             continue
         try:
             checksum = json.loads((folder / name).read_bytes()).get("checksum")
-        except ValueError:  # damaged before: that does not concern a copy
+        except ValueError:  # damaged before the copy
             continue
         if checksum and arrays in copied and copied[arrays][1] != checksum:
             torn |= {name: copied[name][1], arrays: copied[arrays][1]}

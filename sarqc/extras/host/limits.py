@@ -27,7 +27,7 @@ from sarqc.web.responses import error_response, where
 BODY_SECONDS = 30.0  # without a byte
 WHOLE_BODY_SECONDS = 900.0
 HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
-WAITED_SECONDS = 3.0  # for a request, after which a connection may be closed to make room: nobody is about to send one
+WAITED_SECONDS = 3.0  # without a request, after which a connection may be closed to make room
 RESERVED_FILES = 128  # descriptors for everything that is not a connection
 
 

@@ -11,7 +11,7 @@ from sarqc.extras.host.users import User, user_of
 from sarqc.web.throttle import LoginThrottle, remember
 
 AT_ONCE = 2
-WAITING = 32  # being judged or waiting; one more is told to come back
+WAITING = 32  # being judged or waiting; more are refused
 REMEMBERED = 64  # of programs, which send theirs with each request
 
 
@@ -20,7 +20,7 @@ class Passwords:
 
     def __init__(self, tries: LoginThrottle) -> None:
         self._tries, self._under_way = tries, 0
-        # The same two threads each time: what a guess takes of the memory is used again by the next.
+        # The same two threads each time: their memory is reused by the next guess.
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
         self._key = secrets.token_bytes(32)
         self._right: dict[bytes, None] = {}  # the last used one last
@@ -30,7 +30,7 @@ class Passwords:
         ``Busy``."""
         mark, known = self._mark(users, name, password), users.get(name)
         is_remembered = known is not None and mark in self._right
-        if not is_remembered and self._under_way >= WAITING:  # and it is not counted: nothing was found out
+        if not is_remembered and self._under_way >= WAITING:  # and it is not counted as wrong
             raise Busy(f"{WAITING} passwords are being checked or wait", where, "Try again in a moment.")
         with self._tries.attempt(where, address, name) as judged:
             user = known if is_remembered else await self._judged(users, name, password)

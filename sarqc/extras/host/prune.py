@@ -20,7 +20,7 @@ class Pruning:
 
     going: list[Going]
     left: int
-    notes: list[str]  # for people who expected something else
+    notes: list[str]  # for unexpected results
 
     @property
     def bytes(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported; nothing leaves the host unasked
-os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # stdout is for what the command answers
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # stdout is for the command's output
 
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
@@ -63,7 +63,7 @@ class MlflowRun:
             return str(experiment.experiment_id)
         try:
             return str(self._client.create_experiment(name))
-        except MlflowException:  # somebody made it meanwhile
+        except MlflowException:  # another process made it meanwhile
             experiment = self._client.get_experiment_by_name(name)
             if experiment is None:
                 raise

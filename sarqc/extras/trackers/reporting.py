@@ -25,14 +25,14 @@ PATIENCE = 120.0  # seconds that the end waits for one answer of a tracker
 _ASKED_SECONDS = 0.05
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")  # that a number depends on
 State = Literal["finished", "failed", "killed"]
-_FILES = {"study": "*", "checkpoint": "README.md"}  # which files of what a run saves
+_FILES = {"study": "*", "checkpoint": "README.md"}  # files to keep, by kind of artefact
 
 
 @dataclass(frozen=True)
 class TrackedRun:
     """A run as described to a tracker at its beginning."""
 
-    project: str  # what the runs of a batch or survey have in common: MLflow's experiment, trackio's project
+    project: str  # of all runs of a batch or survey: MLflow's experiment, trackio's project
     name: str
     parameters: Mapping[str, Any]  # plain data; None: not given
     tags: Mapping[str, str]
@@ -76,7 +76,7 @@ class Report:
         self._saved: list[Saved] = []
         self._trouble = ""
         self._has_warned = False
-        self._asked = time.monotonic()  # when the call began that is not answered yet
+        self._asked = time.monotonic()  # when the unanswered call began
         self._thread = threading.Thread(target=self._work, name="report", daemon=True)
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ def _print_to_stderr(*words: object, **named: Any) -> None:
     print(*words, **{**named, "file": sys.stderr})
 
 
-for _module in (trackio, trackio.run, utils):  # stdout is for what the command answers
+for _module in (trackio, trackio.run, utils):  # stdout is for the command's output
     vars(_module)["print"] = _print_to_stderr
 
 

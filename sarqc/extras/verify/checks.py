@@ -40,8 +40,8 @@ from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.stamp import Stamp, shown
 
-LINEARS = 3  # that are solved again where nothing else is asked for
-_NAMED = 3  # of what differs, by name
+LINEARS = 3  # solved again by default
+_NAMED = 3  # differences listed by name
 _SOLVED = "solved again"
 _NAMES = ("model", "calibration", "quantized_checkpoint")  # fields of a recipe that may go by another name here
 Outcome = Literal["equal", "different", "noted", "unchecked"]

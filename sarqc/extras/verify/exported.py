@@ -30,7 +30,7 @@ _PARTS: dict[Format, tuple[str, ...]] = {  # tensors of a quantized linear
     "mlx": ("weight", "scales", "biases"),
 }
 _FORMATS: dict[str | None, Format] = {None: "plain", "compressed-tensors": "packed", "gptq": "gptq"}  # by quant_method
-_OWN_ENTRIES = {  # entries of config.json that an export may have otherwise than the original
+_OWN_ENTRIES = {  # entries of config.json that may differ from the original's
     "auto_map",
     "tie_word_embeddings",
     "quantization_config",
