@@ -1,8 +1,8 @@
-"""Extras: parts of sarqc that not every host needs, each a module here with a constant ``EXTRA``.
+"""Extras: optional parts of sarqc, each a module here with a constant ``EXTRA``.
 
 The core never imports one. ``app.py`` and ``sarqc/__main__.py`` ask which are ``installed`` and let each add its
-commands, routes and settings. An extra whose libraries are missing is absent: it has no commands and no routes, and
-what needs it is refused by ``required``.
+commands, routes and settings. An extra whose libraries are missing has no commands and no routes, its controls on pages
+are hidden, and ``required`` refuses what needs it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class Host:
     with_pages: bool
     # Answered before the gate, without a visitor: apps by their path, for GET and HEAD.
     probes: dict[str, ASGIApp]
-    # Called by the gate with method, path and address, before the visitor is identified; they raise what turns a request
-    # away.
+    # Called by the gate with method, path and address, before the visitor is known; they raise to refuse a request.
     checks: list[Callable[[str, str, str], None]] = field(default_factory=list)
     # Visitors who have no account, and are not counted by their address.
     crowds: list[Crowd] = field(default_factory=list)

@@ -1,8 +1,8 @@
-"""Claims: which process does what, where several do the same work with one store between them.
+"""Claims: a division of the same work among several processes with one store.
 
-A claim is a file that only one process can make. Its holder renews it, so that the claim of a process that is gone is
-known by its age and can be taken over. Where two hold the same claim after all, both make the same bits: a claim saves
-work, and nothing depends on it.
+A claim is a file that only one process can make. Its holder renews it, so that the claim of a dead process is
+recognised by its age and can be taken over. Where two hold the same claim after all, both make the same bits: a claim
+saves work, and nothing depends on it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What is kept out of answers and logs: paths of this host, and secrets."""
+"""Removal of this host's paths, and of secrets, from answers and logs."""
 
 import re
 import sysconfig

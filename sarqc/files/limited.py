@@ -1,8 +1,8 @@
-"""Work on files from outside, in a process of its own within limits: whatever such a file asks for, only that ends.
+"""Work on files from outside, in a process of its own within limits, which ends alone whatever a file does.
 
 ``python -m sarqc.files.limited MODULE:FUNCTION SECONDS BYTES`` gives the bytes of its standard input to a function and
-writes the bytes that it returns to standard output. An error for people goes there as JSON: its class, what it says,
-where, and the remedy; the exit code is ``REFUSED`` then.
+writes the bytes that it returns to standard output. An error for people goes there as JSON: its class, what, where, and
+the remedy; the exit code is ``REFUSED`` then.
 """
 
 import ctypes

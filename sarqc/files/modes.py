@@ -1,4 +1,4 @@
-"""Who may read the files that are left: everyone whom the process allows, by its umask."""
+"""Permissions of written files: readable for everyone whom the process allows, by its umask."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Files that come from outside: what a name can mean, and reading no more than is asked for."""
+"""Files that come from outside: the meaning of names, and bounded reading."""
 
 import shutil
 import stat

@@ -1,7 +1,7 @@
 """Object storage as a place for files, S3-compatible or whatever else fsspec reads.
 
-A library of its own knows each kind (for S3 it is s3fs), finds credentials where that kind usually has them, and tries
-again for a while what fails. Nothing of it is imported before there is an address.
+A library for each kind (s3fs for S3) finds credentials where that kind usually has them, and retries failures for a
+while. None is imported before there is an address.
 """
 
 import re

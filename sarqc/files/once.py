@@ -1,4 +1,4 @@
-"""Values that are computed once for each key, whoever asks meanwhile; refusals are remembered for some minutes."""
+"""Values computed once for each key, also for concurrent callers; refusals are remembered for some minutes."""
 
 from __future__ import annotations
 

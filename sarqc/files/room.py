@@ -1,4 +1,4 @@
-"""Room on a disk: how much there is, and waiting for more."""
+"""Free room on a disk, and waiting for more."""
 
 import shutil
 import time

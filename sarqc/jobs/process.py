@@ -1,4 +1,4 @@
-"""A worker process as its parent has it: started, given a job, listened to, asked to stop and ended."""
+"""A worker process from its parent's side: start, job, messages, stop and end."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Ways to know who asks by name (``SARQC_ACCESS``): the base, which knows nobody, and one token for everybody."""
+"""Authentication by name (``SARQC_ACCESS``): the base, which knows nobody, and one token for everybody."""
 
 import hmac
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """The REST interface under ``/api``: what is on offer, plans, runs and their events, studies; the routes are listed by
 ``GET /api/openapi.json``.
 
-Who asks is never a claim of the request, see ``sarqc.web.identity``; what they may see and change is in
-``sarqc.web.access``. What is hidden from somebody is answered as if it were not there.
+The visitor is never a claim of the request, see ``sarqc.web.identity``; their rights to see and change are in
+``sarqc.web.access``. Hidden things are answered as if they were not there.
 """
 
 import math

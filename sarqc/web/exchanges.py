@@ -1,4 +1,4 @@
-"""Every request with its answer, told when it is over: to the access log, and to the counters."""
+"""Every request with its answer, reported at its end to the access log and the counters."""
 
 import logging
 import time

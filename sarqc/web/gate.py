@@ -1,7 +1,7 @@
-"""The door: every request passes here first. Plain ASGI, so that streams stay streams.
+"""The gate: every request passes here first. Plain ASGI, so that streams stay streams.
 
-It turns away requests under a foreign host name, writes to Gradio's own routes (no page here needs one), floods from
-one address, and visitors who have to sign in first. Routes behind it read ``request.state.visitor``.
+It refuses requests under a foreign host name, writes to Gradio's own routes (no page here needs one), floods from one
+address, and visitors who have to sign in first. Routes behind it read ``request.state.visitor``.
 """
 
 from collections.abc import Callable, Sequence

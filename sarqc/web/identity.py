@@ -1,4 +1,4 @@
-"""From a request to a visitor: by what it states, by its cookie, or as a stranger."""
+"""From a request to a visitor: by its credentials, by its cookie, or as a stranger."""
 
 import hmac
 from dataclasses import replace

@@ -1,6 +1,5 @@
-"""Link previews (Open Graph): title and sentence of what a link shows, for those who may see it, and of the site for
-all others. The picture is the same for every link.
-"""
+"""Link previews (Open Graph): title and sentence of a link's content, for those who may see it, and of the site for all
+others. The picture is the same for every link."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Lists of runs over REST: filtered, sorted and in parts, in groups, as CSV, and what is done to many runs at once."""
+"""Lists of runs over REST: filtered, sorted and in parts, in groups, as CSV, and actions on many runs at once."""
 
 import csv
 import io

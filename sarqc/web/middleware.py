@@ -1,7 +1,7 @@
 """Layers around the whole app: security headers, and a path of another site.
 
-Below such a path (``SARQC_ROOT_PATH``) the app stands at “/” for itself. What it writes into pages begins with the
-path; the headers of answers get it here, so that no route has to think of it.
+Below such a path (``SARQC_ROOT_PATH``) the app itself believes to be at “/”. Its pages begin addresses with the path;
+the headers of answers get it here, so that no route has to.
 """
 
 import re

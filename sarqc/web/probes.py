@@ -1,7 +1,7 @@
-"""``/healthz`` and ``/readyz``: whether the process answers, and whether it can do its work.
+"""``/healthz`` and ``/readyz``: whether the process answers, and whether it can work.
 
-For programs that watch over the app: answered before anything else is asked, without a login. A process that does not
-answer ``/healthz`` is to be started again; one that is not ready may mend itself, and is to get no visitors meanwhile.
+For monitoring: answered before any other check, without a login. A process that does not answer ``/healthz`` is to be
+restarted; one that is not ready may recover, and is to get no visitors meanwhile.
 """
 
 import asyncio

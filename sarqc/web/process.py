@@ -1,4 +1,4 @@
-"""Demands of the serving process on its host: private files, many connections, a log that does not flood."""
+"""Set-up of the serving process: private files, many connections, a log that does not flood."""
 
 import logging
 import os

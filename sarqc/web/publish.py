@@ -1,7 +1,8 @@
 """The Lab of studies as a folder of files for any file server: sizes beforehand, the files, and the folder itself.
 
-Pages are documents that are given; what they ask the REST interface is written as files (``sarqc/figures/slices.py``),
-compressed, since plain file servers do not compress. Each study has a folder of its name.
+The documents of pages are given; their answers from the REST interface are written as files
+(``sarqc/figures/slices.py``), compressed, since plain file servers do not compress. Each study has a folder of its
+name.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Place of a waiting run: how many are before it, behind which, and when it may begin."""
+"""Place of a waiting run: its number, the run before it, and when it may begin."""
 
 import heapq
 import time
@@ -38,7 +38,7 @@ def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePla
     by_id = {entry.id: entry for entry in queued}
     ahead = [by_id[run_id] for run_id in order[: number - 1]]
     before = ahead[-1] if ahead else first
-    if number == 1 and Waiting.of(run).is_brief:  # runs that solve single layers step aside for it
+    if number == 1 and Waiting.of(run).is_brief:  # runs that solve layers one by one step aside for it
         aside = {busy.id: _seconds_until_aside(busy, store, now) for busy in at_work if busy.lane != "preview"}
         left |= {run_id: seconds for run_id, seconds in aside.items() if seconds is not None}
     return {

@@ -1,7 +1,7 @@
 """Answers of the REST interface: one shape for every error, and bodies that are compressed and can be cached.
 
-Every error, wherever it was noticed, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status;
-what a field of a recipe has to be turned down for names that ``field`` and has ``fixes``, each with words and values.
+Every error, wherever it was noticed, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status; an
+error of a recipe's field names that ``field`` and has ``fixes``, each with words and values.
 """
 
 import asyncio

@@ -1,7 +1,5 @@
-"""Sites of studies as zip files for download. Each is written by a process of its own, one at a time; who asks for the
-same study meanwhile waits for the same file, and a site that nobody waits for any more is given up. The files used last
-are kept.
-"""
+"""Sites of studies as zip files for download. Each is written by a process of its own, one at a time; requests for the
+same study share a file, and a site is given up once nobody waits for it. The files used last are stored."""
 
 import asyncio
 import json

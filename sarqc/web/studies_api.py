@@ -1,8 +1,7 @@
-"""Studies over REST: found by id in the shipped ones and in those of this host, served so that browsers keep them.
+"""Studies over REST: shipped ones and those of this host, found by id and cached by browsers.
 
 The arrays of a study are one file, of which browsers ask for ranges of bytes; under the address with its checksum it
-never changes and may be kept for ever. Everything else is asked for again and answered with 304 as long as it is the
-same.
+never changes and may be cached for ever. Everything else is revalidated, and answered with 304 while unchanged.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Texts that people bring: a file as the body of a request, kept under a name that a recipe can give.
+"""Uploaded texts: a file as the body of a request, stored under a name for recipes.
 
-The numbers of a run tell much of the text it was measured on, so a text is seen and used by its owner alone.
+The numbers of a run reveal much of its test text, so a text is seen and used by its owner alone.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""The check of an uploaded study, in a process of its own: of an archive, for an empty folder, within the bytes that it
-may have unpacked.
+"""The check of an uploaded study, in a process of its own: an archive is unpacked to an empty folder, within a limit of
+bytes.
 
-Nothing is unpacked by the names in the archive: the only files read are study.json and those that its arrays are in,
-and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one.
+Nothing is unpacked by the names in the archive: the only files read are study.json and those of its arrays, and every
+other entry is a reason to refuse the whole. A study of a former version is stored in the current one.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Studies made elsewhere: the zip file of a download, checked to the last byte before anything of it is kept.
+"""Studies made elsewhere: the zip file of a download, checked to the last byte before any of it is stored.
 
-Nothing of an archive is read by the process that serves the app. ``upload_check`` reads it in a process of its own
-with bounded memory and time; what that one has unpacked and approved is moved into place here.
+The process that serves the app reads nothing of an archive. ``upload_check`` reads it in a process of its own with
+bounded memory and time; what it has unpacked and approved is moved into place here.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Visitors: a name that the server gives or has checked, a role, and what share links have opened.
+"""Visitors: a name given or checked by the server, a role, and what share links have opened.
 
-A name is never what a request claims. A browser keeps it in a cookie that is signed with a secret of this host.
+A name is never a claim of a request. A browser has it in a cookie that is signed with a secret of this host.
 """
 
 import os

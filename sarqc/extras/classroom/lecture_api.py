@@ -1,7 +1,7 @@
 """Lectures over HTTP.
 
-Below ``JOIN`` nobody has to sign in: the code of a lecture is all that a phone has, and it opens these routes and the
-page of the lecture alone.
+Below ``JOIN`` nobody has to sign in: a phone has only the code of a lecture, which opens these routes and the page of
+the lecture alone.
 """
 
 import asyncio

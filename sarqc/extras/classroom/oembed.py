@@ -1,4 +1,4 @@
-"""oEmbed (https://oembed.com): by it an editor learns the frame of an address of the Lab, see ``sarqc.web.embed``."""
+"""oEmbed (https://oembed.com): gives editors the frame of an address of the Lab, see ``sarqc.web.embed``."""
 
 from html import escape
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Runs done by a Ray cluster for a process that waits for them: a queue that lives no longer than it waits."""
+"""Runs done by a Ray cluster for a waiting process: a queue that ends with the process."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""Common parts of the programs for all engines: their beginning, the calibration tokens, and text that is the same."""
+"""Common parts of the programs for all engines: their beginning, the calibration tokens, and shared text."""
 
 import json
 import re

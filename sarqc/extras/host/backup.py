@@ -1,8 +1,8 @@
-"""The state of a host copied while its app runs, and put back.
+"""Backup of a host's state while its app runs, and its restoration.
 
 First the database, then the files: a file is whole on disk before the database names it, so whatever the copied
-database names is there to be copied. The other way round it would name what had come in between. What is removed in
-between would be named and missing, so the copy is then brought up to date until nothing was removed meanwhile.
+database names can be copied. In the other order it would name files added in between. Files removed in between would be
+named and missing, so the copy is then brought up to date until nothing was removed meanwhile.
 
 Files are written once and whole: artefacts under the hash of what determines them, studies and uploads by renaming.
 None is copied in half. A study that was replaced while it was read is noticed by its checksum, and read again.

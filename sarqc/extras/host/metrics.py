@@ -1,7 +1,7 @@
-"""``/metrics``: what goes on, in numbers, for Prometheus. No label names a person, a run or a path that was asked for.
+"""``/metrics``: numbers of the running app for Prometheus. No label names a person, a run or a requested path.
 
-What is counted as it happens (requests, layers, waits) begins at zero with the process; what can be asked at any moment
-(runs, the queue, devices, the disk) is asked when somebody reads.
+Counters of events (requests, layers, waits) begin at zero with the process; present values (runs, the queue, devices,
+the disk) are computed on reading.
 """
 
 import hmac

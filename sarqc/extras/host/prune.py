@@ -1,4 +1,4 @@
-"""``python -m sarqc prune``: what has to go by the host's settings, said or done at once instead of part by part."""
+"""``python -m sarqc prune``: deletions due by the host's settings, listed or done all at once."""
 
 import tempfile
 import time

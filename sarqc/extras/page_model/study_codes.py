@@ -1,4 +1,4 @@
-"""Codes of the points of a study, computed by runs and kept beside it: with them pages run its model there."""
+"""Codes of the points of a study, computed by runs and stored beside it: with them pages run its model."""
 
 import shutil
 from collections.abc import Iterator

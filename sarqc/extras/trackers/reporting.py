@@ -1,4 +1,4 @@
-"""The trackers of experiments, and the events of a run told to one of them, in a thread that no run waits for."""
+"""The trackers of experiments, and reports of a run to one of them, in a thread that no run waits for."""
 
 import importlib.metadata
 import importlib.util
