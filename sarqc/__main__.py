@@ -703,7 +703,7 @@ def publish(
         check_output,
         detail_named,
         open_studies,
-        planned,
+        plan_site,
         write_archive,
         write_site,
     )
@@ -713,7 +713,7 @@ def publish(
     (check_archive if is_archive else check_output)(output)
     named = open_studies(studies, settings)
     for name, study in named.items():
-        typer.echo(f"{name}: {planned(study, chosen).words}", err=True)
+        typer.echo(f"{name}: {plan_site(study, chosen).words}", err=True)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     sys.path.insert(0, str(SITE))  # pages/ stands there
     from pages.static_site import documents

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sarqc.errors import Busy, Conflict, Forbidden, NotFound, Refused, TooMany
 from sarqc.extras.classroom import lecture_api
 from sarqc.extras.classroom import lectures as rules
-from sarqc.extras.classroom.lecture_api import _begun, _followed, qr_rows
+from sarqc.extras.classroom.lecture_api import _start, _stream_to_phone, qr_rows
 from sarqc.extras.classroom.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess, new_code
 from sarqc.jobs.bell import Bell
 from sarqc.web.streams import states
@@ -223,7 +223,7 @@ def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing
             async for part in parts:
                 into.append(part)
 
-        one = asyncio.create_task(follow(await _begun(_followed(lecture, phone(1), bell)), heard))
+        one = asyncio.create_task(follow(await _start(_stream_to_phone(lecture, phone(1), bell)), heard))
         state = lambda: (lecture.hall_state(), lecture.is_over)  # noqa: E731
         two = asyncio.create_task(follow(states(bell, lecture.hall_topic, state), hall))
         steps: list[Callable[[], object]] = [
@@ -252,9 +252,9 @@ def test_a_second_stream_of_a_phone_ends_the_first():
     async def listen() -> bool:
         bell = Bell()
         lecture, _ = Lectures(bell).begin(new_code(), "ada", 0.0)
-        first = await _begun(_followed(lecture, phone(1), bell))
+        first = await _start(_stream_to_phone(lecture, phone(1), bell))
         assert [await anext(first), await anext(first)]
-        second = await _begun(_followed(lecture, phone(1), bell))
+        second = await _start(_stream_to_phone(lecture, phone(1), bell))
         assert await anext(second)
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(anext(first), 10)
