@@ -53,8 +53,8 @@ WRITTEN = [
     r".*\.(?:1[0-5])\..*", r".*\.(?:1[6-9]|20|21)\..*", r".*\.moe\..*", r".*\bmtp\..*", r".*\.[0-9]+\.mlp\.gate$",
     r".*layers\.0\.mlp\.down_proj$", r".*\.k_", r"model\.layers\.([0-9]|1[0-7])\.mlp\.(up|gate)_proj",
     r".*mlp\.gate.*", r"model.layers.1.mlp.up_proj", r"^model\.layers\.(?!(?:0|10|17)\.)", r"[\w.]+gate\Z",
-    match_exactly(NAMES[3:9]), match_exactly(NAMES[-4:]), match_other_blocks([1, 17]), *(f"^{re.escape(name)}$" for name in NAMES[5:8]),
-    *RULES,
+    match_exactly(NAMES[3:9]), match_exactly(NAMES[-4:]), match_other_blocks([1, 17]),
+    *(f"^{re.escape(name)}$" for name in NAMES[5:8]), *RULES,
 ]  # fmt: skip
 WRITTEN = [pattern.removeprefix("+:").removeprefix("-:") for pattern in WRITTEN]
 
