@@ -176,7 +176,8 @@ def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None
     from pages.document import Document, Packed
     from pages.resources import bundles
 
-    settings = host.settings
+    settings, hiding = host.settings, extras.hiding_style()
+    host.heads.append(lambda *_: hiding)
     app.include_router(assets_router(settings.assets_dir, bundles(every)))
     blocks = pages.build(settings).queue(api_open=False)
     with warnings.catch_warnings():

@@ -19,7 +19,7 @@ from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
 from sarqc.web.embed import frame_ancestors
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
-from sarqc.web.middleware import HttpMiddleware, content_security_policy, held_back, is_page, nonce_of
+from sarqc.web.middleware import HttpMiddleware, content_security_policy, intercept, is_page, nonce_of
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
 # What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.
@@ -61,7 +61,7 @@ class Document(HttpMiddleware):
             await send(start)
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else made})
 
-        await held_back(self.app, scope, receive, send, which=_is_shown, instead=with_ours)
+        await intercept(self.app, scope, receive, send, which=_is_shown, instead=with_ours)
 
     def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
         page, search, nonce = self._pages[path], scope["query_string"].decode("latin-1"), nonce_of(scope)

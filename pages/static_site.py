@@ -29,11 +29,11 @@ from sarqc.web.publish import (
     SingleLayer,
     Site,
     StudyDocument,
-    studies_named,
+    open_studies,
     write_archive,
     write_site,
 )
-from sarqc.web.static import THEME_SCRIPT, WORKER, assets_root, ground_style, joined_styles
+from sarqc.web.static import THEME_SCRIPT, WORKER, assets_root, ground_style, join_styles
 
 STYLES = "static"  # of assets/css, under those of the pages
 # The first thing that a browser reads is that nothing comes from, or goes to, another host.
@@ -67,7 +67,7 @@ def write_own_archive(request: bytes) -> bytes:
     """Write the site of one study as a zip file, as ``sarqc.web.site_archives`` asks for it; return its size."""
     asked = json.loads(request)
     settings = Settings(**asked["settings"])
-    studies = studies_named([asked["study"]], settings)
+    studies = open_studies([asked["study"]], settings)
     write = partial(write_site, studies, settings=settings, documents=partial(documents, settings))
     return b"%d" % write_archive(Path(asked["path"]), write)
 
@@ -92,7 +92,7 @@ class _SiteDocuments:
         skeleton, begin = lab.PAGE.skeleton(page.sight), f'scripts["{lab.PAGE.asks}"].ask();'
         content, script = self._content(lab.PAGE, page.site, self.settings, skeleton, begin)
         studies = "" if page.is_alone else f'<a href="{page.root}">Studies</a>'
-        return self._document(lab.PAGE, page.told, page.root, page.address, studies, content, script)
+        return self._document(lab.PAGE, page.introduction, page.root, page.address, studies, content, script)
 
     def tour(self, site: Site, address: str) -> str:
         """Write Learn."""
@@ -160,7 +160,7 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
 <link rel="icon" href="data:,">
 </head>
 <body>
-<style>{joined_styles(assets_dir, (STYLES,))}</style>
+<style>{join_styles(assets_dir, (STYLES,))}</style>
 <link rel="stylesheet" href="{styles}">
 <a class="skip" href="#content">To the content</a>
 <header class="bar" data-control="bar">

@@ -702,8 +702,8 @@ def publish(
         check_archive,
         check_output,
         detail_named,
-        planned,
-        studies_named,
+        open_studies,
+        plan_site,
         write_archive,
         write_site,
     )
@@ -711,9 +711,9 @@ def publish(
     settings, chosen = read_settings(), detail_named(detail)
     is_archive = output.suffix == ".zip"
     (check_archive if is_archive else check_output)(output)
-    named = studies_named(studies, settings)
+    named = open_studies(studies, settings)
     for name, study in named.items():
-        typer.echo(f"{name}: {planned(study, chosen).words}", err=True)
+        typer.echo(f"{name}: {plan_site(study, chosen).words}", err=True)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     sys.path.insert(0, str(SITE))  # pages/ stands there
     from pages.static_site import documents

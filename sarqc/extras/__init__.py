@@ -1,15 +1,15 @@
-"""Extras: parts of sarqc that not every host needs, each a module here with a constant ``EXTRA``.
+"""Extras: optional parts of sarqc, each a module here with a constant ``EXTRA``.
 
 The core never imports one. ``app.py`` and ``sarqc/__main__.py`` ask which are ``installed`` and let each add its
-commands, routes and settings. An extra whose libraries are missing is absent: it has no commands and no routes, and
-what needs it is refused by ``required``.
+commands, routes and settings. An extra whose libraries are missing has no commands and no routes, its controls on pages
+are hidden, and ``required`` refuses what needs it.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Host:
-    """The core's parts, of which an extra takes what it needs, and the places to which it adds.
+    """Parts of the core, for an extra to use, and the collections to which it adds.
 
-    What is added to a collection counts from then on: the core looks there at each request.
+    The core reads these collections at each request, so additions take effect at once.
     """
 
     settings: Settings
@@ -50,8 +50,7 @@ class Host:
     with_pages: bool
     # Answered before the gate, without a visitor: apps by their path, for GET and HEAD.
     probes: dict[str, ASGIApp]
-    # Called by the gate with method, path and address, before anybody is identified; they raise what turns a request
-    # away.
+    # Called by the gate with method, path and address, before the visitor is known; they raise to refuse a request.
     checks: list[Callable[[str, str, str], None]] = field(default_factory=list)
     # Visitors who have no account, and are not counted by their address.
     crowds: list[Crowd] = field(default_factory=list)
@@ -82,8 +81,7 @@ class Extra:
     install: Callable[[FastAPI, Host], None] | None = None
     # Arguments for uvicorn's configuration, given how many files the process may have open.
     server: Callable[[Host, int], dict[str, Any]] | None = None
-    # Script modules below assets/js by the path of the page that they are added to.
-    scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()  # of pages, by their data-control: hidden where it is not installed
 
 
 def lazily(name: str) -> Callable[..., Any]:
@@ -106,6 +104,13 @@ def is_installed(extra: Extra) -> bool:
 def installed() -> list[Extra]:
     """Return the extras that can be used here, by name."""
     return [extra for extra in known().values() if is_installed(extra)]
+
+
+def hiding_style() -> str:
+    """Return the element of a page's head that hides the controls of extras that are not installed; empty for none."""
+    names = [name for extra in known().values() if not is_installed(extra) for name in extra.controls]
+    rules = (f'[data-control="{name}"] {{ display: none !important; }}' for name in names)
+    return f"\n<style>{' '.join(rules)}</style>" if names else ""
 
 
 def required(name: str, where: str) -> Extra:

@@ -17,7 +17,7 @@ from sarqc.files.places import StoredFile, place_at
 log = logging.getLogger(__name__)
 
 _DIGEST_BYTES = 16
-PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may belong to another process
+PARTIAL_SECONDS = 3600.0  # no write takes so long; a younger file may belong to another process
 
 
 def chain_key(*parts: Any) -> str:

@@ -1,8 +1,8 @@
-"""Claims: which process does what, where several do the same work with one store between them.
+"""Claims: a division of the same work among several processes with one store.
 
-A claim is a file that only one process can make. Its holder renews it, so that the claim of a process that is gone is
-known by its age and can be taken over. Where two hold the same claim after all, both make the same bits: a claim saves
-work, and nothing depends on it.
+A claim is a file that only one process can make. Its holder renews it, so that the claim of a dead process is
+recognised by its age and can be taken over. Where two hold the same claim after all, both make the same bits: a claim
+saves work, and nothing depends on it.
 """
 
 import math
@@ -16,38 +16,38 @@ from sarqc.errors import Unreachable
 from sarqc.files.places import FileStore
 
 RENEWED_SECONDS = 5.0  # between two signs of life of a holder
-STALE_SECONDS = 60.0  # after which a claim is nobody's
+STALE_SECONDS = 60.0  # after which a claim is free
 
 Name = TypeVar("Name", bound=Hashable)
 
 
 class Claims:
-    """The claims of one process of ``crew`` in a place. A crew of one claims nothing, and has everything."""
+    """The claims of one process of ``crew`` in a place. A crew of one has everything without claims."""
 
     def __init__(self, place: FileStore, crew: int) -> None:
         self._place, self.crew = place, crew
 
     @contextmanager
-    def share(self, wanted: Mapping[Name, str]) -> Iterator[list[Name]]:
-        """Give the names of a fair share of what nobody else has claimed, by their keys, until the context ends."""
+    def share(self, keys: Mapping[Name, str]) -> Iterator[list[Name]]:
+        """Claim a fair share of the names that nobody else has claimed, by their keys, until the context ends."""
         if self.crew == 1:
-            yield [*wanted]
+            yield [*keys]
             return
         held: dict[Name, str] = {}
-        claims = {name: f"{key[:2]}/{key}.claim" for name, key in wanted.items()}
+        claims = {name: f"{key[:2]}/{key}.claim" for name, key in keys.items()}
         free = {name: claim for name, claim in claims.items() if self._is_free(claim)}
         at_most = math.ceil(len(free) / self.crew)
-        with self._kept_alive(held):
+        with self._renewing(held):
             for name, claim in free.items():
                 if len(held) == at_most:
                     break
-                if self._made(claim):
+                if self._make(claim):
                     held[name] = claim
             yield [*held]
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Wait until nobody else is within for this key."""
+        """Wait until no other process is within for this key."""
         while True:
             with self.share({key: key}) as mine:
                 if mine:
@@ -56,21 +56,21 @@ class Claims:
             self.wait()
 
     def wait(self) -> None:
-        """Wait for a while, before it is asked again what somebody else makes."""
+        """Wait for a while before asking again for another's result."""
         time.sleep(self._place.pause_seconds)
 
     def _is_free(self, claim: str) -> bool:
         changed = self._place.changed(claim)
         return changed is None or time.time() - changed > STALE_SECONDS
 
-    def _made(self, claim: str) -> bool:
+    def _make(self, claim: str) -> bool:
         """Return whether this process has made the claim: of several that try, one does. A stale one goes first."""
         if self._place.changed(claim) is not None and self._is_free(claim):
             self._place.remove(claim)
         return self._place.make(claim)
 
     @contextmanager
-    def _kept_alive(self, held: Mapping[Name, str]) -> Iterator[None]:
+    def _renewing(self, held: Mapping[Name, str]) -> Iterator[None]:
         """Renew claims now and then within, and remove them in the end."""
         done = threading.Event()
 

@@ -10,10 +10,10 @@ from sarqc.files.once import once
 
 def sha256_of(path: Path) -> str:
     """Return the hash of a file's bytes as 64 hex digits. Raises ``OSError``."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return _sha256(path, found.st_mtime_ns, found.st_size)
+    return _sha256(path, status.st_mtime_ns, status.st_size)
 
 
 @once(4096)

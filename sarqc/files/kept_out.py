@@ -1,4 +1,4 @@
-"""What is kept out of answers and logs: paths of this host, and secrets."""
+"""Removal of this host's paths, and of secrets, from answers and logs."""
 
 import re
 import sysconfig
@@ -22,10 +22,10 @@ def without_paths(text: str, folders: Mapping[str, Path]) -> str:
     for path in sorted(named, key=len, reverse=True):
         if path != "/":
             text = text.replace(path, named[path])
-    return _ABSOLUTE.sub(lambda found: f"<…>/{found.group().rstrip('/').rpartition('/')[2]}", text)
+    return _ABSOLUTE.sub(lambda match: f"<…>/{match.group().rstrip('/').rpartition('/')[2]}", text)
 
 
-# What is secret by where it stands: each pattern leaves what says so, and takes the rest.
+# Secrets by their context: each pattern leaves the context, and replaces the secret.
 _HIDDEN = "…"
 _SECRET_NAME = r"[\w.-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credentials?|signature)"
 _SECRETS = tuple(
@@ -45,7 +45,7 @@ _SECRETS = tuple(
         (r"\bhf_[A-Za-z0-9]{8,}", f"hf_{_HIDDEN}"),
     )
 )
-SHORTEST_SECRET = 8  # characters: what is shorter occurs in texts by chance
+SHORTEST_SECRET = 8  # characters: shorter ones occur in texts by chance
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:

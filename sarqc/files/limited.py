@@ -1,8 +1,8 @@
-"""Work on files from outside, in a process of its own within limits: whatever such a file asks for, only that ends.
+"""Work on files from outside, in a process of its own within limits, which ends alone whatever a file does.
 
 ``python -m sarqc.files.limited MODULE:FUNCTION SECONDS BYTES`` gives the bytes of its standard input to a function and
-writes the bytes that it returns to standard output. An error for people goes there as JSON: its class, what it says,
-where, and the remedy; the exit code is ``REFUSED`` then.
+writes the bytes that it returns to standard output. An error for people goes there as JSON: its class, what, where, and
+the remedy; the exit code is ``REFUSED`` then.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ POLL_SECONDS = 0.5  # between two looks whether the answer is still wanted
 _SHARE = 4  # of the free memory, one in so many bytes
 _NICENESS = 5  # pages and other plans come first
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_KEPT_NAMES = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
+_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 
 
 class Exhausted(Refused):
@@ -51,7 +51,7 @@ def answer_of(
         Exhausted: At a limit, or if it fails otherwise.
     """
     most = min(memory, max(GIB, free_memory() // _SHARE))
-    environment = {name: os.environ[name] for name in _KEPT_NAMES if name in os.environ} | {
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {
         "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path),
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -93,7 +93,7 @@ def answer_of(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process with whatever it started."""
+    """End a process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -121,11 +121,11 @@ def main(function: str, cpu_seconds: str, memory: str) -> None:
     try:
         answer = getattr(importlib.import_module(module), name)(sys.stdin.buffer.read())
     except (SarqcError, OSError) as error:
-        said = error if isinstance(error, SarqcError) else disk_error(error)
-        if said is None:
+        refusal = error if isinstance(error, SarqcError) else disk_error(error)
+        if refusal is None:
             raise
-        kind = next(kind.__name__ for kind in type(said).__mro__ if hasattr(errors, kind.__name__))
-        answer, code = json.dumps([kind, said.what, said.where, said.remedy]).encode(), REFUSED
+        kind = next(kind.__name__ for kind in type(refusal).__mro__ if hasattr(errors, kind.__name__))
+        answer, code = json.dumps([kind, refusal.what, refusal.where, refusal.remedy]).encode(), REFUSED
     with os.fdopen(answers, "wb") as file:
         file.write(answer)
     sys.exit(code)

@@ -1,15 +1,15 @@
-"""Who may read the files that are left: everyone whom the process allows, by its umask."""
+"""Permissions of written files: readable for everyone whom the process allows, by its umask."""
 
 import os
 
 
 def usual_mode(mode: int) -> int:
     """Return the mode without what the umask takes away, for files that were made with another one."""
-    umask = os.umask(0o077)  # it can only be read by setting it: to what is strict, for other threads
+    umask = os.umask(0o077)  # it can only be read by setting it: strictly, for other threads
     os.umask(umask)
     return mode & ~umask
 
 
-def for_the_owner(path: str, flags: int) -> int:
+def open_for_owner(path: str, flags: int) -> int:
     """Open a file that only its owner may read, as an ``opener`` of ``open``."""
     return os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""Files that come from outside: what a name can mean, and reading no more than is asked for."""
+"""Files that come from outside: the meaning of names, and bounded reading."""
 
 import shutil
 import stat
@@ -30,7 +30,7 @@ def shortened(name: str) -> str:
 
 
 def is_regular(path: Path) -> bool:
-    """Return True if it is a file with an end: no folder, device, pipe or socket. Nothing is opened."""
+    """Return whether it is a file with an end: no folder, device, pipe or socket. Nothing is opened."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -61,7 +61,7 @@ def remove(path: Path) -> None:
 
 
 def file_identity(path: Path) -> tuple[str, int, int, int, int]:
-    """Return what changes with a file, without reading it."""
+    """Return a key that changes with a file, without reading it."""
     state = path.stat()
     return str(path), state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
 

@@ -1,7 +1,7 @@
 """Object storage as a place for files, S3-compatible or whatever else fsspec reads.
 
-A library of its own knows each kind (for S3 it is s3fs), finds credentials where that kind usually has them, and tries
-again for a while what fails. Nothing of it is imported before there is an address.
+A library for each kind (s3fs for S3) finds credentials where that kind usually has them, and retries failures for a
+while. None is imported before there is an address.
 """
 
 import re
@@ -17,10 +17,10 @@ from sarqc.errors import Refused, SarqcError, Unreachable
 from sarqc.files.places import MARK, StoredFile
 
 WHERE = "SARQC_STORAGE"
-MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and what is written below takes some hundred
+MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and names below it some hundred
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@?#\s]+")
 _CHANGED = ("LastModified", "last_modified", "updated", "mtime", "created")  # as S3, Azure, Google and memory call it
-_TAKEN = (409, 412)  # statuses of HTTP: somebody else has made the object, or is about to
+_TAKEN = (409, 412)  # statuses of HTTP: the object exists, or another process is making it
 
 
 class ObjectStorage:
@@ -96,12 +96,12 @@ class ObjectStorage:
 
     def entries(self) -> Iterator[StoredFile]:
         with self._answering():
-            found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
-        for path, info in found.items():
+            objects: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
+        for path, info in objects.items():
             yield StoredFile(self._name(path), info["size"], _changed(info))
 
     def remove_partial(self, older_than: float) -> int:
-        return 0  # there are no halves of objects
+        return 0  # objects are never partial
 
     def mark(self) -> str:
         trial = f".sarqc-trial-{secrets.token_hex(8)}"
@@ -137,7 +137,7 @@ class ObjectStorage:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Turn whatever the library raises within into an error for people."""
+        """Turn any error of the library into one for people."""
         try:
             yield
         except SarqcError:
@@ -178,7 +178,7 @@ def _changed(info: Mapping[str, Any]) -> float:
 
 
 def _status(error: OSError) -> int | None:
-    """Return the status of HTTP that an error of S3 goes back to."""
+    """Return the HTTP status behind an error of S3."""
     response = getattr(error.__cause__, "response", {})
     status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status

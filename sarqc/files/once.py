@@ -1,4 +1,4 @@
-"""Values that are computed once for each key, whoever asks meanwhile; refusals are remembered for some minutes."""
+"""Values computed once for each key, also for concurrent callers; refusals are remembered for some minutes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Once(Generic[P, T]):
         self._results: OrderedDict[Hashable, tuple[Future[T], float]] = OrderedDict()  # and when each expires
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of the function, which may be a former one."""
+        """Return the result of the function, perhaps remembered."""
         key = args, tuple(sorted(kwargs.items()))
         with self._lock:
             result, expires = self._results.get(key, (None, 0.0))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from sarqc.files.modes import for_the_owner
+from sarqc.files.modes import open_for_owner
 
 MARK = ".sarqc-storage"  # the file by which a place is known again
 
@@ -27,7 +27,7 @@ class FileStore(Protocol):
     Errors are those of the system, of object storage ``Unreachable``.
     """
 
-    pause_seconds: float  # between two questions about what somebody else makes
+    pause_seconds: float  # between two looks for another's file
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None where there is none. A folder remembers that it was used now."""
@@ -36,7 +36,7 @@ class FileStore(Protocol):
         """Write a file of these parts, one after the other."""
 
     def make(self, name: str, content: bytes = b"") -> bool:
-        """Make a file that only one of several makes that try at once; return whether it was this one."""
+        """Make a file; return whether this call made it, of several at once."""
 
     def touch(self, name: str) -> bool:
         """Return whether there is a file, of which nothing is read. A folder remembers that it was used now."""
@@ -79,14 +79,14 @@ class Folder:
         return content
 
     def write(self, name: str, *parts: bytes) -> None:
-        """Nothing waits for the disk, which takes longer than a GPU for a layer. After a loss of power a file may lack
-        its end."""
+        """Write a file without waiting for the disk, which takes longer than a GPU for a layer. A loss of power may cut
+        it off."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
+        # Named before it is made, so that an interrupt at any moment leaves no file of unknown name.
         partial = path.with_name(f".partial-{secrets.token_hex(8)}")
         try:
-            with open(partial, "xb", opener=for_the_owner) as file:
+            with open(partial, "xb", opener=open_for_owner) as file:
                 for part in parts:
                     file.write(part)
             os.replace(partial, path)
@@ -98,7 +98,7 @@ class Folder:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(path, "xb", opener=for_the_owner) as file:
+            with open(path, "xb", opener=open_for_owner) as file:
                 file.write(content)
         except FileExistsError:
             return False

@@ -1,4 +1,4 @@
-"""Room on a disk: how much there is, and waiting for more."""
+"""Free room on a disk, and waiting for more."""
 
 import shutil
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 from sarqc.errors import NoRoom, disk_full, is_disk_full
 
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
-MORE_BYTES = 4 << 20  # by which room has to grow before a run goes on that found too little
+MORE_BYTES = 4 << 20  # more room before a run that met a full disk goes on
 ROOM_SECONDS = 1.0  # between two looks for room
 WAITS = "The run waits for room on the disk, which is full."
 
@@ -24,15 +24,15 @@ def check_room(folder: Path, size: int) -> None:
 
 
 def met_full_disk(error: BaseException) -> bool:
-    """Whether it is for want of room on a disk that something failed."""
+    """Return whether an error is due to a full disk."""
     return isinstance(error, NoRoom) or is_disk_full(error)
 
 
-def wait_for_more(folder: Path, found: int) -> None:
-    """Return when the disk with a folder has more room than was found, by enough to try again.
+def wait_for_more(folder: Path, free: int) -> None:
+    """Wait until the disk with a folder has more room than before, by enough to try again.
 
-    ``found``: bytes that were free when the work failed, not later: room that is made meanwhile counts.
+    ``free``: bytes that were free when the work failed, not later: room that is made meanwhile counts.
     """
-    enough = found + MORE_BYTES
+    enough = free + MORE_BYTES
     while free_bytes(folder) < enough:
         time.sleep(ROOM_SECONDS)

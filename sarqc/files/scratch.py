@@ -1,4 +1,4 @@
-"""Folders that belong to a process while it works, and are removed by the next one where it was ended."""
+"""Folders of a process at work, removed by the next one if it is killed."""
 
 import os
 import shutil

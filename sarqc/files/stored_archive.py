@@ -1,6 +1,6 @@
 """Files as a zip archive that is made while it is sent: nothing of it lies on a disk, however slow its reader is.
 
-They are stored as they are: made smaller by a third they would take ten times as long, of everybody's time.
+They are stored uncompressed: a third smaller, they would take ten times as long.
 """
 
 import zipfile
@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _PART_BYTES = 1 << 18
-_OF_AN_ENTRY = 30 + 16 + 46  # bytes beside its content and two times its name: a header, sizes, a line of the directory
-_END = 22  # bytes of the end of the directory
+_ENTRY_BYTES = 30 + 16 + 46  # bytes beside its content and two times its name: a header, sizes, a line of the directory
+_END_BYTES = 22  # bytes of the end of the directory
 _MODE = 0o644 << 16
 
 
 class _Parts:
-    """What was written since it was last taken; it can't be gone back in."""
+    """The bytes written since the last ``take``; it can't seek."""
 
     def __init__(self) -> None:
         self._parts = bytearray()
@@ -34,7 +34,7 @@ class _Parts:
 def archive_size(files: Mapping[str, Path]) -> int | None:
     """Return the bytes of an archive of files, by their names in it; None for a large one, which has another form."""
     sizes = {name: path.stat().st_size for name, path in files.items()}
-    size = _END + sum(_OF_AN_ENTRY + 2 * len(name.encode()) + length for name, length in sizes.items())
+    size = _END_BYTES + sum(_ENTRY_BYTES + 2 * len(name.encode()) + length for name, length in sizes.items())
     return size if size < zipfile.ZIP64_LIMIT and len(files) < zipfile.ZIP_FILECOUNT_LIMIT else None
 
 

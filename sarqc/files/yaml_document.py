@@ -1,4 +1,4 @@
-"""YAML and JSON files that people write: plain values, and nothing by which a small file could become a large one."""
+"""YAML and JSON files that people write: plain values, and nothing that expands a small file to a large one."""
 
 import json
 from pathlib import Path

@@ -54,12 +54,12 @@ def saliency_penalty(lam: float, gamma: float, by_layer: Points | None = None) -
             return super().process_batch(inp, *arguments, **named)
 
         def adopt_hessian_from(self, leader: Penalised) -> None:
-            """Take over what another linear has gathered, which reads the same tensor."""
+            """Adopt the sums of another linear, which reads the same tensor."""
             super().adopt_hessian_from(leader)
             self._sum = leader._sum
 
         def attach_shared_hessian_cache(self, cache: Any) -> None:
-            """No factor is shared: with a penalty by its own weight, each linear has another Gram."""
+            """Disable sharing: with a penalty by its own weight, each linear has another Gram."""
             super().attach_shared_hessian_cache(cache)
             self._disable_shared_hessian_cache()
 

@@ -70,7 +70,7 @@ class Switch:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """No ``Stop`` within: what is written in here is written whole. ``check`` afterwards catches up."""
+        """Delay ``Stop``: what is written in here is written whole. ``check`` afterwards catches up."""
         self._held = True
         try:
             yield
@@ -84,7 +84,7 @@ class Switch:
 
 
 class Wish:
-    """Whether the app wants this run to step aside, by the last line in which it said so."""
+    """The app's wish that this run step aside, by its last line about it."""
 
     def __init__(self, lines: SimpleQueue[bytes]) -> None:
         self._lines, self._is_there = lines, False
@@ -96,7 +96,7 @@ class Wish:
 
 
 class Channel:
-    """The way back to the app: one JSON line per event, and empty lines in between."""
+    """The channel to the app: one JSON line per event, and empty lines in between."""
 
     def __init__(self, descriptor: int, switch: Switch) -> None:
         os.set_inheritable(descriptor, False)  # a process started by the run must not keep the channel open
@@ -105,7 +105,7 @@ class Channel:
         self._mutex = threading.Lock()
 
     def beat(self) -> None:
-        """Write signs of life for as long as somebody listens; for a thread of its own."""
+        """Write signs of life until the app is gone; for a thread of its own."""
         with suppress(BrokenPipeError):
             while True:
                 self._write(b"\n")
@@ -123,7 +123,7 @@ class Channel:
 
 
 def main() -> None:
-    """Entry of the process. It leaves through ``os._exit``: tearing down CUDA may hang, and all is said by then."""
+    """Run the process and leave by ``os._exit``: tearing down CUDA may hang, and all is said by then."""
     os.nice(NICENESS)
     os.umask(0o077)
     switch = Switch()
@@ -141,8 +141,8 @@ def main() -> None:
                 _run(function, job, channel, switch, Wish(lines), loaded)
         except Stop:
             channel.send(Cancelled())
-        except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
-            channel.send(_last_word(error, job))
+        except Exception as error:  # the boundary of the process: the app must hear of any error
+            channel.send(_final_event(error, job))
     except BrokenPipeError:
         os._exit(1)  # the app is gone
     sys.stdout.flush()
@@ -150,7 +150,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _last_word(error: Exception, job: Mapping[str, Any]) -> Event:
+def _final_event(error: Exception, job: Mapping[str, Any]) -> Event:
     """Return the last event of a run that could not go on. One that met a full disk waits for room, unless it was its
     own files that took it: those of an export, which go with it, and those on a host in a cluster.
     """
@@ -174,7 +174,7 @@ def _run(
     wish: Wish,
     start_seconds: float,
 ) -> None:
-    """Relays what the generator yields. ``Finished`` must be among it, unless the run steps aside."""
+    """Relay the generator's events. ``Finished`` must be among them, unless the run steps aside."""
     if isinstance(function, ImportError):
         raise function
     settings, recipe = Settings(**job["settings"]), Recipe.parse(job["recipe"])
@@ -191,7 +191,7 @@ def _run(
                 note_files(settings.exports_dir() / job["checkpoint"])
             if isinstance(event, Finished) and send_results is not None:
                 send_results()
-            if isinstance(event, Saved):  # where on this host is nobody's business on a page
+            if isinstance(event, Saved):  # pages do not show where on this host
                 event = Saved(event.what, Path(event.path).name)
             channel.send(event)
             _note(event)
@@ -202,7 +202,7 @@ def _run(
                 aside = True
                 break
     finally:
-        events.close()  # after which everything is kept
+        events.close()  # after which everything is stored
     if aside:
         log.info("it steps aside")
         channel.send(Yielded("The run stepped aside."))
@@ -212,7 +212,7 @@ def _run(
 
 
 def _note(event: Event) -> None:
-    """Return what the log of a run says of an event; of most events nothing."""
+    """Log what matters of an event; of most events nothing."""
     match event:
         case Started():
             log.info("it works on %s, %d layers", event.device, len(event.layers))
@@ -223,16 +223,15 @@ def _note(event: Event) -> None:
 
 
 def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return where ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean
-    folder. A worker that helps with the run of another one writes nothing.
-    """
+    """Return the destinations for ``execute``: of a run its study, of an export its checkpoint, in a clean folder. A
+    worker that helps with the run of another one writes nothing."""
     crew = {"crew": job["crew"]} if job["crew"] > 1 else {}
     if job["helps"]:
         return crew
     if job["checkpoint"] is None:
         return crew | {"study_dir": settings.studies_dir(), "study_id": job["study_id"]}
     target = settings.exports_dir() / job["checkpoint"]
-    shutil.rmtree(target.parent, ignore_errors=True)  # what an earlier attempt left when it was killed
+    shutil.rmtree(target.parent, ignore_errors=True)  # left by an earlier attempt that was killed
     return {"checkpoint_dir": target, "checkpoint_format": job["format"]}
 
 
@@ -255,7 +254,7 @@ def _load(path: str) -> Execute | ImportError:
 
 
 def lines_of_the_app() -> SimpleQueue[bytes]:
-    """Return what comes on the standard input, which is the lifeline too: this process ends when it closes."""
+    """Return the lines of the standard input, which is the lifeline too: this process ends when it closes."""
     lifeline = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
     lines: SimpleQueue[bytes] = SimpleQueue()
@@ -268,7 +267,7 @@ def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
     with os.fdopen(lifeline, "rb") as app:
         for line in app:
             lines.put(line)
-    if os.getpgrp() == os.getpid():  # else it was started by hand and the group is somebody's shell
+    if os.getpgrp() == os.getpid():  # else it was started by hand, from a shell's group
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 

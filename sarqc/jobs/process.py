@@ -1,4 +1,4 @@
-"""A worker process as its parent has it: started, given a job, listened to, asked to stop and ended."""
+"""A worker process from its parent's side: start, job, messages, stop and end."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
-STEP_ASIDE = "step_aside"  # what is said to a worker's process after its job: whether its run should
+STEP_ASIDE = "step_aside"  # key of a message after the job: whether the run should step aside
 IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as nvidia-smi counts, of which plans ask memory
 
 
@@ -43,7 +43,7 @@ class Process:
         self.channel = os.fdopen(read_end, "rb")
 
     def give(self, document: Mapping[str, Any]) -> None:
-        """Hands over the job, or what is said after it, as one line; unless the process is gone."""
+        """Send the job, or a later message, as one line, unless the process is gone."""
         with suppress(BrokenPipeError, ValueError):  # the latter of a pipe that is closed
             assert self._popen.stdin is not None
             self._popen.stdin.write(json.dumps(document).encode() + b"\n")
@@ -56,13 +56,13 @@ class Process:
         self._popen.send_signal(signal.SIGTERM)  # does nothing once the process has been waited for
 
     def kill(self) -> None:
-        """SIGKILL for the process and everything it started."""
+        """Kill the process and everything it started."""
         if self.alive():
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def end(self) -> int:
-        """Wait for the end a little while, then enforce it; return the exit code."""
+        """Wait a little for the end, then enforce it; return the exit code."""
         try:
             return self._popen.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:

@@ -22,7 +22,7 @@ BRIEF_SECONDS = 600.0  # a preview that is planned to take longer waits until a 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A queued run, as far as its turn is concerned."""
+    """A queued run, as far as scheduling is concerned."""
 
     run_id: str
     owner: str
@@ -37,7 +37,7 @@ class Waiting:
 
     @property
     def is_brief(self) -> bool:
-        """Whether others step aside for it."""
+        """True if others step aside for it."""
         return self.lane == "preview" and (self.seconds is None or self.seconds <= BRIEF_SECONDS)
 
 
@@ -80,8 +80,8 @@ def steps_aside(
     last_held: Mapping[str, float],
     last_lane: str | None = None,
 ) -> set[str]:
-    """Ids of the runs that should step aside, of those ``running`` that can: as many of the first ones as make room for
-    previews, and only where their devices would go to previews and not to them again.
+    """Return the ids of the runs, of those ``running`` that can, that should step aside: as many of the first ones as
+    make room for previews, and only where their devices would go to previews and not to them again.
 
     ``soon``: devices that are free, or about to be without anybody's doing.
     """
@@ -91,7 +91,7 @@ def steps_aside(
         more = [*aside, run]
         starts = decide([*left, *more], [""] * (soon + len(more)), now, last_held, last_lane)
         started = {start.run_id for start in starts[soon:]}
-        if len(starts) < soon + len(more) or not started <= {one.run_id for one in left if one.is_brief}:
+        if len(starts) < soon + len(more) or not started <= {preview.run_id for preview in left if preview.is_brief}:
             break
         aside = more
     return {run.run_id for run in aside}

@@ -42,9 +42,9 @@ from sarqc.recipe import Recipe, recorded
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
 PORTION = 500  # runs read at once
 ALL = -1  # as a limit of SQLite
-ANSWERS_KEPT = 2_000  # counts and groups, some hundred bytes each
-DRAWINGS_KEPT = 8  # some hundred KB each
-WHOLE_KEPT = 4  # lists of ids and of groups: some MiB each where there are 100,000 runs
+CACHED_ANSWERS = 2_000  # counts and groups, some hundred bytes each
+CACHED_DRAWINGS = 8  # some hundred KB each
+CACHED_LISTS = 4  # lists of ids and of groups: some MiB each where there are 100,000 runs
 _RESTING = ", ".join(f"'{state}'" for state in sorted(AT_REST))
 _UNSHARED = "id NOT IN (SELECT target FROM links WHERE ends > ?3)"
 _UNWRITTEN = "AND name = '' AND note = '' AND tags_json = '[]'"  # see ``Run.is_annotated``
@@ -64,8 +64,8 @@ class Store:
         self.close, self.reserve = self._database.close, self._database.reserve
         self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
         self.snapshot = self._database.snapshot
-        self._answers, self._drawings, self._whole = map(AnswerCache, (ANSWERS_KEPT, DRAWINGS_KEPT, WHOLE_KEPT))
-        self._list_again()
+        self._answers, self._drawings, self._whole = map(AnswerCache, (CACHED_ANSWERS, CACHED_DRAWINGS, CACHED_LISTS))
+        self._refresh_listing()
 
     # Changes. Each is one transaction.
 
@@ -107,7 +107,7 @@ class Store:
     def create_export(
         self, parent: Run, checkpoint_format: str, size: int, owner: str, *, at_most: int | None = None
     ) -> Run:
-        """Queue and return a export of a run, expected to take ``size`` bytes; in the lane of what takes seconds."""
+        """Queue and return an export of a run, expected to take ``size`` bytes, in the lane of short runs."""
         with self.transaction() as connection:
             self._check_queue(connection, 1, at_most)
             more = {"parent": parent.id, "format": checkpoint_format, "bytes": size}
@@ -193,7 +193,7 @@ class Store:
             return self._update(connection, run_id, changes | self._append(connection, run, [why], now))
 
     def cancel(self, run_id: str) -> Run:
-        """Asks for the end of a run: a waiting one is cancelled, a running one is cancelling.
+        """Cancel a waiting run; ask a running one to end.
 
         Harmless on one that is cancelling already; ``Conflict`` on one at rest.
         """
@@ -204,7 +204,7 @@ class Store:
             return run if run.state is State.CANCELLING else self.move(run_id, State.CANCELLING)
 
     def append(self, run_id: str, events: Sequence[Event], *, waits_for_room: bool = False) -> None:
-        """Add events to a run's log and what they say to its row. Events that end a run go with ``move``.
+        """Append events to a run's log and update its row. Events that end a run go with ``move``.
 
         ``waits_for_room``: on the disk, until the next call.
         """
@@ -228,8 +228,8 @@ class Store:
         """Add tags to a run and take tags away, whatever their case. Raises as ``annotate``."""
         with self.transaction():
             gone = {tag.casefold() for tag in remove}
-            kept = [tag for tag in self.get(run_id).tags if tag.casefold() not in gone]
-            return self.annotate(run_id, Annotations.parse({"tags": [*kept, *add]}))
+            remaining = [tag for tag in self.get(run_id).tags if tag.casefold() not in gone]
+            return self.annotate(run_id, Annotations.parse({"tags": [*remaining, *add]}))
 
     def set_process(self, run_id: str, pid: int) -> None:
         with self.transaction(settled=False) as connection:
@@ -241,7 +241,7 @@ class Store:
             self._update(connection, run_id, {"bytes": size})
 
     def delete(self, run_id: str) -> Run:
-        """Remove a run at rest, its events, exports and share links; return what it was.
+        """Delete a run at rest, its events, exports and share links; return the run.
 
         Raises ``NotFound``, ``Conflict``.
         """
@@ -291,12 +291,12 @@ class Store:
         raise no_run(run_id)
 
     def trusted(self) -> float | None:
-        """Return the time that was last noted, or that of the newest run; None without either."""
+        """Return the last noted time, or that of the newest run; None without either."""
         seconds: float | None = self._rows("SELECT trusted FROM counter")[0]["trusted"]
         return seconds or self._last_millisecond / 1000 or None
 
     def owners(self, ids: Collection[str]) -> dict[str, str]:
-        """To whom runs belong, without the ids that are none's."""
+        """Return the owners of those ids that are runs."""
         query = "SELECT id, owner FROM runs WHERE id IN (SELECT value FROM json_each(?))"
         return {row["id"]: row["owner"] for row in self._rows(query, json.dumps(list(ids)))}
 
@@ -311,25 +311,25 @@ class Store:
             return listing.ids_of(connection, question, ALL)
 
     def runs(self, ids: Sequence[str]) -> list[Run]:
-        """Return the runs of these ids, in their order, without those that are not there."""
+        """Return the runs of these ids, in their order, without missing ones."""
         marks = ", ".join("?" * len(ids))
-        found = {run.id: run for run in self._runs(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
-        return [found[run_id] for run_id in ids if run_id in found]
+        by_id = {run.id: run for run in self._runs(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
+        return [by_id[run_id] for run_id in ids if run_id in by_id]
 
     def part(self, question: Question, limit: int, offset: int = 0) -> tuple[list[Run], int]:
         """Return a part of the list, and how many runs the whole has."""
         with self.snapshot() as connection:
             if not question.text:
                 return self.listed(question, limit, offset), self.count(question)
-            # A filter reads every row: what it finds is kept whole.
-            ids = self._kept(self._whole, ("ids", question), partial(listing.ids_of, connection, question, ALL))
+            # A filter reads every row: all its ids are cached.
+            ids = self._cached(self._whole, ("ids", question), partial(listing.ids_of, connection, question, ALL))
             return self.runs(ids[offset : offset + limit]), len(ids)
 
     def count(self, question: Question) -> int:
-        """How many runs such a list has."""
+        """Count the runs of such a list."""
         with self.snapshot() as connection:
             key = ("count", replace(question, sort="created"))
-            return self._kept(self._answers, key, partial(listing.count_of, connection, question))
+            return self._cached(self._answers, key, partial(listing.count_of, connection, question))
 
     def groups(
         self, question: Question, by: str, limit: int, offset: int = 0
@@ -338,10 +338,10 @@ class Store:
         ``by`` is a name of ``listing.GROUPINGS``."""
         with self.snapshot() as connection:
             made = partial(listing.groups_of, connection, question, by)
-            found = self._kept(self._whole, ("groups", question, by), made)
-            part, unsorted = found[offset : offset + limit], replace(question, sort="created")
+            rows = self._cached(self._whole, ("groups", question, by), made)
+            part, unsorted = rows[offset : offset + limit], replace(question, sort="created")
             groups = [
-                self._kept(
+                self._cached(
                     self._answers,
                     ("group", unsorted, by, key),
                     partial(listing.summed_up, connection, question, by, key, newest),
@@ -349,28 +349,28 @@ class Store:
                 for key, newest, _ in part
             ]
             newest = self.runs([group.newest for group in groups])
-            return list(zip(groups, newest, strict=True)), len(found), sum(count for _, _, count in found)
+            return list(zip(groups, newest, strict=True)), len(rows), sum(count for _, _, count in rows)
 
     def drawn(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
-        """Return the drawing that ``make`` makes of lists, or has made under the key since any of them changed."""
+        """Return the drawing of lists under a key, made by ``make`` again once any of them has changed."""
         with self.snapshot():
-            return self._kept(self._drawings, key, make)
+            return self._cached(self._drawings, key, make)
 
     def passing_previews(self) -> list[Run]:
-        """Previews of one layer that nobody has kept, the oldest first: see ``Run.is_listed``."""
+        """Return previews of one layer that are not listed, the oldest first: see ``Run.is_listed``."""
         runs = self._runs("SELECT * FROM runs WHERE lane = 'preview' AND name = '' AND parent IS NULL ORDER BY id")
         return [run for run in runs if not run.is_listed]
 
     def waiting_of(self, owner: str) -> int:
-        """Queued runs and exports of an owner."""
+        """Count an owner's queued runs and exports."""
         return int(self._rows("SELECT COUNT(*) AS n FROM runs WHERE state = 'queued' AND owner = ?", owner)[0]["n"])
 
     def exports(self, run_id: str) -> list[Run]:
-        """Return the exports of a run, one for each format that was asked for."""
+        """Return the exports of a run, one for each requested format."""
         return self._runs("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)
 
     def finished_exports(self, limit: int) -> list[Run]:
-        """Return the exports of all runs that are written, the newest first."""
+        """Return the finished exports of all runs, the newest first."""
         query = (
             "SELECT * FROM runs INDEXED BY exports_by_owner WHERE parent IS NOT NULL AND state = 'finished'"
             " ORDER BY id DESC LIMIT ?"
@@ -403,7 +403,7 @@ class Store:
         return self._runs(query, seconds, limit, time.time())
 
     def exported_bytes(self, owner: str | None = None) -> tuple[int, int]:
-        """Bytes of all exports on disk, or an owner's, and the expected bytes of queued and running exports."""
+        """Return the bytes of all exports on disk, or an owner's, and those expected of queued and running exports."""
         query = (
             "SELECT COALESCE(SUM(bytes) FILTER (WHERE state = 'finished'), 0),"
             " COALESCE(SUM(bytes) FILTER (WHERE state IN ('queued', 'running', 'cancelling')), 0)"
@@ -419,24 +419,24 @@ class Store:
         return self._runs(f"SELECT * FROM runs WHERE state IN ({marks}) ORDER BY queued, id", *states)
 
     def counts(self) -> dict[str, int]:
-        """How many runs are in each state, the empty states included."""
-        found = {row["state"]: row["n"] for row in self._rows("SELECT state, COUNT(*) AS n FROM runs GROUP BY state")}
-        return {state.value: found.get(state.value, 0) for state in State}
+        """Count the runs in each state, empty states included."""
+        counts = {row["state"]: row["n"] for row in self._rows("SELECT state, COUNT(*) AS n FROM runs GROUP BY state")}
+        return {state.value: counts.get(state.value, 0) for state in State}
 
     def kinds(self) -> dict[tuple[str, str], int]:
-        """How many runs are in each state, by what they are: run, tune, preview or export."""
+        """Count the runs in each state by kind: run, tune, preview or export."""
         query = f"SELECT state, {KIND} AS kind, COUNT(*) AS n FROM runs GROUP BY state, {KIND}"
         return {(row["state"], row["kind"]): row["n"] for row in self._rows(query)}
 
     def waiting(self) -> dict[str, tuple[int, float | None]]:
-        """Of each lane, how many runs wait, and since when the first of them does (seconds since 1970)."""
+        """Return how many runs wait in each lane, and since when the first does (seconds since 1970)."""
         query = "SELECT lane, COUNT(*) AS n, MIN(queued) AS first FROM runs WHERE state = 'queued' GROUP BY lane"
-        found = {row["lane"]: (row["n"], row["first"]) for row in self._rows(query)}
-        return {lane: found.get(lane, (0, None)) for lane in LANES}
+        waiting = {row["lane"]: (row["n"], row["first"]) for row in self._rows(query)}
+        return {lane: waiting.get(lane, (0, None)) for lane in LANES}
 
     def last_held(self, owners: Iterable[str]) -> dict[str, float]:
-        """When owners last had a device: the end of the last run of each, or its start while that goes on. Without
-        those that never had one."""
+        """Return when owners last had a device: the end of the last run of each, or its start while that goes on.
+        Owners that never had one are left out."""
         query = f"SELECT {HELD} AS held FROM runs WHERE owner = ? AND started IS NOT NULL ORDER BY {HELD} DESC LIMIT 1"
         return {owner: row["held"] for owner in dict.fromkeys(owners) for row in self._rows(query, owner)}
 
@@ -448,7 +448,7 @@ class Store:
     def tail(
         self, run_id: str, after: int, limit: int, at_most_bytes: float = math.inf
     ) -> tuple[list[StoredEvent], bool]:
-        """Events after a sequence number: at most ``limit``, and none once the bytes are reached, but one at least.
+        """Return events after a sequence number: at most ``limit``, and up to some bytes, but one at least.
 
         And whether the run is at rest with no more to come.
         """
@@ -466,15 +466,15 @@ class Store:
         return events, run.at_rest and is_last
 
     def events(self, run_id: str, after: int = 0) -> list[StoredEvent]:
-        """All events of a run after a sequence number."""
+        """Return all events after a sequence number."""
         return self.tail(run_id, after, 1_000_000)[0]
 
     def last(self, run_id: str, kind: str) -> StoredEvent | None:
-        """Return the newest event of a type that a run has said, or None."""
+        """Return the newest event of a type of a run, or None."""
         return next(iter(self.latest(run_id, kind, 1)), None)
 
     def latest(self, run_id: str, kind: str, limit: int) -> list[StoredEvent]:
-        """Return the newest events of a type that a run has said, the newest first."""
+        """Return a run's newest events of a type, the newest first."""
         query = "SELECT seq, at, payload FROM events WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT ?"
         return [_stored(row) for row in self._rows(query, run_id, kind, limit)]
 
@@ -514,15 +514,15 @@ class Store:
             listing.put(connection, run)
         return run
 
-    def _kept(self, answers: AnswerCache, key: Hashable, make: Callable[[], Answer]) -> Answer:
-        """Return an answer about lists, which is kept unless a transaction is open, that may yet be taken back."""
+    def _cached(self, answers: AnswerCache, key: Hashable, make: Callable[[], Answer]) -> Answer:
+        """Return a cached answer about lists; while a transaction is open, which may be rolled back, a new one."""
         if self._database.is_writing:
             return make()
         with self.snapshot() as connection:
             return answers.of(connection, key, make)
 
-    def _list_again(self) -> None:
-        """Make the rows of ``listed`` that are not there, or of a former form; looks for them once a form."""
+    def _refresh_listing(self) -> None:
+        """Make the rows of ``listed`` that are missing or of a former form; checked once a form."""
         if self._rows("SELECT form FROM counter")[0]["form"] == listing.FORM:
             return
         query = (
@@ -551,7 +551,7 @@ class Store:
         return _columns(run, events)
 
     def _new_id(self, now: float) -> str:
-        """26 digits like a ULID: sorts by time (strictly, within one database), and 80 bits nobody can guess."""
+        """Return 26 digits like a ULID: sorted by time (strictly, in one database), with 80 random bits."""
         self._last_millisecond = max(int(now * 1000), self._last_millisecond + 1)
         return _base32(self._last_millisecond, 10) + _base32(secrets.randbits(80), 16)
 
@@ -603,7 +603,7 @@ def _stored(row: sqlite3.Row) -> StoredEvent:
 
 
 def _dump(value: Any) -> str:
-    """JSON that a browser can read: NaN and infinities are refused here, the worker sends null instead."""
+    """Return JSON for browsers: NaN and infinities are refused here, the worker sends null instead."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, final
 import sarqc
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
-from sarqc.files.modes import for_the_owner
+from sarqc.files.modes import open_for_owner
 from sarqc.files.names import remove
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
@@ -133,7 +133,7 @@ class KeptEntries:
         document = {"form": self._form, "entries": listed}
         partial = self._path.with_name(f"{self._path.name}.partial")
         try:
-            with open(partial, "w", encoding="utf-8", opener=for_the_owner) as file:
+            with open(partial, "w", encoding="utf-8", opener=open_for_owner) as file:
                 json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
             partial.replace(self._path)
         except OSError as error:  # the list of studies does not depend on a full disk

@@ -64,29 +64,29 @@ class Access:
         self._names: dict[str, set[str]] = {}  # under which a holder has queued runs
         self._exports_each, self._root = settings.export_gib_each, settings.root()
 
-    def everything(self, visitor: Visitor) -> bool:
-        """Return whether nothing is hidden from a visitor."""
+    def sees_everything(self, visitor: Visitor) -> bool:
+        """Return whether a visitor may see everything."""
         return self._private or visitor.role == "operator"
 
     # Runs.
 
     def sees(self, visitor: Visitor) -> Callable[[Run | Removed], bool]:
-        """Return the test of runs that a visitor may see, or might before they were removed, as of now."""
-        if self.everything(visitor):
+        """Return the test of runs, present or removed, that a visitor may see now."""
+        if self.sees_everything(visitor):
             return lambda run: True
         shown = self._shown(visitor, "run")
         return lambda run: run.owner == visitor.owner or run.id in shown or run.parent in shown
 
     def as_seen(self, visitor: Visitor) -> Callable[[Run], Run]:
-        """Return runs that a visitor may see as they may read them: whose it is, note and tags are not for others."""
-        if self.everything(visitor):
+        """Return the view of a run for a visitor: owner, note and tags of others' runs are left out."""
+        if self.sees_everything(visitor):
             return lambda run: run
         return lambda run: run if run.owner == visitor.owner else replace(run, owner="", note="", tags=())
 
-    def shown_alone(self, visitor: Visitor) -> list[Run] | None:
-        """Return the runs that share links show to somebody who has nothing else here, and may know of no model or text
-        beside theirs; None for everybody else."""
-        if self.everything(visitor) or visitor.signed_in or visitor.role != "viewer":
+    def linked_runs(self, visitor: Visitor) -> list[Run] | None:
+        """Return the runs shared with a visitor who has nothing else here, and may know of no model or text beside
+        theirs; None for everybody else."""
+        if self.sees_everything(visitor) or visitor.signed_in or visitor.role != "viewer":
             return None
         return [self.store.get(run_id) for run_id in self._shown(visitor, "run")]
 
@@ -98,18 +98,18 @@ class Access:
         return run
 
     def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
-        """Return a run that a visitor may change. Raise ``NotFound``, or ``Forbidden`` for one that is only shown to
+        """Return a run that a visitor may change. Raise ``NotFound``, or ``Forbidden`` for one that is only shared with
         them."""
         visitor.require_runner(where)
         run = self.run(visitor, run_id)
-        if not self.everything(visitor) and run.owner != visitor.owner:
+        if not self.sees_everything(visitor) and run.owner != visitor.owner:
             raise Forbidden("the run belongs to somebody else", where, "Submit its recipe as a run of your own.")
         return run
 
     def question(self, visitor: Visitor, question: Question) -> Question:
-        """Return the same question, of the runs that a visitor may see; a filter, which looks at owners and notes too,
+        """Return the question, restricted to runs that a visitor may see; a filter, which reads owners and notes too,
         finds their own alone."""
-        if self.everything(visitor):
+        if self.sees_everything(visitor):
             return question
         also: frozenset[str] = frozenset() if question.text else self._shown(visitor, "run")
         return replace(question, of=visitor.owner, also=also)
@@ -123,10 +123,10 @@ class Access:
         self._names[holder] = {name for name, count in waiting.items() if count} | {visitor.owner}
         if len(self._names) > HOLDERS:
             self._names.clear()
-        of_all = max(self._each, self._queued // 2)
+        shared_limit = max(self._each, self._queued // 2)
         shares = (
             ("of your runs are waiting, and anybody", waiting[visitor.owner], self._each),
-            ("runs of strangers at your address are waiting, and together they", sum(waiting.values()), of_all),
+            ("runs of strangers at your address are waiting, and together they", sum(waiting.values()), shared_limit),
         )
         for what, count, most in shares:
             if count + more > most:
@@ -149,10 +149,10 @@ class Access:
     # Studies.
 
     def studies_seen(self, visitor: Visitor, origins: Mapping[str, Origin]) -> dict[str, bool]:
-        """Return, of some studies with their origins, those that a visitor may see; True: they may share and remove it
-        too."""
+        """Return, of some studies with their origins, those that a visitor may see; True for those that they may share
+        and remove."""
         changes = visitor.role != "viewer"
-        if self.everything(visitor):
+        if self.sees_everything(visitor):
             return dict.fromkeys(origins, changes)
         of_runs, brought = self.store.owners(origins), {upload.id for upload in self.studies.of(visitor.owner)}
         shown = {kind: self._shown(visitor, kind) for kind in ("study", "run")}
@@ -166,13 +166,13 @@ class Access:
 
     def study(self, visitor: Visitor, study_id: str) -> str:
         """Return the id of a study that a visitor may see. Raise ``NotFound`` for any other."""
-        self._seen(visitor, study_id)
+        self._may_change(visitor, study_id)
         return study_id
 
     def own_study(self, visitor: Visitor, study_id: str, where: str) -> None:
         """Raise as ``own_run`` for a study that a visitor may not share or remove."""
         visitor.require_runner(where)
-        if not self._seen(visitor, study_id):
+        if not self._may_change(visitor, study_id):
             raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
 
     # Links.
@@ -198,9 +198,8 @@ class Access:
         self.own_study(visitor, target, where)
         return ""
 
-    def _seen(self, visitor: Visitor, study_id: str) -> bool:
-        """Return whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even
-        see."""
+    def _may_change(self, visitor: Visitor, study_id: str) -> bool:
+        """Return whether a visitor may share and remove a study. Raise ``NotFound`` for a hidden one."""
         seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
         if study_id not in seen:
             raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")

@@ -1,4 +1,4 @@
-"""Ways to know who asks by name (``SARQC_ACCESS``): the base, which knows nobody, and one token for everybody."""
+"""Authentication by name (``SARQC_ACCESS``): the base, which knows nobody, and one token for everybody."""
 
 import hmac
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sarqc.settings import Settings
 from sarqc.web.throttle import LoginThrottle
 from sarqc.web.visitor import Role, new_guest
 
-Known = tuple[str, Role]  # the name and the role of somebody who has proved who they are
+Known = tuple[str, Role]  # name and role of an authenticated person
 
 _FORM = """<form method="post" action="{root}/sign-in"><input type="hidden" name="to" value="{to}">{fields}
 <button type="submit">Sign in</button></form>"""
@@ -18,10 +18,10 @@ _FORM = """<form method="post" action="{root}/sign-in"><input type="hidden" name
 
 @dataclass(frozen=True)
 class Sender:
-    """The sender of a request, before anything is believed."""
+    """The sender of a request, still unverified."""
 
     headers: Headers
-    from_proxy: bool  # by way of the reverse proxy that is trusted
+    from_proxy: bool  # through the trusted reverse proxy
     address: str
     where: str  # the request as an error names it
     owner: str = ""  # by the cookie
@@ -34,17 +34,17 @@ class Accounts:
     come.
     """
 
-    wrong = "Name or password is wrong."  # to somebody who is not let in
+    wrong = "Name or password is wrong."  # for those who are not let in
 
     def __init__(self, settings: Settings, throttle: LoginThrottle) -> None:
         self._root, self._throttle = settings.root(), throttle
 
-    async def stated(self, sender: Sender) -> Known | None:
-        """Return the name and role that a request states of its sender, where they are true."""
+    async def authenticate(self, sender: Sender) -> Known | None:
+        """Return the name and role of a request's sender, where its credentials are right."""
         return None
 
-    async def entered(self, name: str, password: str, address: str, where: str) -> str:
-        """Return the owner of the name and password that somebody enters at /sign-in; empty where they are wrong."""
+    async def check_credentials(self, name: str, password: str, address: str, where: str) -> str:
+        """Return the owner of a name and password entered at /sign-in; empty where they are wrong."""
         return ""
 
     def person(self, owner: str) -> tuple[str, Role] | None:
@@ -53,7 +53,7 @@ class Accounts:
         return None
 
     def form(self, to: str) -> str:
-        """Return the elements by which somebody signs in, and then comes to the address ``to``."""
+        """Return the form for signing in, which leads to the address ``to``."""
         return f'<p>Nobody has to sign in here. </p><a class="way-in" href="{self._root}/">To the Lab</a>'
 
     def _form_with(self, fields: str, to: str) -> str:
@@ -69,18 +69,18 @@ class OneToken(Accounts):
         super().__init__(settings, throttle)
         self._token = settings.access_token.get_secret_value() if settings.access_token else ""
 
-    async def stated(self, sender: Sender) -> Known | None:
+    async def authenticate(self, sender: Sender) -> Known | None:
         scheme, _, credentials = sender.headers.get("authorization", "").partition(" ")
         token = credentials.strip()
         if scheme.lower() != "bearer" or not self._is_right(token, sender.address, sender.where):
             return None
         return sender.owner or f"token-{proof_of(token)}", "runner"  # a program that keeps its cookie keeps its name
 
-    async def entered(self, name: str, password: str, address: str, where: str) -> str:
+    async def check_credentials(self, name: str, password: str, address: str, where: str) -> str:
         return new_guest() if self._is_right(password, address, where) else ""
 
     def _is_right(self, text: str, address: str, where: str) -> bool:
-        with self._throttle.one(where, address) as judged:
+        with self._throttle.attempt(where, address) as judged:
             judged.is_right = hmac.compare_digest(text.encode(), self._token.encode())
         return judged.is_right
 
@@ -92,7 +92,7 @@ class OneToken(Accounts):
 
 
 def password_field(word: str, has_focus: bool = False) -> str:
-    """Return a field for a password or a token, as ``word`` calls it."""
+    """Return a field for a password or a token, with the label ``word``."""
     focus = " autofocus" if has_focus else ""
     return (
         f'<label>{word} <input name="password" type="password" autocomplete="current-password" required{focus}></label>'
@@ -100,5 +100,5 @@ def password_field(word: str, has_focus: bool = False) -> str:
 
 
 def proof_of(secret: str) -> str:
-    """Return a text that tells one secret from another without giving it away."""
+    """Return a text that identifies a secret without revealing it."""
     return hmac.new(b"sarqc", secret.encode(), "sha256").hexdigest()[:24]

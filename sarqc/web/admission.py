@@ -18,20 +18,19 @@ from sarqc.web.visitor import Visitor
 
 
 def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) -> Recipe:
-    """Return the recipe as it may be run for a visitor. Raise ``NotFound`` or ``Forbidden`` for what it may not
-    name."""
+    """Return the recipe, admitted for a visitor. Raise ``NotFound`` or ``Forbidden`` for names that it may not use."""
     private = is_private(settings)
-    revision = _model(recipe, settings, private=private)
+    revision = _revision_of(recipe, settings, private=private)
     if recipe.quantized_checkpoint is not None:
-        _opened(recipe.quantized_checkpoint, visitor, access, settings, private=private)
+        _check_checkpoint(recipe.quantized_checkpoint, visitor, access, settings, private=private)
     for text in (recipe.calibration, recipe.test):
         if text:
-            _text(text, visitor, access, settings, private=private)
+            _check_text(text, visitor, access, settings, private=private)
     return recipe if revision == recipe.revision else recipe.model_copy(update={"revision": revision})
 
 
-def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
-    """Return the revision that is taken."""
+def _revision_of(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
+    """Return the model's revision to use."""
     name = recipe.model
     if name in catalogue.embedded_models(settings) or name in catalogue.declared_models(settings):
         return recipe.revision
@@ -57,9 +56,9 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
     return pinned[name] or recipe.revision
 
 
-def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
+def _check_checkpoint(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
     if catalogue.exported_folder(name, settings) is not None:
-        access.run(visitor, name.partition("/")[0])  # which says that there is none, where it is somebody else's
+        access.run(visitor, name.partition("/")[0])  # which hides others' runs
         return
     if name in catalogue.declared_folders(settings) or (private and _is_below(name, settings.model_dirs)):
         return
@@ -73,13 +72,13 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
     ).about("quantized_checkpoint")
 
 
-def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
+def _check_text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
     file, _ = corpora.split_column(name, settings)
     if corpora.is_named(file, settings):
         return
     if UPLOADED.fullmatch(name):
         owners = access.texts.owners(name)
-        if visitor.owner in owners or (owners and access.everything(visitor)):
+        if visitor.owner in owners or (owners and access.sees_everything(visitor)):
             return
     elif private and _is_below(file, settings.text_dirs):
         return

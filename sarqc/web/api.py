@@ -1,8 +1,8 @@
 """The REST interface under ``/api``: what is on offer, plans, runs and their events, studies; the routes are listed by
 ``GET /api/openapi.json``.
 
-Who asks is never a claim of the request, see ``sarqc.web.identity``; what they may see and change is in
-``sarqc.web.access``. What is hidden from somebody is answered as if it were not there.
+The visitor is never a claim of the request, see ``sarqc.web.identity``; their rights to see and change are in
+``sarqc.web.access``. Hidden things are answered as if they were not there.
 """
 
 import math
@@ -51,8 +51,8 @@ from sarqc.web.texts_api import texts_router
 from sarqc.web.visitor import Visitor
 
 LOG_BYTES = 65_536
-NAMED_TEXT = "c4"  # every host knows it by name: it stands for the text that is not chosen yet
-PLAN_HUB_SECONDS = 3.0  # that somebody waits for the Hub while planning; a run takes its time
+NAMED_TEXT = "c4"  # known to every host: stands for the text that is not chosen yet
+PLAN_HUB_SECONDS = 3.0  # of waiting for the Hub while planning; a run waits longer
 SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
 EVENTS = 10_000  # in a list
 ROUNDED = 4096  # blocks of which early stopping kept a state, the newest
@@ -127,7 +127,7 @@ def _offer_router(
     def health(who: Who) -> dict[str, Any]:
         """Return the state of the app: trouble, devices, runs."""
         devices, trouble = supervisor.devices(), supervisor.trouble
-        if not access.everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
+        if not access.sees_everything(who):  # owners of runs and troubles of the host are private
             devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
             trouble = trouble and "The operator is needed."
         return {
@@ -144,7 +144,7 @@ def _offer_router(
         folders, and exports that the visitor may see."""
         from sarqc.models.catalogue import offered
 
-        entries, shown = offered(settings), access.shown_alone(who)
+        entries, shown = offered(settings), access.linked_runs(who)
         exported = _exported(supervisor, settings, access.sees(who))
         names = {run.recipe.get(field) for run in shown or () for field in ("model", "quantized_checkpoint")}
         seen = []
@@ -163,7 +163,7 @@ def _offer_router(
         who.require_runner("GET /api/model")
         named = {"model": name, "calibration": NAMED_TEXT} | ({"revision": revision} if revision else {})
 
-        def looked_up() -> dict[str, bool]:
+        def look_up() -> dict[str, bool]:
             recipe = admit(Recipe.parse(named), who, access, settings)
             try:
                 checkpoint_of(recipe.model, recipe.revision, hasty)
@@ -171,14 +171,14 @@ def _offer_router(
                 return {"here": False}
             return {"here": True}
 
-        return await planning.run(looked_up, holder)
+        return await planning.run(look_up, holder)
 
     @router.get("/corpora")
     def corpora(request: Request, who: Who) -> Response:
         """Texts that a recipe may name here, for calibration and for perplexity."""
         from sarqc.calibration.corpora import offered
 
-        entries, shown = offered(settings), access.shown_alone(who)
+        entries, shown = offered(settings), access.linked_runs(who)
         if shown is not None:
             names = {run.recipe.get(field) for run in shown for field in ("calibration", "test")}
             entries = [entry for entry in entries if entry.where != "local" or entry.name in names]
@@ -199,7 +199,7 @@ def _offer_router(
         """Return what a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
         who.require_runner("POST /api/plan")
 
-        def made() -> dict[str, Any]:
+        def make() -> dict[str, Any]:
             jobs = _jobs(_recipes(document, settings), who, access, hasty, resolve)
             plans = [job.plan for job in jobs.values()]
             answer: dict[str, Any] = (plans[0] if len(plans) == 1 else together(plans)).model_dump(mode="json")
@@ -208,7 +208,7 @@ def _offer_router(
             supervisor.expect()
             return answer
 
-        return await planning.run(made, holder)
+        return await planning.run(make, holder)
 
     @router.post("/recipe-texts")
     def recipe_texts(
@@ -218,27 +218,27 @@ def _offer_router(
         of a run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
         chose λ for each layer."""
         recipes = _recipes(document, settings)  # not more runs than could wait here
-        left, of_run, single = None, None, recipes.get("")
+        left, run_line, single = None, None, recipes.get("")
         if study is not None and single is not None:
-            with suppress(NotFound):  # of a run that has left none yet
+            with suppress(NotFound):  # the run has no study yet
                 left = access.library.open(access.study(who, study))
-                of_run = left.line(line, single.bits) if line is not None else only_line(left)
+                run_line = left.line(line, single.bits) if line is not None else only_line(left)
         is_run = single is not None and single.kind == "run"
         return {
             "texts": texts(document, own_address(request) + settings.root()),
-            "programs": [text for write in programs for text in write(document, left, of_run)] if is_run else [],
+            "programs": [text for write in programs for text in write(document, left, run_line)] if is_run else [],
         }
 
     return router
 
 
 def _exported(supervisor: Supervisor, settings: Settings, sees: Callable[[Run], bool]) -> dict[str, list[str]]:
-    """Return exports with codes that a visitor sees, as a recipe names them, by model; the newest first."""
-    found: dict[str, list[str]] = {}
+    """Return visible exports with codes by model, named as in recipes; the newest first."""
+    names: dict[str, list[str]] = {}
     for export in supervisor.store.finished_exports(EXPORTS_TO_OPEN):
         if export.format not in NOT_OPENED and sees(export) and exports.checkpoint_folder(settings, export).is_dir():
-            found.setdefault(export.recipe["model"], []).append(exports.checkpoint_name(export))
-    return found
+            names.setdefault(export.recipe["model"], []).append(exports.checkpoint_name(export))
+    return names
 
 
 def _runs_router(
@@ -255,7 +255,7 @@ def _runs_router(
         """
         who.require_runner("POST /api/runs")
 
-        def queued() -> Response:
+        def queue() -> Response:
             recipes = _recipes(document, settings)
             access.check_queue(who, holder, len(recipes))
             jobs = _jobs(recipes, who, access, settings, resolve)
@@ -270,16 +270,16 @@ def _runs_router(
             named = [run.to_json() | {"name": name} for name, run in zip(jobs, runs, strict=True)]
             return JSONResponse({"batch": batch, "runs": named} | deprecated, 201)
 
-        return await planning.run(queued, holder)
+        return await planning.run(queue, holder)
 
     @router.get("/{run_id}")
     def get_run(who: Who, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
         run = access.run(who, run_id)
-        kept, seen = supervisor.retention.kept, access.as_seen(who)
-        exported = [seen(export).to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
+        retention, seen = supervisor.retention, access.as_seen(who)
+        exported = [seen(export).to_json() | {"kept": retention.kept(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
-        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": kept(run)}
+        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": retention.kept(run)}
         waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
         return seen(run).to_json() | more | {"waits_for_room": waits}
 
@@ -289,8 +289,8 @@ def _runs_router(
         run = access.run(who, run_id)
         if run.recipe.get("kind") != "tune":
             raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
-        said = store.last(run_id, TuningStanding.type)
-        return json_body(request, said and tuning_view(said.payload["tuning"], run.recipe))
+        standing = store.last(run_id, TuningStanding.type)
+        return json_body(request, standing and tuning_view(standing.payload["tuning"], run.recipe))
 
     @router.get("/{run_id}/ladder")
     def get_ladder(request: Request, who: Who, run_id: str) -> Response:
@@ -299,8 +299,8 @@ def _runs_router(
         run = access.run(who, run_id)
         if run.recipe.get("kind") != "ladder":
             raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
-        said = store.last(run_id, LadderStanding.type)
-        return json_body(request, said and ladder_view(said.payload["ladder"], run.recipe))
+        standing = store.last(run_id, LadderStanding.type)
+        return json_body(request, standing and ladder_view(standing.payload["ladder"], run.recipe))
 
     @router.get("/{run_id}/rounding")
     def get_rounding(request: Request, who: Who, run_id: str) -> Response:
@@ -309,8 +309,8 @@ def _runs_router(
         run = access.run(who, run_id)
         if run.recipe.get("stopping", "none") == "none":
             raise NotFound("the run does not stop early", f"run {run_id}", "Give the id of a run with stopping: early.")
-        said = store.latest(run_id, BlockRounded.type, ROUNDED)
-        return json_body(request, rounding_view(event.payload for event in reversed(said)))
+        events = store.latest(run_id, BlockRounded.type, ROUNDED)
+        return json_body(request, rounding_view(event.payload for event in reversed(events)))
 
     @router.delete("/{run_id}", status_code=204)
     def delete_run(who: Who, run_id: str) -> Response:
@@ -335,7 +335,7 @@ def _runs_router(
     async def export(who: Who, holder: Holder, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """Queues the writing of a finished run's model to files; asking again gives the same export."""
 
-        def queued() -> Response:
+        def queue() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
             plan = resolve(Recipe.parse(parent.recipe), settings).plan
@@ -346,7 +346,7 @@ def _runs_router(
             headers = {"Location": f"/api/runs/{made.id}"}
             return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)
 
-        return await planning.run(queued, holder)
+        return await planning.run(queue, holder)
 
     @router.post("/{run_id}/link", status_code=201)
     def make_link(who: Who, run_id: str, days: Days = DAYS) -> dict[str, str]:
@@ -431,8 +431,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
 
 def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
-    """Return the recipes of a document by name, see ``expanded``; a batch that can never fit the queue is not even
-    made."""
+    """Return the recipes of a document by name, see ``expanded``. Raise ``QueueFull`` for a batch that never fits."""
     count = math.prod(len(values) for values in axes(document).values())
     if count > settings.max_queued:
         raise QueueFull(

@@ -70,7 +70,7 @@ OF_EXTRAS = [  # shapes that only this list knows of extras, which the core does
     for name in ("LectureBegun", "LectureWish", "HallState", "PhoneGuess", "PhoneState")
 ]
 
-# What the switches above the figures offer: name in an address → as the page says it.
+# Choices of the switches above the figures: name in an address → words on the page.
 SHOWN = {
     "perplexity": "Perplexity",
     "accuracy": "Accuracy",
@@ -138,7 +138,7 @@ PANELS = {
     "measured": "How this was measured",
     "numbers": "The numbers",
 }
-# What can stand alone in a frame: what is a card of the Lab.
+# Cards of the Lab, which can stand alone in a frame.
 CARDS = {
     name: title for name, title in PANELS.items() if name not in ("equation", "sentence", "band", "sliders", "doors")
 }
@@ -147,7 +147,7 @@ EVERYWHERE = {"bar": "The bar above"}
 
 LINK_LASTS = {"days": DAYS, "choices": (1, 7, DAYS, 90, DAYS_AT_MOST), "links": AT_MOST}
 
-# Characters of what people write on a run, and how many tags.
+# Characters of annotations of a run, and the number of tags.
 WRITTEN_AT_MOST = {"name": NAME_LENGTH, "note": NOTE_LENGTH, "tag": TAG_LENGTH, "tags": MOST_TAGS}
 
 FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines", "text"]
@@ -158,7 +158,7 @@ def members(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) is Annotated:
         return members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(one for part in get_args(annotation) if part is not type(None) for one in members(part))
+        return tuple(member for part in get_args(annotation) if part is not type(None) for member in members(part))
     return (annotation,)
 
 
@@ -344,7 +344,7 @@ Constant = tuple[str, str, str, Any]  # of a script: its name, its type, the sen
 def names() -> list[Constant]:
     """Return the constants of contract.js, in their order."""
     quantities = {name: short for name, (_, short, *_) in QUANTITIES.items()}
-    poolings = {one.name: one.title for one in POOLINGS}
+    poolings = {pooling.name: pooling.title for pooling in POOLINGS}
     at_rest = [state for state in State if state in AT_REST]
     ends = [kind for kind in EVENT_TYPES if kind in at_rest]
     clear = [round(value, 4) for value in clear_from(np.arange(1, 31)).tolist()]
@@ -392,7 +392,7 @@ def recipe_names() -> list[Constant]:
     fields = {name: recipe_field(name) for name in Recipe.model_fields}
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
-    of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
+    unused_in_ladders = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
     papers = {name: fields[name].get("default") for name in ("range", "order", "refine", "refit")}
     return [
         ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", papers),
@@ -414,7 +414,7 @@ def recipe_names() -> list[Constant]:
             list(NOT_ASKED_OF_OPENED),
         ),
         ("NOT_IN_TUNING", "string[]", "What a form says that means nothing to tuning, by public names.", idle),
-        ("NOT_IN_A_LADDER", "string[]", "The same of a ladder.", of_a_ladder),
+        ("NOT_IN_A_LADDER", "string[]", "The same of a ladder.", unused_in_ladders),
     ]
 
 
@@ -453,7 +453,7 @@ def shapes() -> str:
         ("State", list(State), "Where a run stands."),
         ("Scale", SCALES, "Scale of the main figure's errors."),
         ("Quantity", QUANTITIES, "What the map of layers is coloured by."),
-        ("PoolingName", [one.name for one in POOLINGS], "How ΔW is pooled."),
+        ("PoolingName", [pooling.name for pooling in POOLINGS], "How ΔW is pooled."),
         ("Shown", SHOWN, "What the main figure shows."),
         ("Door", DOORS, "Part of the Lab below its main figure."),
         ("Drawing", DRAWINGS, "How the weights are drawn."),

@@ -1,4 +1,4 @@
-"""Every request with its answer, told when it is over: to the access log, and to the counters."""
+"""Every request with its answer, reported at its end to the access log and the counters."""
 
 import logging
 import time
@@ -15,8 +15,8 @@ from sarqc.files.kept_out import without_secrets
 from sarqc.web.middleware import HttpMiddleware
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
-OTHER = "other"  # a method or a path that nobody has
-GONE = 499  # the client left before there was an answer: nginx's number for it
+OTHER = "other"  # an unknown method or path
+GONE = 499  # the client left before the answer: nginx's number
 FAILED = 500
 LONGEST = 200  # characters of a path in the log
 UNSEEN = ("/healthz", "/readyz", "/metrics")  # asked by machines all the time: no line in the log
@@ -26,7 +26,7 @@ log = logging.getLogger("sarqc.access")
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and what became of it."""
+    """A request and its answer."""
 
     method: str
     path: str
@@ -35,8 +35,8 @@ class Exchange:
     sent: int  # bytes of the answer's body
     seconds: float  # from the first byte of the request to the last of the answer
     address: str
-    owner: str  # empty for nobody
-    is_stream: bool  # of events: it lasts as long as somebody listens
+    owner: str  # empty without a visitor
+    is_stream: bool  # of events: it lasts until the listener leaves
 
 
 class Exchanges(HttpMiddleware):
@@ -89,13 +89,13 @@ class Exchanges(HttpMiddleware):
         form = getattr(scope.get("route"), "path_format", None)
         if form is None:
             return path if path in UNSEEN else OTHER
-        # A route that was included in another knows its own end of the path alone.
+        # An included route knows only its own end of the path.
         end = form.format(**scope.get("path_params", {}))
         return path.removesuffix(end) + form if path.endswith(end) else OTHER
 
 
 def log_access(exchange: Exchange) -> None:
-    """Log a line for a request: who from where, what without its parameters, what came of it."""
+    """Log a line for a request: its sender, its path without parameters, and its answer."""
     if exchange.path in UNSEEN:
         return
     path = without_secrets(quote(exchange.path[:LONGEST], safe="/-._~:{}@"))

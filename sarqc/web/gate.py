@@ -1,7 +1,7 @@
-"""The door: every request passes here first. Plain ASGI, so that streams stay streams.
+"""The gate: every request passes here first. Plain ASGI, so that streams stay streams.
 
-It turns away requests under a foreign host name, writes to Gradio's own routes (no page here needs one), floods from
-one address, and visitors who have to sign in first. Routes behind it read ``request.state.visitor``.
+It refuses requests under a foreign host name, writes to Gradio's own routes (no page here needs one), floods from one
+address, and visitors who have to sign in first. Routes behind it read ``request.state.visitor``.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico")  # before signing in
 LONGEST_ADDRESS = 8192  # with its parameters; runs are named by 26 letters each, and 200 at once
-LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
+LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: no name of a file is longer
 FORWARDED = ("x-forwarded-", "forwarded")
 
 
@@ -47,7 +47,7 @@ class Crowd:
 
 
 class Gate:
-    """Wraps the whole app. ``identity`` tells who asks, each of ``checks`` may turn away a method, path and address."""
+    """Wraps the whole app. ``identity`` finds the visitor, each of ``checks`` may refuse a method, path and address."""
 
     def __init__(
         self,
@@ -76,8 +76,9 @@ class Gate:
         if peer in self._proxies:
             await self._behind_proxy(scope, receive, send)
             return
-        kept = [pair for pair in scope["headers"] if not pair[0].decode("latin-1").lower().startswith(FORWARDED)]
-        scope["headers"] = kept
+        scope["headers"] = [
+            pair for pair in scope["headers"] if not pair[0].decode("latin-1").lower().startswith(FORWARDED)
+        ]
         await self._enter(scope, receive, send)
 
     async def _enter(self, scope: Any, receive: Any, send: Any) -> None:
@@ -99,7 +100,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 answer = MutableHeaders(scope=message)
                 for name in [name for name in answer if name.startswith("access-control-")]:
-                    del answer[name]  # no other site may read anything here, whatever Gradio thinks
+                    del answer[name]  # no other site may read anything here, though Gradio allows it
                 given = any(value.startswith(f"{COOKIE}=") for value in answer.getlist("set-cookie"))
                 if cookie and not given:
                     answer.append("set-cookie", cookie)
@@ -132,22 +133,22 @@ class Gate:
         return any(path.startswith(crowd.below) for crowd in self._crowds)
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
-        """Return a name for a browser that has none, and for a program that writes something as a guest."""
+        """Return a cookie for a browser without one, and for a program that writes something as a guest."""
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
-        is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
-        # Of a crowd nothing is kept, nor of a frame.
+        needs_cookie = (is_page and self._private) or (is_guest and (is_page or writes))
+        # Crowds and frames get no cookie.
         if self._is_of_a_crowd(scope["path"]) or is_framed_card(scope, self._settings):
             return None
-        if visitor is None or not is_wanted or self._cookies.of(headers) is not None:
+        if visitor is None or not needs_cookie or self._cookies.of(headers) is not None:
             return None
         return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())
 
     def _refusal(self, error: SarqcError, scope: Scope, headers: Headers) -> Response:
         if isinstance(error, NotSignedIn) and _is_page(scope, headers) and not self._is_open(scope["path"]):
             query = scope["query_string"].decode("latin-1")
-            wanted = scope["path"] + (f"?{query}" if query else "")
-            return RedirectResponse(f"/sign-in?to={quote(wanted)}", 303)
+            target = scope["path"] + (f"?{query}" if query else "")
+            return RedirectResponse(f"/sign-in?to={quote(target)}", 303)
         return error_response(error)
 
 

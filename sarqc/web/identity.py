@@ -1,4 +1,4 @@
-"""From a request to a visitor: by what it states, by its cookie, or as a stranger."""
+"""From a request to a visitor: by its credentials, by its cookie, or as a stranger."""
 
 import hmac
 from dataclasses import replace
@@ -17,7 +17,7 @@ LOCAL = "local"  # on this machine, without a cookie: programs
 
 
 class Identity:
-    """Tells who asks. ``accounts`` are those of ``SARQC_ACCESS``, of which the core has one token alone."""
+    """Identifies visitors. ``accounts`` are those of ``SARQC_ACCESS``; the core has one token alone."""
 
     def __init__(self, settings: Settings, cookies: Cookies, links: Links, sessions: Sessions) -> None:
         self._settings, self.cookies, self.links, self.sessions = settings, cookies, links, sessions
@@ -33,7 +33,7 @@ class Identity:
         cookie = self.cookies.of(sender.headers) or VisitorCookie()
         if is_private(self._settings):
             return Visitor(cookie.owner or LOCAL, "operator", frozenset(cookie.links))
-        stated = await self.accounts.stated(replace(sender, owner=cookie.owner))
+        stated = await self.accounts.authenticate(replace(sender, owner=cookie.owner))
         return await run_in_threadpool(self._visitor, cookie, stated)
 
     def _visitor(self, cookie: VisitorCookie, stated: Known | None) -> Visitor | None:
@@ -49,14 +49,14 @@ class Identity:
         return None
 
     def _signed_in(self, owner: str, proof: str) -> Known | None:
-        """Return somebody with the cookie of a person who has signed in, where all of it is still so."""
+        """Return the person of a cookie from signing in, where it is still valid."""
         person = self.accounts.person(owner) if owner and proof else None
         if person is None or not hmac.compare_digest(proof, self.proof(owner)):
             return None
         return owner, person[1]
 
     def proof(self, owner: str) -> str:
-        """Return the text by which the cookie of somebody who has signed in is believed. Signing out makes it
-        worthless, and so does another token, another password, or another role where another site signs people in."""
+        """Return the text that proves a signed-in person's cookie. Signing out invalidates it, and so does another
+        token, another password, or another role where another site signs people in."""
         secret, _ = self.accounts.person(owner) or ("", "")
         return proof_of(f"{self.sessions.number(owner)} {secret}") if secret else ""

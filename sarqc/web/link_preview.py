@@ -1,6 +1,5 @@
-"""Link previews (Open Graph): title and sentence of what a link shows, for those who may see it, and of the site for
-all others. The picture is the same for every link.
-"""
+"""Link previews (Open Graph): title and sentence of a link's content, for those who may see it, and of the site for all
+others. The picture is the same for every link."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,8 +37,8 @@ ABOUT = (
 )
 _ALT = "A curve that falls and rises again with λ, and the band of its best values."
 WIDTH, HEIGHT = 1200, 630  # pixels of the picture
-FACTS_KEPT = 8
-WORDS_KEPT = 64  # of points, a few hundred characters each
+FACTS_CACHED = 8
+WORDS_CACHED = 64  # of points, a few hundred characters each
 
 Query = Mapping[str, str]
 FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw
@@ -47,19 +46,19 @@ FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its conte
 
 @dataclass(frozen=True)
 class Introduction:
-    """Title and words that the head of a page says of it."""
+    """Title and description in the head of a page."""
 
     title: str  # of the document, before the site's name
-    name: str = TAGLINE  # what is shown, to the point
+    name: str = TAGLINE  # of the shown content
     about: str = ABOUT
 
 
 def query_of(text: str) -> dict[str, str]:
-    """Return the parameters of an address; of one that is given twice the first, as the pages read it."""
+    """Return the parameters of an address, of repeated ones the first, as the pages read it."""
     return dict(reversed(parse_qsl(text)))
 
 
-def head_of(told: Introduction, own: str, address: str) -> str:
+def head_of(introduction: Introduction, own: str, address: str) -> str:
     """Return the elements of a document's head that introduce the page.
 
     ``own``: see ``Introductions.own``; ``address``: of the page, from its “/”.
@@ -68,8 +67,8 @@ def head_of(told: Introduction, own: str, address: str) -> str:
     open_graph = {
         "og:site_name": "sarqc",
         "og:type": "website",
-        "og:title": told.name,
-        "og:description": told.about,
+        "og:title": introduction.name,
+        "og:description": introduction.about,
         "og:url": f"{own}{address}" if "://" in own else "",
         "og:image": picture,
         "og:image:type": "image/png",
@@ -78,10 +77,10 @@ def head_of(told: Introduction, own: str, address: str) -> str:
         "og:image:alt": _ALT,
     }
     named = {
-        "description": told.about,
+        "description": introduction.about,
         "twitter:card": "summary_large_image",
-        "twitter:title": told.name,
-        "twitter:description": told.about,
+        "twitter:title": introduction.name,
+        "twitter:description": introduction.about,
         "twitter:image": picture,
         "twitter:image:alt": _ALT,
     }
@@ -91,17 +90,17 @@ def head_of(told: Introduction, own: str, address: str) -> str:
         for key, value in pairs.items()
         if value
     ]
-    return "\n".join([f"<title>{escape(document_title(told))}</title>", *metas])
+    return "\n".join([f"<title>{escape(document_title(introduction))}</title>", *metas])
 
 
-def document_title(told: Introduction) -> str:
+def document_title(introduction: Introduction) -> str:
     """Return the title as a tab of the browser shows it."""
-    return f"{told.title} – {SITE}"
+    return f"{introduction.title} – {SITE}"
 
 
 @dataclass(frozen=True)
 class FirstSight:
-    """First contents of the Lab at an address, for its page to say before any script runs."""
+    """First contents of the Lab at an address, shown before any script runs."""
 
     model: str
     bits: int
@@ -112,7 +111,7 @@ class FirstSight:
 
 @dataclass(frozen=True)
 class LinePoint:
-    """One point of a line, and how it is looked at. ``gamma`` and ``lam`` are positions on the line's axes."""
+    """One point of a line, and its display. ``gamma`` and ``lam`` are positions on the line's axes."""
 
     gamma: int
     lam: int
@@ -126,24 +125,24 @@ class LinePoint:
 
 
 class Introductions:
-    """Finds out what an address shows, as far as a visitor may see it."""
+    """Introductions of addresses, as far as a visitor may see their content."""
 
     def __init__(self, settings: Settings, access: Access) -> None:
         self._settings, self._access = settings, access
-        self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
+        self._facts = lru_cache(maxsize=FACTS_CACHED)(self._facts_of)
         # Words take longer to make than the rest of a page.
-        kept = lru_cache(maxsize=WORDS_KEPT)
-        self._words = kept(lambda key, at: introduction_of(self._facts(*key), at))
-        self._sights = kept(lambda key, at, banded: sight_of(self._facts(*key), at, banded=banded))
+        cached = lru_cache(maxsize=WORDS_CACHED)
+        self._words = cached(lambda key, at: introduction_of(self._facts(*key), at))
+        self._sights = cached(lambda key, at, banded: sight_of(self._facts(*key), at, banded=banded))
 
     def own(self, scope: Scope) -> str:
-        """Return what stands before an address of the site: see ``own_address``, and the path below which the app
-        is."""
+        """Return the prefix of the site's addresses: ``own_address`` and the app's path."""
         address = own_address(scope["scheme"], Headers(scope=scope).get("host", ""), self._settings)
         return address + self._settings.root()
 
     def of(self, visitor: Visitor, path: str, query: Query, page: Introduction) -> Introduction:
-        """Return what an address shows; ``page`` is what that page says of itself where it shows nothing further."""
+        """Return the introduction of an address; ``page`` is that of the page itself, used where nothing further is
+        shown."""
         study_id = {"/": query.get("study") or self._first(), "/calibrate": query.get("run")}.get(path)
         if not study_id:
             return page
@@ -153,7 +152,7 @@ class Introductions:
             return self._of_run(visitor, study_id, page) if path == "/calibrate" else page
 
     def first_sight(self, visitor: Visitor, query: Query) -> FirstSight | None:
-        """Return what the Lab will show at an address; None where that is not known before its scripts run."""
+        """Return the Lab's first contents at an address; None where only its scripts know them."""
         study_id = query.get("study") or self._first()
         try:
             key = self._key(visitor, study_id or "", query)
@@ -162,12 +161,12 @@ class Introductions:
             return None
 
     def of_link(self, visitor: Visitor, link: Link, query: Query) -> Introduction:
-        """Return what a share link shows to ``visitor``, who has it."""
+        """Return the introduction of a share link for ``visitor``, who has it."""
         path = "/calibrate" if link.kind == "run" else "/"
         return self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
 
     def of_lab(self, visitor: Visitor, query: Query) -> Introduction:
-        """Return what an address of the Lab shows. Raise ``NotFound`` for a study that a visitor may not see."""
+        """Return the introduction of the Lab's address. Raise ``NotFound`` for a study that a visitor may not see."""
         return self._of_study(visitor, query.get("study") or self._first() or "", query)
 
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
@@ -175,7 +174,7 @@ class Introductions:
         return self._words(key, point_of(self._facts(*key), query))
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
-        """Return a run that has left no study, or not yet."""
+        """Return the introduction of a run without a study."""
         try:
             run = self._access.run(visitor, run_id)
         except SarqcError:
@@ -184,16 +183,15 @@ class Introductions:
         return Introduction(title, f"{title}: {run.state}", page.about)
 
     def _key(self, visitor: Visitor, study_id: str, query: Query) -> FactsKey:
-        """Return the key of the facts that an address asks for; what the study does not have is left out, as on the
-        page."""
+        """Return the key of the facts that an address shows, without what the study lacks, as on the page."""
         study = self._access.library.open(self._access.study(visitor, study_id))
-        bits, method = _whole(query.get("bits")), query.get("method")
+        bits, method = _integer(query.get("bits")), query.get("method")
         if bits not in {line.bits for line in study.lines}:
             bits = None
         if not any(method in (line.name, line.method) and bits in (None, line.bits) for line in study.lines):
             method = None
         line = default_line(study, method, bits)
-        layer, draw = _whole(query.get("layer")), _whole(query.get("draw"))
+        layer, draw = _integer(query.get("layer")), _integer(query.get("draw"))
         if len(study.layers) == 1:
             layer = 0  # all layers of it are this one
         layer, draw = layer if layer in range(len(study.layers)) else None, draw if draw in line.draws else None
@@ -210,7 +208,7 @@ class Introductions:
 
 
 def point_of(facts: LineFacts, query: Query) -> LinePoint:
-    """Return the point of a line that an address shows; where it says nothing, the one that the Lab opens with."""
+    """Return the point of a line that an address shows; by default the Lab's first one."""
     start, line = start_of(facts), facts.line
     names: tuple[Shown, ...] = get_args(Shown)
     shown: Shown = next((name for name in names if name == query.get("show")), "perplexity")
@@ -226,16 +224,16 @@ def point_of(facts: LineFacts, query: Query) -> LinePoint:
 
 
 def introduction_of(facts: LineFacts, at: LinePoint) -> Introduction:
-    """Return what the head of a page says of a point."""
+    """Return the introduction of a point."""
     words = plain(sentence(facts, at.gamma, at.lam, at.quality))
     return Introduction(line_title(facts), point_title(facts, at), words)
 
 
 def point_title(facts: LineFacts, at: LinePoint) -> str:
-    """Model, bits, method, layer, λ, γ, and what was measured there."""
+    """Return model, bits, method, layer, λ, γ and the measured value."""
     line, quality = facts.line, facts.accuracy if at.quality == "accuracy" else facts.perplexity
     parts = [line_title(facts)]
-    if has_lam(line) and line.later is None:  # whose title has it
+    if has_lam(line) and line.later is None:  # else the title has it
         parts.append(f"λ = {lam_text(line.lams[at.lam])}")
     gamma = line.gammas[at.gamma]
     if gamma is not None and len(line.gammas) > 1:
@@ -248,7 +246,7 @@ def point_title(facts: LineFacts, at: LinePoint) -> str:
 
 
 def sight_of(facts: LineFacts, at: LinePoint, *, banded: bool) -> FirstSight:
-    """Return what the Lab shows first at a point; ``banded``: it may say which λ are best."""
+    """Return the Lab's first contents at a point; ``banded``: with the best λ."""
     figure = first_figure(facts, at.shown, at.scale)
     return FirstSight(
         facts.study.model.name,
@@ -259,14 +257,14 @@ def sight_of(facts: LineFacts, at: LinePoint, *, banded: bool) -> FirstSight:
     )
 
 
-def _whole(text: str | None) -> int | None:
+def _integer(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _nearest(values: Sequence[float | None], text: str | None, otherwise: int) -> int:
     """Return the position of the value that is nearest to a number; ``otherwise`` where there is none."""
-    wanted = math.nan
+    target = math.nan
     with suppress(ValueError):
-        wanted = float(text or "nan")
-    known = [(abs(value - wanted), at) for at, value in enumerate(values) if value is not None]
-    return min(known)[1] if known and math.isfinite(wanted) else otherwise
+        target = float(text or "nan")
+    known = [(abs(value - target), at) for at, value in enumerate(values) if value is not None]
+    return min(known)[1] if known and math.isfinite(target) else otherwise

@@ -1,4 +1,4 @@
-"""Lists of runs over REST: filtered, sorted and in parts, in groups, as CSV, and what is done to many runs at once."""
+"""Lists of runs over REST: filtered, sorted and in parts, in groups, as CSV, and actions on many runs at once."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ Offset = Annotated[int, Query(ge=0, le=LARGEST)]
 Grouping = Annotated[str, Query(alias="by")]
 
 
-def asked(
+def question_of(
     text: Annotated[str, Query(alias="filter", max_length=1000)] = "",
     sort: str = "-created",
     ids: str | None = None,
@@ -47,12 +47,12 @@ def asked(
     return Question(text, sort, named, batch, series, before)
 
 
-Asked = Annotated[Question, Depends(asked)]
+Asked = Annotated[Question, Depends(question_of)]
 
 
 def named_ids(ids: Any) -> tuple[str, ...]:
-    """Ids that a request names, each once. Raises ``Refused`` for none, and for more than ``AT_ONCE``."""
-    if not isinstance(ids, list) or not ids or not all(isinstance(one, str) and one.isascii() for one in ids):
+    """Return the distinct ids of a request. Raise ``Refused`` for none, and for more than ``AT_ONCE``."""
+    if not isinstance(ids, list) or not ids or not all(isinstance(run_id, str) and run_id.isascii() for run_id in ids):
         raise Refused("no runs are named", "runs, ids", "Give the ids of one run or more.")
     if len(ids) > AT_ONCE:
         what = f"{len(ids)} runs are too many at once"
@@ -60,8 +60,8 @@ def named_ids(ids: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def drawn_run(run: Run) -> ParetoRun:
-    """Return a run as the figure of size against quality needs it. A tuning run has no model, and so no quality."""
+def pareto_run(run: Run) -> ParetoRun:
+    """Return a run for the figure of size against quality. A tuning run has no model, and so no quality."""
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
@@ -146,15 +146,15 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         text."""
         question = access.question(who, question)
 
-        def drawn() -> ParetoView:
+        def draw() -> ParetoView:
             runs, total = store.part(question, DRAWN)
-            view = pareto_view([drawn_run(run) for run in runs], size, quality)
+            view = pareto_view([pareto_run(run) for run in runs], size, quality)
             if total > len(runs):
                 shown, all_runs = number(len(runs), 0), number(total, 0)
                 view["words"] += f" Only the first {shown} of {all_runs} runs of the list are drawn: filter it."
             return view
 
-        return json_body(request, store.drawn((question, size, quality), drawn))
+        return json_body(request, store.drawn((question, size, quality), draw))
 
     @router.get("/csv")
     def get_csv(who: Who, question: Asked) -> Response:
@@ -171,7 +171,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
 
     def each(who: Visitor, ids: Any, verb: str, work: Callable[[Run], object]) -> dict[str, Any]:
-        """Do something to each of the named runs; what can't be done to one leaves it, and is told."""
+        """Apply an action to each of the named runs; failures are reported and change nothing."""
         done, left = [], []
         who.require_runner(f"{verb} runs")
         for run_id in named_ids(ids):
@@ -235,8 +235,8 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets be
 Column = Callable[[Run], Any]
 
 
-def _within(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Column:
-    """Return the value of a name in a part of a run, which it may not have."""
+def _entry_of(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Column:
+    """Return the getter of an entry in an optional part of a run."""
     return lambda run: (part(run) or {}).get(name)
 
 
@@ -262,17 +262,16 @@ COLUMNS: dict[str, Column] = {
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
     "against_gptq": lambda run: against_gptq(run.summary),
-    **{name: _within(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
-    **{name: _within(lambda run: run.summary, name) for name in MEASURED},
-    **{f"test_{name}": _within(lambda run: _protocol(run).get("test"), name) for name in TEST},
-    **{f"calibration_{name}": _within(lambda run: _protocol(run).get("calibration"), name) for name in CALIBRATION},
-    **{f"recipe_{name}": _within(lambda run: run.recipe, name) for name in map(public_name, Recipe.model_fields)},
+    **{name: _entry_of(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
+    **{name: _entry_of(lambda run: run.summary, name) for name in MEASURED},
+    **{f"test_{name}": _entry_of(lambda run: _protocol(run).get("test"), name) for name in TEST},
+    **{f"calibration_{name}": _entry_of(lambda run: _protocol(run).get("calibration"), name) for name in CALIBRATION},
+    **{f"recipe_{name}": _entry_of(lambda run: run.recipe, name) for name in map(public_name, Recipe.model_fields)},
 }
 
 
 def cell(value: Any) -> str | float | int:
-    """Return a value as a cell: numbers as they are, lists joined, and no text that a spreadsheet would run as a
-    formula."""
+    """Return a value as a cell: numbers unchanged, lists joined, and no text that spreadsheets run as a formula."""
     if value is None:
         return ""
     if isinstance(value, bool):

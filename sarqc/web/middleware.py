@@ -1,7 +1,7 @@
 """Layers around the whole app: security headers, and a path of another site.
 
-Below such a path (``SARQC_ROOT_PATH``) the app stands at “/” for itself. What it writes into pages begins with the
-path; the headers of answers get it here, so that no route has to think of it.
+Below such a path (``SARQC_ROOT_PATH``) the app itself believes to be at “/”. Its pages begin addresses with the path;
+the headers of answers get it here, so that no route has to.
 """
 
 import re
@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# What matters most is that no page can load from, or send to, another origin. Gradio's styles are inline all over.
+# Above all, no page can load from, or send to, another origin. Gradio's styles are inline all over.
 # Scripts are files of ours, or carry the nonce of their answer.
 _POLICY = {
     "default-src": "'self'",
@@ -46,7 +46,7 @@ UNUSED_FEATURES = (
 _COOKIE_PATH = re.compile(rb"(?i)(;\s*path=)/(?=;|\s*$)")
 
 
-async def held_back(
+async def intercept(
     app: ASGIApp,
     scope: Scope,
     receive: Receive,
@@ -55,9 +55,8 @@ async def held_back(
     which: Callable[[Message], bool],
     instead: Callable[[Message, bytes], Awaitable[None]],
 ) -> None:
-    """Run an app. ``which``: by its start, whether an answer is held back; ``instead`` then sends one, given that
-    start and the whole body.
-    """
+    """Run an app. ``which`` selects, by their start, answers that are held back; ``instead`` then sends one, given that
+    start and the whole body."""
     start: Message | None = None
     body = b""
 
@@ -81,15 +80,15 @@ def is_page(start: Message) -> bool:
 
 
 def content_security_policy(nonce: str, frame_ancestors: str, *, evaluates: bool = False) -> str:
-    """Return the policy of an answer. ``evaluates``: for pages with Gradio's elements, which compile their templates,
-    and what is given to them as scripts, from text."""
+    """Return the policy of an answer. ``evaluates``: for pages with Gradio's elements, which compile templates and
+    scripts from text."""
     scripts = f"'self' 'nonce-{nonce}'" + (" 'unsafe-eval'" if evaluates else "")
     every = {**_POLICY, "script-src": scripts, "frame-ancestors": frame_ancestors}
     return "; ".join(f"{name} {value}" for name, value in every.items())
 
 
 def nonce_of(scope: Scope) -> str:
-    """Return what a script within a document carries that this very answer has put there."""
+    """Return the nonce of this answer's own scripts."""
     nonce: str = scope["state"]["nonce"]
     return nonce
 
@@ -109,8 +108,7 @@ class HttpMiddleware(ABC):
 
 
 class SecurityHeaders(HttpMiddleware):
-    """Adds the headers that tell a browser what this app does not do, where an answer has none of its own, and gives
-    each answer its nonce."""
+    """Adds security headers, where an answer has none of its own, and gives each answer its nonce."""
 
     def __init__(self, app: ASGIApp, frame_ancestors: str) -> None:
         super().__init__(app)
@@ -156,13 +154,13 @@ class SubPath(HttpMiddleware):
             if message["type"] == "http.response.start":
                 message = {
                     **message,
-                    "headers": [(name, self._outside(name, value)) for name, value in message["headers"]],
+                    "headers": [(name, self._with_root(name, value)) for name, value in message["headers"]],
                 }
             await send(message)
 
         await self.app(scope, receive, send_on)
 
-    def _outside(self, name: bytes, value: bytes) -> bytes:
+    def _with_root(self, name: bytes, value: bytes) -> bytes:
         root = self._root.encode()
         if name.lower() == b"location" and value.startswith(b"/") and not value.startswith(b"//"):
             return root + value

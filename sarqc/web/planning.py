@@ -12,15 +12,15 @@ from sarqc.errors import Busy, TooMany
 
 THREADS = 4
 AT_ONCE_EACH = THREADS // 2  # plans of one person, or of the strangers at one address, that are made at a time
-WAITING, WAITING_EACH = 32, 8  # plans under way or waiting, and those of a person; one more is told to come back
+WAITING, WAITING_EACH = 32, 8  # plans under way or waiting, in all and of a person; more are refused
 
 Answer = TypeVar("Answer")
 
 
 class Planning:
-    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what`` of it is under way.
+    """Runs slow work in a few ``threads``, so that pages go on meanwhile; ``what`` describes it.
 
-    Who waits for work of their own takes no thread from others, whatever it is that they have asked for.
+    Those who wait for work of their own take no thread from others.
     """
 
     def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
@@ -29,8 +29,8 @@ class Planning:
         self._turns: dict[str, asyncio.Semaphore] = {}
 
     async def run(self, work: Callable[[], Answer], holder: str | None = None) -> Answer:
-        """Return the answer of ``work``. Raise ``Busy`` where too much of it waits already, ``TooMany`` if that of its
-        holder does; without a holder it is everybody's."""
+        """Return the result of ``work``. Raise ``Busy`` where too much work waits already, ``TooMany`` for a single
+        holder; without a holder it is everybody's."""
         if self._under_way.total() >= self._most:
             raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
         if holder is not None and self._under_way[holder] >= WAITING_EACH:

@@ -1,7 +1,7 @@
-"""``/healthz`` and ``/readyz``: whether the process answers, and whether it can do its work.
+"""``/healthz`` and ``/readyz``: whether the process answers, and whether it can work.
 
-For programs that watch over the app: answered before anything else is asked, without a login. A process that does not
-answer ``/healthz`` is to be started again; one that is not ready may mend itself, and is to get no visitors meanwhile.
+For monitoring: answered before any other check, without a login. A process that does not answer ``/healthz`` is to be
+restarted; one that is not ready may recover, and is to get no visitors meanwhile.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ OK = "ok"
 
 log = logging.getLogger(__name__)
 
-Checks = dict[str, str]  # “ok”, or in words what is wrong, of each
+Checks = dict[str, str]  # “ok” or the trouble in words, by condition
 
 
 class Readiness:
-    """Conditions of the work of the app, looked at not more often than every ``SECONDS``.
+    """Conditions of the work of the app, checked not more often than every ``SECONDS``.
 
     The words are for everybody: the log and ``GET /api/health`` say more to those who may know.
     """
@@ -39,16 +39,16 @@ class Readiness:
         self._looking = asyncio.Lock()
 
     async def checks(self) -> Checks:
-        """Each thing that is needed, with “ok” or what is wrong with it."""
+        """Return each condition, with “ok” or its trouble."""
         async with self._looking:
             if self._known is None or time.monotonic() - self._known[0] >= SECONDS:
-                found = await run_in_threadpool(self._look)
-                self._known = time.monotonic(), found
+                checks = await run_in_threadpool(self._check)
+                self._known = time.monotonic(), checks
             return self._known[1]
 
-    def _look(self) -> Checks:
+    def _check(self) -> Checks:
         supervisor = self._supervisor
-        found = {
+        checks = {
             "store": self._store(),
             "supervisor": OK if supervisor.is_going() else "nothing starts or ends runs: restart the app",
             "disk": OK if supervisor.full_disk() is None else "the disk with the state folder is full",
@@ -57,8 +57,8 @@ class Readiness:
             lost = supervisor.lost_storage()
             if lost is not None:
                 log.warning("%s", lost)
-            found["storage"] = OK if lost is None else "the object storage does not answer as it should"
-        return found
+            checks["storage"] = OK if lost is None else "the object storage does not answer as it should"
+        return checks
 
     def _store(self) -> str:
         try:

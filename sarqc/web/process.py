@@ -1,4 +1,4 @@
-"""Demands of the serving process on its host: private files, many connections, a log that does not flood."""
+"""Set-up of the serving process: private files, many connections, a log that does not flood."""
 
 import logging
 import os
@@ -15,10 +15,10 @@ KINDS = 200  # of messages that are counted
 
 
 def prepare_process(settings: Settings) -> int:
-    """Files for this user alone, as many open as the host allows, and the log. Returns how many files may be open."""
+    """Set up private files, the limit of open files, and the log. Return how many files may be open."""
     os.umask(0o077)
     logs.configure(settings)
-    for name in ("asyncio", "uvicorn.error"):  # what anybody who connects can make them say
+    for name in ("asyncio", "uvicorn.error"):  # their messages, which any client can provoke
         logging.getLogger(name).addFilter(OnceAMinute())
     return raise_file_limit()
 
@@ -26,20 +26,20 @@ def prepare_process(settings: Settings) -> int:
 def raise_file_limit() -> int:
     """Make the soft limit of open files the hard one; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        return limit
     return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 class OnceAMinute(logging.Filter):
-    """Lets a message of warning or worse through once a minute; the next one says how many there were."""
+    """Lets a message of warning or worse through once a minute; the next one counts those in between."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+        self._passed: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
@@ -47,13 +47,13 @@ class OnceAMinute(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         kind = (str(record.msg).partition("\n")[0], str(error))
         now = self._clock()
-        at, skipped = self._said.get(kind, (-MINUTE, 0))
+        at, skipped = self._passed.get(kind, (-MINUTE, 0))
         if now - at < MINUTE:
-            self._said[kind] = (at, skipped + 1)
+            self._passed[kind] = (at, skipped + 1)
             return False
-        if len(self._said) >= KINDS:
-            self._said.clear()
-        self._said[kind] = (now, 0)
+        if len(self._passed) >= KINDS:
+            self._passed.clear()
+        self._passed[kind] = (now, 0)
         if skipped:
             record.msg = f"{record.msg} ({skipped} more like it since the last)"
         return True

@@ -46,7 +46,7 @@ def is_short(token: SecretStr | None) -> bool:
 
 
 def missing_setting(settings: Settings, name: str, remedy: str) -> Refused:
-    """Return the error of a setting without which the chosen way of access can't be."""
+    """Return the error of a setting that the chosen access requires."""
     return Refused(f"access is {settings.access}, and this setting is missing", name, f"Set it to {remedy}.")
 
 
@@ -58,8 +58,8 @@ def host_is_ours(header: str, settings: Settings) -> bool:
 
 
 def own_address(scheme: str, header: str, settings: Settings) -> str:
-    """“https://demo.example:8000” from a Host header with a name that the operator gave or that means this machine;
-    empty for any other, which only ``SARQC_HOSTS=*`` lets in: nobody vouches for that."""
+    """Return “https://demo.example:8000” from a Host header with a name that the operator gave or that means this
+    machine; empty for any other, which only ``SARQC_HOSTS=*`` admits, unverified."""
     named = settings.model_copy(update={"hosts": settings.hosts.replace("*", "")})
     return f"{scheme}://{header.strip().lower()}" if host_is_ours(header, named) else ""
 

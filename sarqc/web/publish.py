@@ -1,7 +1,8 @@
 """The Lab of studies as a folder of files for any file server: sizes beforehand, the files, and the folder itself.
 
-Pages are documents that are given; what they ask the REST interface is written as files (``sarqc/figures/slices.py``),
-compressed, since plain file servers do not compress. Each study has a folder of its name.
+The documents of pages are given; their answers from the REST interface are written as files
+(``sarqc/figures/slices.py``), compressed, since plain file servers do not compress. Each study has a folder of its
+name.
 """
 
 import json
@@ -35,7 +36,7 @@ from sarqc.web.static import PICTURE
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 TOUR = "learn"  # folder of the tour
 MODEL = "model"  # folder of a study's model, in that of the study
-TAKEN = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
+RESERVED = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
 TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not compressed yet
 
 
@@ -49,10 +50,10 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyDocument:
-    """Contents of the document of a study. ``folder``: of its files, from the document."""
+    """Contents of a study's document."""
 
     name: str
-    told: Introduction
+    introduction: Introduction
     sight: FirstSight
     site: Site
     root: str  # of the site, from the document
@@ -70,7 +71,7 @@ class SingleLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """Form of the documents of a site, and of their scripts and styles.
+    """Writers of the documents of a site, and their scripts and styles.
 
     Attributes:
         study: Writes the document of a study.
@@ -88,21 +89,21 @@ class Documents:
 
 
 class Selected(NamedTuple):
-    """A study with what there is to be of it, see ``sarqc.figures.slices``."""
+    """A study with its selected content, see ``sarqc.figures.slices``."""
 
     study: Study
     detail: Detail
     further: FurtherLayers
 
 
-def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
+def open_studies(names: Sequence[str], settings: Settings) -> dict[str, Study]:
     """Return studies by the names of their folders. ``names``: of their folders, or ids of studies of this host.
 
     Raises ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
     arrays are damaged.
     """
     library = Library(settings, lambda _: ())
-    found: dict[str, Study] = {}
+    studies: dict[str, Study] = {}
     for name in names:
         folder = Path(name).expanduser()
         if (folder / "study.json").is_file():
@@ -115,14 +116,14 @@ def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
         if not STUDY_ID.fullmatch(own):
             what = "the name of the study can't be part of an address"
             raise Refused(what, own, "Rename its folder: a-z, 0-9, - _ .")
-        if own in found or own in TAKEN:
+        if own in studies or own in RESERVED:
             raise Refused(f"another folder of the site has the name “{own}”", name, "Rename the folder of the study.")
-        found[own] = study
-    return found
+        studies[own] = study
+    return studies
 
 
 def detail_named(text: str) -> Detail:
-    """Return how much there is of lines. Raises ``Refused`` for another word."""
+    """Return a level of detail by name. Raise ``Refused`` for another word."""
     if text in DETAILS:
         return text
     raise Refused(f"unknown detail “{text}”", "--detail", f"Give {', '.join(DETAILS)}.")
@@ -169,18 +170,18 @@ class SitePlan:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all of it, about."""
+        """Estimated bytes of everything."""
         return self.view_bytes + self.file_bytes + self.model_bytes
 
     @property
     def words(self) -> str:
-        """Return the same as a person reads it."""
+        """The same for people."""
         model = f"; {mib(self.model_bytes)} to run its model in the page" if self.model_bytes else ""
         return f"{self.views} views, about {mib(self.view_bytes)}; {mib(self.file_bytes)} to download{model}"
 
 
-def planned(study: Study, detail: Detail) -> SitePlan:
-    """Return about how much a study will take, from two of its views."""
+def plan_site(study: Study, detail: Detail) -> SitePlan:
+    """Return the estimated size of a study's site, from two of its views."""
     every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
     opening = study.lines.index(default_line(study, None, None))
     samples = {
@@ -190,8 +191,8 @@ def planned(study: Study, detail: Detail) -> SitePlan:
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
     own = sum(study.file(file).stat().st_size for file in contents(study, detail)["files"])
-    kept = kept_codes(study)
-    model = sum(file["bytes"] for file in files_of_model(kept)) if kept else 0
+    codes = kept_codes(study)
+    model = sum(file["bytes"] for file in files_of_model(codes)) if codes else 0
     return SitePlan(len(every), int(size), own, model)
 
 
@@ -209,7 +210,7 @@ def write_site(
     """Write a site; the former one in the folder is replaced once the new one is whole.
 
     Args:
-        studies: Studies by name, see ``studies_named``; the first is shown where there is one alone.
+        studies: Studies by name, see ``open_studies``; the first is shown where there is one alone.
         output: The folder of the site.
         settings: Where the assets are.
         documents: How the documents of a site with studies of these names are written.
@@ -279,12 +280,11 @@ def _files_below(folder: Path) -> list[Path]:
 
 def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
     names = [layer.name for layer in study.layers]
-    return [(study.lines.index(study.line(one.method, one.bits)), names.index(one.layer)) for one in layers]
+    return [(study.lines.index(study.line(layer.method, layer.bits)), names.index(layer.layer)) for layer in layers]
 
 
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
-    """Put a site in the place of the former one; other files in the folder stay. Raise ``Refused`` for one that the
-    site would overwrite."""
+    """Replace the former site; other files stay. Raise ``Refused`` for one that the site would overwrite."""
     files = [path.relative_to(made) for path in _files_below(made)]
     _check_links(output, [PurePosixPath(file) for file in files])
     for file in files:
@@ -304,12 +304,16 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 
 @contextmanager
 def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
-    """Write all pieces while the block runs; with one process, behind it."""
-    work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in pieces(*one)]
+    """Write all pieces while the block runs; with one process, after it."""
+    work = [
+        (selection.study.folder, made / name, piece)
+        for name, selection in selected.items()
+        for piece in pieces(*selection)
+    ]
     if processes == 1:
         yield
-        for one_piece in work:
-            write_piece(one_piece)
+        for job in work:
+            write_piece(job)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         written = pool.map(write_piece, work, chunksize=8)
@@ -319,18 +323,18 @@ def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int
 
 
 def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
-    """Write what there is of each study, and the study itself."""
-    for name, one in selected.items():
-        known = contents(*one)
+    """Write the table of contents of each study, and the study itself."""
+    for name, selection in selected.items():
+        known = contents(*selection)
         (made / name / "contents.json.gz").write_bytes(packed(known))
         for file in known["files"]:
             place = made / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(one.study.file(file), place)
+            shutil.copyfile(selection.study.file(file), place)
 
 
 def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
-    """Return the files with which pages run the models of studies whose codes are kept."""
+    """Write the files with which pages run the models of studies with stored codes."""
     for name, study in studies.items():
         if kept_codes(study) is not None:
             (made / name / MODEL).mkdir(parents=True)
@@ -341,12 +345,12 @@ def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) 
 def _write_documents(
     selected: Mapping[str, Selected], made: Path, settings: Settings, documents: Documents, address: str
 ) -> None:
-    summaries = [summary_of(one.study, name, "shipped") for name, one in selected.items()]
+    summaries = [summary_of(selection.study, name, "shipped") for name, selection in selected.items()]
     is_alone = len(selected) == 1
-    told: list[tuple[str, Introduction]] = []
-    for name, one in selected.items():
-        page = _study_page(name, one, summaries, address)
-        told.append((name, page.told))
+    introductions: list[tuple[str, Introduction]] = []
+    for name, selection in selected.items():
+        page = _study_page(name, selection, summaries, address)
+        introductions.append((name, page.introduction))
         (made / name / "index.html").write_text(documents.study(page), encoding="utf-8")
         if is_alone:
             first = replace(
@@ -354,7 +358,7 @@ def _write_documents(
             )
             (made / "index.html").write_text(documents.study(first), encoding="utf-8")
     if not is_alone:
-        listing = documents.listing(Introduction("Studies"), told, address and f"{address}/")
+        listing = documents.listing(Introduction("Studies"), introductions, address and f"{address}/")
         (made / "index.html").write_text(listing, encoding="utf-8")
     if documents.tour is not None:
         folders = {name: f"../{name}/" for name in selected}
@@ -370,17 +374,17 @@ def _write_documents(
 
 
 def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary], address: str) -> StudyDocument:
-    """Return what the document of a study is made of."""
+    """Return the contents of a study's document."""
     study = selected.study
     line = default_line(study, None, None)
     facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
     at = point_of(facts, {})
-    folders = {one["id"]: "./" if one["id"] == name else f"../{one['id']}/" for one in summaries}
+    folders = {summary["id"]: "./" if summary["id"] == name else f"../{summary['id']}/" for summary in summaries}
     site = Site(_listing(summaries, name), folders, {name: contents(*selected)})
-    told, sight = introduction_of(facts, at), sight_of(facts, at, banded=True)
-    return StudyDocument(name, told, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
+    introduction, sight = introduction_of(facts, at), sight_of(facts, at, banded=True)
+    return StudyDocument(name, introduction, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
 
 
 def _listing(summaries: Sequence[StudySummary], first: str) -> dict[str, Any]:
     """Return the list of studies as the REST interface answers it."""
-    return {"studies": [{**one, "is_mine": False} for one in summaries], "damaged": [], "first": first}
+    return {"studies": [{**summary, "is_mine": False} for summary in summaries], "damaged": [], "first": first}

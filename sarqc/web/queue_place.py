@@ -1,4 +1,4 @@
-"""Place of a waiting run: how many are before it, behind which, and when it may begin."""
+"""Place of a waiting run: its number, the run before it, and when it may begin."""
 
 import heapq
 import time
@@ -25,42 +25,41 @@ class QueuePlace(TypedDict):
 
 
 def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePlace:
-    """Return the place of a queued run, by the very rule that starts runs. ``sees``: whether the asking person sees a
-    run."""
+    """Return the place of a queued run, by the very rule that starts runs. ``sees``: whether the visitor sees a run."""
     queued, now = store.in_state(State.QUEUED), time.time()
-    waiting = [Waiting.of(one) for one in queued]
-    held = store.last_held(one.owner for one in queued)
+    waiting = [Waiting.of(entry) for entry in queued]
+    held = store.last_held(entry.owner for entry in queued)
     turns = decide(waiting, [""] * len(waiting), now, held, store.last_lane())
     order = [start.run_id for start in turns]
     number = order.index(run.id) + 1 if run.id in order else 1  # it may begin in this moment
     at_work = store.in_state(State.RUNNING, State.CANCELLING)
-    left = {one.id: _left(one, store, now) for one in at_work}
-    first = min(at_work, key=lambda one: left[one.id] or 0.0, default=None)
-    by_id = {one.id: one for one in queued}
-    ahead = [by_id[one] for one in order[: number - 1]]
+    left = {busy.id: _seconds_left(busy, store, now) for busy in at_work}
+    first = min(at_work, key=lambda busy: left[busy.id] or 0.0, default=None)
+    by_id = {entry.id: entry for entry in queued}
+    ahead = [by_id[run_id] for run_id in order[: number - 1]]
     before = ahead[-1] if ahead else first
-    if number == 1 and Waiting.of(run).is_brief:  # whose layers are solved one after the other steps aside for it
-        aside = {one.id: _until_aside(one, store, now) for one in at_work if one.lane != "preview"}
-        left |= {one: seconds for one, seconds in aside.items() if seconds is not None}
+    if number == 1 and Waiting.of(run).is_brief:  # runs that solve layers one by one step aside for it
+        aside = {busy.id: _seconds_until_aside(busy, store, now) for busy in at_work if busy.lane != "preview"}
+        left |= {run_id: seconds for run_id, seconds in aside.items() if seconds is not None}
     return {
         "number": number,
         "at_work": len(at_work),
         "worked": None if first is None or first.started is None else max(0.0, now - first.started),
         "behind": before.id if before is not None and sees(before) else None,
-        "seconds": _begins_in(left.values(), map(_needed, ahead)),
+        "seconds": _seconds_until_free(left.values(), map(_seconds_planned, ahead)),
     }
 
 
-def _needed(run: Run) -> float | None:
-    """Seconds that a waiting run is planned to take, without the layers that it has."""
+def _seconds_planned(run: Run) -> float | None:
+    """Return the seconds that a waiting run is planned to take, without its finished layers."""
     return None if run.seconds is None else run.seconds * (1 - run.done / max(1, run.total))
 
 
-def _begins_in(left: Iterable[float | None], ahead: Iterable[float | None]) -> float | None:
-    """Seconds until a device is free for a run: each device has a run with some time ``left``, and takes the next of
-    those ``ahead`` when that is over. None where one of these times is not known, or nothing is at work."""
+def _seconds_until_free(left: Iterable[float | None], ahead: Iterable[float | None]) -> float | None:
+    """Return the seconds until a device is free for a run: each device has a run with some time ``left``, then takes
+    the next of those ``ahead``. None where one of these times is not known, or nothing is at work."""
     times, before = list(left), list(ahead)
-    free, needed = ([one for one in each if one is not None] for each in (times, before))
+    free, needed = ([seconds for seconds in each if seconds is not None] for each in (times, before))
     if not free or len(free) < len(times) or len(needed) < len(before):
         return None
     heapq.heapify(free)
@@ -69,11 +68,11 @@ def _begins_in(left: Iterable[float | None], ahead: Iterable[float | None]) -> f
     return free[0]
 
 
-def _left(run: Run, store: Store, now: float) -> float | None:
-    """Seconds that a run may still take: layers by what the last ones took, everything else by what it said when it
-    began, or by its plan; None where there is neither, or it takes longer than was planned."""
-    said, stage = store.last(run.id, Started.type), store.last(run.id, Stage.type)
-    phases: list[Phase] = said.payload.get("phases", []) if said is not None else []
+def _seconds_left(run: Run, store: Store, now: float) -> float | None:
+    """Return the seconds that a run may still take: layers by the pace of the last ones, everything else by its plan,
+    at its start or before; None without a plan, or where it takes longer."""
+    started, stage = store.last(run.id, Started.type), store.last(run.id, Stage.type)
+    phases: list[Phase] = started.payload.get("phases", []) if started is not None else []
     planned = sum(phase["seconds"] for phase in phases) if phases else run.seconds
     if planned is None or run.started is None:
         return None
@@ -90,25 +89,25 @@ def _left(run: Run, store: Store, now: float) -> float | None:
 def _position(phases: Sequence[Phase], stage: StoredEvent) -> int | None:
     """Return the position of the phase that a stage begins."""
     name, details = stage.payload["name"], ("", stage.payload["detail"])
-    return next((at for at, one in enumerate(phases) if one["stage"] == name and one["detail"] in details), None)
+    return next((at for at, phase in enumerate(phases) if phase["stage"] == name and phase["detail"] in details), None)
 
 
-def _until_aside(run: Run, store: Store, now: float) -> float | None:
-    """Seconds until a run may step aside: it has to have worked for as long as it loaded; None while it does not solve
-    layers."""
-    pace, said = _seconds_a_layer(run, store), store.last(run.id, Started.type)
-    if pace is None or said is None or run.started is None:
+def _seconds_until_aside(run: Run, store: Store, now: float) -> float | None:
+    """Return the seconds until a run may step aside, having worked for as long as it loaded; None while it does not
+    solve layers."""
+    pace, started = _seconds_a_layer(run, store), store.last(run.id, Started.type)
+    if pace is None or started is None or run.started is None:
         return None
-    loaded, since = said.at - run.started, now - run.started
+    loaded, since = started.at - run.started, now - run.started
     return max(pace, 2 * loaded - since)
 
 
 def _seconds_a_layer(run: Run, store: Store) -> float | None:
-    """Seconds from one layer to the next, of the last ones that were solved in the present stage; None before two."""
+    """Return the seconds from one layer to the next, of the last ones solved in this stage; None before two."""
     stage = store.last(run.id, Stage.type)
-    found = [
-        one.at
-        for one in store.latest(run.id, LayerDone.type, RECENT + 1)
-        if stage is not None and one.seq > stage.seq and not one.payload["from_cache"]
+    times = [
+        event.at
+        for event in store.latest(run.id, LayerDone.type, RECENT + 1)
+        if stage is not None and event.seq > stage.seq and not event.payload["from_cache"]
     ]
-    return (found[0] - found[-1]) / (len(found) - 1) if len(found) > 1 else None
+    return (times[0] - times[-1]) / (len(times) - 1) if len(times) > 1 else None

@@ -1,7 +1,7 @@
 """Answers of the REST interface: one shape for every error, and bodies that are compressed and can be cached.
 
-Every error, wherever it was noticed, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status;
-what a field of a recipe has to be turned down for names that ``field`` and has ``fixes``, each with words and values.
+Every error, wherever it was noticed, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status; an
+error of a recipe's field names that ``field`` and has ``fixes``, each with words and values.
 """
 
 import asyncio
@@ -26,21 +26,22 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_error
-from sarqc.web.middleware import HttpMiddleware, held_back, is_page
+from sarqc.web.middleware import HttpMiddleware, intercept, is_page
 
 BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
 COMPRESS_LEVEL = 5
 RETRY_AFTER = "5"  # seconds, for what is busy now
-FOR_EVER = "public, max-age=31536000, immutable"  # for what everybody gets
-FOR_EVER_MINE = "private, max-age=31536000, immutable"  # for what not everybody may see
-ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
+FOR_EVER = "public, max-age=31536000, immutable"  # public content
+FOR_EVER_MINE = "private, max-age=31536000, immutable"  # private content
+ASK_AGAIN = "no-cache"  # may be cached, but only used after revalidation
 
 _ORIGIN = re.compile(r"https?://(?:[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::[0-9]{1,5})?")
 
 log = logging.getLogger(__name__)
 FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")  # paths whose errors are never pages
-KEPT = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")  # headers of an error, worded again
+# Headers of an error that stay when it is worded again.
+PRESERVED = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")
 
 
 class ApiRoute(APIRoute):
@@ -53,7 +54,7 @@ class ApiRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             try:
-                return await handler(Request(request.scope, _limited(request.receive, self.body_bytes)))
+                return await handler(Request(request.scope, _limit_body(request.receive, self.body_bytes)))
             except SarqcError as error:
                 if error.http_status >= 500:
                     log.warning("%s %s: %s", request.method, request.url.path, error)
@@ -80,16 +81,16 @@ def _unexpected(request: Request) -> Response:
 
 
 class UploadRoute(ApiRoute):
-    """A route that takes files: what a body may have is for the route itself to say, in its own words."""
+    """A route that takes files, and limits its body itself, in its own words."""
 
     body_bytes = None
 
 
-def _limited(receive: Receive, limit: int | None) -> Receive:
-    """Return the same body, but not more of it than a request to this interface ever has."""
+def _limit_body(receive: Receive, limit: int | None) -> Receive:
+    """Return the same body, cut off with an error at the limit of a request."""
     total = 0
 
-    async def limited() -> Message:
+    async def receive_limited() -> Message:
         nonlocal total
         message = await receive()
         total += len(message.get("body", b""))
@@ -97,25 +98,25 @@ def _limited(receive: Receive, limit: int | None) -> Receive:
             raise StarletteHTTPException(413, f"the body has more than {limit} bytes")
         return message
 
-    return limited
+    return receive_limited
 
 
 def error_response(error: SarqcError, status: int | None = None) -> JSONResponse:
-    """Return the one shape. The status is the error's own unless given."""
+    """Return an error in the one shape. The status is the error's own unless given."""
     headers = {"Cache-Control": "no-store"}
     if isinstance(error, Busy):
         headers["Retry-After"] = RETRY_AFTER
-    # An error may quote what a request said, and JSON lets a request say half a character.
-    said = {
+    # An error may quote the request, and JSON strings may hold half a character.
+    parts = {
         name: part.encode("utf-8", "replace").decode() if isinstance(part, str) else part
         for name, part in error.to_json().items()
     }
-    return JSONResponse({"error": said}, status or error.http_status, headers=headers)
+    return JSONResponse({"error": parts}, status or error.http_status, headers=headers)
 
 
 def refuse_other_sites(request: Request) -> None:
-    """Refuse what a page of another site asks: it may not change anything here, though the browser would let it send a
-    plain form.
+    """Refuse requests from pages of other sites: they may not change anything here, though browsers would let them send
+    a plain form.
 
     Raises ``Forbidden``. Programs send neither header and are not browsers that could be tricked.
     """
@@ -128,15 +129,14 @@ def refuse_other_sites(request: Request) -> None:
 
 
 def own_address(request: Request) -> str:
-    """Return the address of this app without a path: as the browser knows it that asks, else as the request names
-    it."""
+    """Return the address of this app without a path, by the browser's ``Origin``, else by the request."""
     origin = request.headers.get("origin", "")
     return origin if _ORIGIN.fullmatch(origin) else str(request.base_url).rstrip("/")
 
 
 @dataclass(frozen=True)
 class CachedBody:
-    """The body of an answer with its tag; packed when somebody first takes that."""
+    """The body of an answer with its tag; compressed on first use."""
 
     body: bytes
 
@@ -150,7 +150,7 @@ class CachedBody:
 
 
 def body_response(request: Request, body: CachedBody, media_type: str, *, cache: str = ASK_AGAIN) -> Response:
-    """Return a body with an ETag: 304 where the other side has it already, gzip where it takes that."""
+    """Return a body with an ETag: 304 where the client has it already, gzip where it takes that."""
     etag = body.etag
     headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
     known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
@@ -163,24 +163,24 @@ def body_response(request: Request, body: CachedBody, media_type: str, *, cache:
 
 
 def json_body(request: Request, document: Any) -> Response:
-    """Return a document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
+    """Return a document like ``body_response``. NaN in it raises: browsers can't read it."""
     return body_response(request, CachedBody(_json(document)), "application/json")
 
 
 class WrittenAnswers:
-    """Answers that take long to make, the last used ones, up to so many bytes of their bodies."""
+    """A cache of slow answers, the last used ones, limited by the bytes of their bodies."""
 
     def __init__(self, at_most_bytes: int) -> None:
         self._at_most, self._bytes = at_most_bytes, 0
-        self._kept: dict[Hashable, CachedBody] = {}  # the last used one last
+        self._bodies: dict[Hashable, CachedBody] = {}  # the last used one last
         self._mutex = threading.Lock()
 
     def respond(self, request: Request, key: Hashable, make: Callable[[], Any]) -> Response:
-        """Return the document that ``make`` makes, or has made under the key, like ``json_body``."""
+        """Return the document of ``make``, cached under the key, like ``json_body``."""
         with self._mutex:
-            written = self._kept.pop(key, None)
+            written = self._bodies.pop(key, None)
             if written is not None:
-                self._kept[key] = written
+                self._bodies[key] = written
         if written is None:
             written = CachedBody(_json(make()))
             self._keep(key, written)
@@ -188,12 +188,12 @@ class WrittenAnswers:
 
     def _keep(self, key: Hashable, written: CachedBody) -> None:
         with self._mutex:
-            if key in self._kept or len(written.body) > self._at_most:
+            if key in self._bodies or len(written.body) > self._at_most:
                 return
-            self._kept[key] = written
+            self._bodies[key] = written
             self._bytes += len(written.body)
             while self._bytes > self._at_most:
-                self._bytes -= len(self._kept.pop(next(iter(self._kept))).body)
+                self._bytes -= len(self._bodies.pop(next(iter(self._bodies))).body)
 
 
 def _json(document: Any) -> bytes:
@@ -214,7 +214,7 @@ def _where(request: Request) -> str:
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Refused:
-    """Return the first complaint about a request that does not even have the right form."""
+    """Return the first complaint about a malformed request."""
     first = error.errors()[0]
     place, *path = [str(part) for part in first["loc"]]
     message = first["msg"][0].lower() + first["msg"][1:]
@@ -226,9 +226,9 @@ def _invalid(request: Request, error: RequestValidationError) -> Refused:
 
 
 class OneShape(HttpMiddleware):
-    """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are.
+    """Rewords errors of an app inside; pages for people, which are HTML, stay unchanged.
 
-    ``not_found`` makes the page for people who ask for one that is not there; without it they get what programs get.
+    ``not_found`` makes the page for people at a missing address; without it they get what programs get.
     """
 
     def __init__(self, app: ASGIApp, not_found: Callable[[Scope], Response] | None = None) -> None:
@@ -243,17 +243,17 @@ class OneShape(HttpMiddleware):
             has_begun = True
             await send(message)
 
-        async def worded(start: Message, body: bytes) -> None:
+        async def reword(start: Message, body: bytes) -> None:
             if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
                 await self._not_found(scope)(scope, receive, send_on)
-            elif _has_the_shape(body):
+            elif _has_shape(body):
                 await send_on(start)
                 await send_on({"type": "http.response.body", "body": body})
             else:
-                await _worded(scope, start)(scope, receive, send_on)
+                await _reword(scope, start)(scope, receive, send_on)
 
         try:
-            await held_back(self.app, scope, receive, send_on, which=_is_an_error, instead=worded)
+            await intercept(self.app, scope, receive, send_on, which=_is_an_error, instead=reword)
         except asyncio.CancelledError:  # by the server, which ends and has waited long enough
             if has_begun:
                 raise
@@ -270,7 +270,7 @@ def _asks_for_a_page(scope: Scope) -> bool:
     return is_read and "text/html" in Headers(scope=scope).get("accept", "")
 
 
-def _has_the_shape(body: bytes) -> bool:
+def _has_shape(body: bytes) -> bool:
     try:
         document = json.loads(body)
     except ValueError:
@@ -278,21 +278,21 @@ def _has_the_shape(body: bytes) -> bool:
     return isinstance(document, dict) and list(document) == ["error"]
 
 
-def _worded(scope: Scope, start: Message) -> Response:
+def _reword(scope: Scope, start: Message) -> Response:
     status = start["status"]
     what = HTTPStatus(status).phrase.lower() if status in set(HTTPStatus) else f"status {status}"
     answer = error_response(Refused(what, where(scope), "GET /api/openapi.json lists the routes."), status)
     for name, value in Headers(raw=start["headers"]).items():
-        if name in KEPT:
+        if name in PRESERVED:
             answer.headers.append(name, value)
     return answer
 
 
 async def unexpected(request: Request, error: Exception) -> Response:
-    """Return the answer to an error that nobody expected; the log of the app has what it was."""
+    """Return the answer to an unexpected error; the log of the app has the details."""
     return error_response(SarqcError("internal error", where(request.scope), "See the app's log."))
 
 
 def where(scope: Scope) -> str:
-    """Return the request as an error names it."""
+    """Return the place of a request in errors."""
     return f"{scope['method']} {scope['path']}"[:200]

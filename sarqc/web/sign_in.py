@@ -26,7 +26,7 @@ _PAGE = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-{{told}}
+{{metas}}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">{{further}}
 <link rel="icon" href="data:,">
@@ -42,7 +42,7 @@ _PAGE = f"""<!doctype html>
 <path class="curve" d="M12 20C60 26 90 92 184 92C250 92 290 70 348 34"/>
 <circle cx="184" cy="92" r="5"/>
 </svg>
-<section class="card"><h1>{{title}}</h1>{{said}}{{body}}</section>
+<section class="card"><h1>{{title}}</h1>{{problem}}{{body}}</section>
 </main>
 </body>
 </html>"""
@@ -62,27 +62,29 @@ class SignIn:
         body: str,
         problem: str = "",
         status: int = 200,
-        told: Introduction | None = None,
+        introduction: Introduction | None = None,
         further: str = "",
     ) -> HTMLResponse:
         """Return a page with a problem above its body; ``further`` elements go to its head."""
         text = _PAGE.format(
             title=escape(title),
-            said=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
+            problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
             body=body,
             assets=assets_root(self._assets, self._root),
-            told=head_of(told or Introduction(title), self._introductions.own(request.scope), request.url.path),
+            metas=head_of(
+                introduction or Introduction(title), self._introductions.own(request.scope), request.url.path
+            ),
             further=further,
             nonce=nonce_of(request.scope),
         )
         return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
     def form(self, request: Request, to: str, problem: str = "", status: int = 200) -> HTMLResponse:
-        """Return the page on which somebody signs in, to come to the address ``to`` then."""
+        """Return the page for signing in, which leads to the address ``to``."""
         return self.page(request, "Sign in", self._identity.accounts.form(to), problem, status)
 
     async def welcome(self, request: Request, to: str, owner: str) -> Response:
-        """Return the answer that signs somebody in and leads to ``to``."""
+        """Return the answer that signs a person in and leads to ``to``."""
         proof = await run_in_threadpool(self._identity.proof, owner)
         answer = RedirectResponse(inside(to), 303)
         self.set_cookie(request, answer, owner, self.cookie(request).links, proof)
@@ -114,7 +116,7 @@ def sign_in_router(settings: Settings, identity: Identity, introductions: Introd
         refuse_other_sites(request)
         address = request.client.host if request.client else ""
         try:
-            owner = await identity.accounts.entered(name, password, address, "sign in")
+            owner = await identity.accounts.check_credentials(name, password, address, "sign in")
         except (TooMany, Busy) as error:
             return sign_in.form(request, inside(to), str(error), error.http_status)
         if owner:
@@ -125,7 +127,7 @@ def sign_in_router(settings: Settings, identity: Identity, introductions: Introd
     def sign_out(request: Request) -> Response:
         refuse_other_sites(request)
         who = visitor_of(request)
-        if who.signed_in:  # nothing is known of guests that could be ended
+        if who.signed_in:  # guests have no session to end
             identity.sessions.end(who.owner)
         answer = RedirectResponse("/", 303)
         sign_in.set_cookie(request, answer, new_guest())
@@ -143,11 +145,11 @@ def sign_in_router(settings: Settings, identity: Identity, introductions: Introd
         query = {name: value for name, value in query_of(request.url.query).items() if name not in ("study", "run")}
         path, name = ("/calibrate", "run") if link.kind == "run" else ("/", "study")
         target = escape(f"{root}{path}?{urlencode({name: link.target} | query)}")
-        # The preview shows what somebody may see who has the link and nothing else.
-        told = introductions.of_link(Visitor(new_guest(), "viewer", frozenset([secret])), link, query)
+        # The preview shows what the link alone allows.
+        introduction = introductions.of_link(Visitor(new_guest(), "viewer", frozenset([secret])), link, query)
         onward = f'<meta http-equiv="refresh" content="0; url={target}">'
-        body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
-        answer = sign_in.page(request, "A shared link", body, told=told, further=onward)
+        body = f'<p>{escape(introduction.name)}</p><a class="way-in" href="{target}">Open it</a>'
+        answer = sign_in.page(request, "A shared link", body, introduction=introduction, further=onward)
         answer.headers["Referrer-Policy"] = "no-referrer"
         owner, others, proof = sign_in.cookie(request)
         links = [secret, *[other for other in others if other != secret][: LINKS_AT_MOST - 1]]

@@ -1,7 +1,5 @@
-"""Sites of studies as zip files for download. Each is written by a process of its own, one at a time; who asks for the
-same study meanwhile waits for the same file, and a site that nobody waits for any more is given up. The files used last
-are kept.
-"""
+"""Sites of studies as zip files for download. Each is written by a process of its own, one at a time; requests for the
+same study share a file, and a site is given up once nobody waits for it. The files used last are stored."""
 
 import asyncio
 import json
@@ -27,7 +25,7 @@ from sarqc.web.planning import Planning
 from sarqc.web.publish import SitePlan
 
 WRITTEN_AT_ONCE, WAITING = 1, 4  # sites
-KEPT_BYTES = 1 << 30  # of files
+STORED_BYTES = 1 << 30  # of files
 VIEWS_AT_MOST = 1000
 BYTES_AT_MOST = 512 << 20
 CPU_SECONDS = 600  # for a site
@@ -38,8 +36,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Making:
-    """A site under way, and how many wait for it."""
+class _PendingSite:
+    """A site under way, and the number of requests for it."""
 
     task: asyncio.Task[Path]
     unwanted: threading.Event
@@ -48,11 +46,11 @@ class _Making:
 
 @dataclass
 class SiteArchives:
-    """The zip files of one host; to be used in its event loop."""
+    """The zip files of one host; for its event loop alone."""
 
     settings: Settings
-    _under_way: dict[Hashable, _Making] = field(default_factory=dict)
-    _kept: dict[Hashable, Path] = field(default_factory=dict)  # the last used one last
+    _under_way: dict[Hashable, _PendingSite] = field(default_factory=dict)
+    _files: dict[Hashable, Path] = field(default_factory=dict)  # the last used one last
     _begins: float = 0.0  # when the next may be written (monotonic): together they take half the time of a core
 
     def __post_init__(self) -> None:
@@ -60,30 +58,30 @@ class SiteArchives:
         shutil.rmtree(self._folder, ignore_errors=True)  # of the app's last life, which may have been cut off
         self._writing = Planning("sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
 
-    async def opened(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
+    async def open(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
         """Return the site of a study within the limits of ``check_size`` as an open file, and its bytes.
 
         ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
         where it can't be written.
         """
         key = (study.id, version)
-        if key not in self._kept:
+        if key not in self._files:
             await self._wait(request, key, study, plan)
-        path = self._kept.pop(key, None)
+        path = self._files.pop(key, None)
         if path is None:
             raise Busy("other sites took the place of this one meanwhile", "site.zip", "Try again in a moment.")
-        self._kept[key] = path
+        self._files[key] = path
         return path.open("rb"), path.stat().st_size
 
     async def _wait(self, request: Request, key: Hashable, study: Study, plan: SitePlan) -> None:
-        """Wait for a site that is made for this request or another one, unless its client leaves."""
+        """Wait for a site, made for this request or another one, unless its client disconnects."""
         making = self._under_way.get(key)
         if making is None:
             unwanted = threading.Event()
-            making = _Making(asyncio.create_task(self._made(study, key, plan, unwanted)), unwanted)
+            making = _PendingSite(asyncio.create_task(self._make(study, key, plan, unwanted)), unwanted)
             self._under_way[key] = making
         making.waiting += 1
-        left = asyncio.create_task(_left(request))
+        left = asyncio.create_task(_wait_for_disconnect(request))
         try:
             await asyncio.wait({making.task, left}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -96,17 +94,17 @@ class SiteArchives:
         if making.task.done() and not making.task.cancelled():
             making.task.result()
 
-    async def _made(self, study: Study, key: Hashable, plan: SitePlan, unwanted: threading.Event) -> Path:
-        path = await self._writing.run(lambda: self._written(study, plan, unwanted))
-        self._kept[key] = path
-        sizes = {kept: file.stat().st_size for kept, file in self._kept.items()}
-        for oldest in list(self._kept)[:-1]:
-            if sum(sizes.values()) > KEPT_BYTES:
+    async def _make(self, study: Study, key: Hashable, plan: SitePlan, unwanted: threading.Event) -> Path:
+        path = await self._writing.run(lambda: self._write(study, plan, unwanted))
+        self._files[key] = path
+        sizes = {site: file.stat().st_size for site, file in self._files.items()}
+        for oldest in list(self._files)[:-1]:
+            if sum(sizes.values()) > STORED_BYTES:
                 del sizes[oldest]
-                shutil.rmtree(self._kept.pop(oldest).parent)  # who reads it has it open
+                shutil.rmtree(self._files.pop(oldest).parent)  # readers have it open
         return path
 
-    def _written(self, study: Study, plan: SitePlan, unwanted: threading.Event) -> Path:
+    def _write(self, study: Study, plan: SitePlan, unwanted: threading.Event) -> Path:
         unwanted.wait(self._begins - time.monotonic())
         self._folder.mkdir(parents=True, exist_ok=True)
         check_room(self._folder, 2 * plan.bytes)  # its files, and the archive of them
@@ -134,14 +132,14 @@ class SiteArchives:
         return path
 
 
-async def _left(request: Request) -> None:
-    """Return when the client of a request has left."""
+async def _wait_for_disconnect(request: Request) -> None:
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def check_size(plan: SitePlan) -> None:
-    """Raise ``TooLarge`` for a site that is for the command line."""
+    """Raise ``TooLarge`` for a site that only the command line may write."""
     if plan.views > VIEWS_AT_MOST or plan.bytes > BYTES_AT_MOST:
         raise TooLarge(
             f"the site would have {plan.views} views and about {mib(plan.bytes)}; from here at most "
@@ -152,7 +150,7 @@ def check_size(plan: SitePlan) -> None:
 
 
 def parts_of(file: BinaryIO) -> Iterator[bytes]:
-    """Return the bytes of an open file, which is closed behind them."""
+    """Return the bytes of an open file, and close it."""
     with file:
         while part := file.read(PART_BYTES):
             yield part

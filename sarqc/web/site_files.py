@@ -1,4 +1,4 @@
-"""Files of a site that are made of a study: apart, so that processes that make nothing else load little."""
+"""Files of a site made from a study: apart, so that processes that make nothing else load little."""
 
 import gzip
 from functools import lru_cache

@@ -33,7 +33,7 @@ THEME_SCRIPT = """(() => {
 
 
 def content_version(folder: Path) -> str:
-    """Return what changes with any byte, name or place of a script or style under an assets folder."""
+    """Return a hash that changes with any byte, name or place of a script or style under an assets folder."""
     stamps = []
     for path in sorted(path for name, suffix in FOLDERS.items() for path in (folder / name).rglob(f"*{suffix}")):
         stat = path.stat()
@@ -46,7 +46,7 @@ _Stamps = tuple[tuple[str, int, int], ...]  # of each file: its name, when it wa
 
 @lru_cache(maxsize=8)
 def _version(folder: Path, stamps: _Stamps) -> str:
-    """Read once as long as the files are the same."""
+    """Hash the files once while they are unchanged."""
     digest = hashlib.sha256()
     for name, _, _ in stamps:
         for part in (name.encode(), (folder / name).read_bytes()):
@@ -61,7 +61,7 @@ def assets_root(folder: Path, root: str) -> str:
     return f"{root}/assets/v-{content_version(folder)}"
 
 
-def joined_styles(assets: Path, names: Sequence[str]) -> str:
+def join_styles(assets: Path, names: Sequence[str]) -> str:
     """Return the style sheets of these names in their order, as one."""
     return "".join((assets / "css" / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
@@ -69,7 +69,7 @@ def joined_styles(assets: Path, names: Sequence[str]) -> str:
 def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
     """Return the route of the bundles, by their names. Gradio keeps its files under ``/assets`` too."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
-    every: dict[str, Bundle] = {SIGN_IN: partial(joined_styles, names=("base", "sign_in")), **bundles}
+    every: dict[str, Bundle] = {SIGN_IN: partial(join_styles, names=("base", "sign_in")), **bundles}
 
     @lru_cache(maxsize=2 * len(every))
     def made(name: str, version: str) -> CachedBody:

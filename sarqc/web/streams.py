@@ -21,7 +21,7 @@ from sarqc.jobs.store import Store
 
 HEARTBEAT_SECONDS = 15.0
 BATCH = 500  # events, or changes, read at once
-BATCH_BYTES = 65_536  # of events read at once: what a listener costs that doesn't read
+BATCH_BYTES = 65_536  # of events read at once: the memory of a listener that doesn't read
 COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is not a storm of queries
 RECONNECT_MILLISECONDS = 2000
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
@@ -45,23 +45,23 @@ async def run_events(
                 if not await run_in_threadpool(lambda: sight()(store.get(run_id))):
                     return
                 events, complete = await run_in_threadpool(store.tail, run_id, after, BATCH, BATCH_BYTES)
-            except NotFound:  # deleted while somebody listens
+            except NotFound:  # deleted meanwhile
                 return
             for event in events:
                 after = event.seq
                 yield _message(event.to_json(), after)
             if complete:
                 return
-            if not events and not await _ring(news):
+            if not events and not await _wait_for_news(news):
                 yield KEEPALIVE_COMMENT
 
 
 async def run_changes(
     store: Store, bell: Bell, after: int, sight: Callable[[], Sight], as_seen: Callable[[Run], Run]
 ) -> AsyncIterator[bytes]:
-    """Each run and export as it is after a change, and each that was removed. ``id`` is the revision. Never ends.
+    """Yield each run and export after a change, and each removal. ``id`` is the revision. Never ends.
 
-    What the listener may not see is passed over, see ``run_events``; ``as_seen`` is what they may read of the rest.
+    Runs that the listener may not see are skipped, see ``run_events``; ``as_seen`` is the visible part of the rest.
     """
     yield _first_line()
     with bell.listen(ALL_RUNS) as news:
@@ -78,14 +78,14 @@ async def run_changes(
                 else:
                     kind = "run" if change.parent is None else "export"
                     yield _message({"type": kind, "run": as_seen(change).to_json()}, after)
-            if len(changes) < BATCH and not await _ring(news):
+            if len(changes) < BATCH and not await _wait_for_news(news):
                 yield KEEPALIVE_COMMENT
 
 
 async def states(
     bell: Bell, topic: str, state: Callable[[], tuple[Mapping[str, Any], bool] | None]
 ) -> AsyncIterator[bytes]:
-    """Something as it is, and again whenever its topic rings.
+    """Yield a state, and again whenever its topic rings.
 
     ``state``: the document, and whether it is the last one; None ends the stream without a word.
     """
@@ -94,19 +94,19 @@ async def states(
         number = 0
         while not bell.closed:
             news.clear()
-            found = state()
-            if found is None:
+            current = state()
+            if current is None:
                 return
-            document, is_last = found
+            document, is_last = current
             number += 1
             yield _message(document, number)
             if is_last:
                 return
-            while not await _ring(news):
+            while not await _wait_for_news(news):
                 yield KEEPALIVE_COMMENT
 
 
-async def _ring(news: asyncio.Event) -> bool:
+async def _wait_for_news(news: asyncio.Event) -> bool:
     """Wait for the bell; False when it stayed silent for a heartbeat."""
     try:
         await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
@@ -117,7 +117,7 @@ async def _ring(news: asyncio.Event) -> bool:
 
 
 def _first_line() -> bytes:
-    """Tells the browser when to come back, and gets the headers out before there is news."""
+    """Return the first line, which sets the browser's retry time and sends the headers before there is news."""
     return f"retry: {RECONNECT_MILLISECONDS}\n\n".encode()
 
 

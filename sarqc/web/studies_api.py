@@ -1,8 +1,7 @@
-"""Studies over REST: found by id in the shipped ones and in those of this host, served so that browsers keep them.
+"""Studies over REST: shipped ones and those of this host, found by id and cached by browsers.
 
 The arrays of a study are one file, of which browsers ask for ranges of bytes; under the address with its checksum it
-never changes and may be kept for ever. Everything else is asked for again and answered with 304 as long as it is the
-same.
+never changes and may be cached for ever. Everything else is revalidated, and answered with 304 while unchanged.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, Who, visitor_of
-from sarqc.web.publish import SitePlan, planned
+from sarqc.web.publish import SitePlan, plan_site
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
 from sarqc.web.site_archives import SiteArchives, check_size, parts_of
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, received, store_upload, too_busy, too_large
@@ -42,13 +41,13 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
 
-    def opened(who: Visitor, study_id: str) -> Study:
+    def open_study(who: Visitor, study_id: str) -> Study:
         return library.open(access.study(who, study_id))
 
-    def said(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
-        """Return what ``make`` says of studies that a visitor may see, of which ``asked`` is told to it by name too."""
+    def respond(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
+        """Return the document that ``make`` makes of studies that a visitor may see, with the arguments ``asked``."""
         seen = [access.study(visitor_of(request), study_id) for study_id in study_ids]
-        versions = tuple(map(library.version, seen))  # before they are opened: what comes in between is no older
+        versions = tuple(map(library.version, seen))  # before opening: a change in between is no older
         studies = [library.open(study_id) for study_id in seen]
         key = (make.__name__, versions, *asked.values())
         return written.respond(request, key, lambda: make(*studies, **asked))
@@ -60,13 +59,15 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         listing = library.listing()
         passing = {run.id for run in access.store.passing_previews()}
         every: list[StudySummary | DamagedStudy] = [*listing["studies"], *listing["damaged"]]
-        mine = access.studies_seen(who, {one["id"]: one["origin"] for one in every if one["id"] not in passing})
+        mine = access.studies_seen(who, {study["id"]: study["origin"] for study in every if study["id"] not in passing})
         seen = [study for study in listing["studies"] if study["id"] in mine]
         return json_body(
             request,
             {
                 "studies": [study | {"is_mine": mine[study["id"]]} for study in seen],
-                "damaged": [one | {"is_mine": mine[one["id"]]} for one in listing["damaged"] if one["id"] in mine],
+                "damaged": [
+                    study | {"is_mine": mine[study["id"]]} for study in listing["damaged"] if study["id"] in mine
+                ],
                 "first": first_study(seen),
             },
         )
@@ -74,13 +75,13 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     @router.get("/studies/{study_id}")
     def get_study(request: Request, study_id: str) -> Response:
         """Return a whole study.json, in the current schema."""
-        return said(request, [study_id], _document)
+        return respond(request, [study_id], _document)
 
     @router.delete("/studies/{study_id}", status_code=204)
     def delete_study(who: Who, study_id: str) -> Response:
         """Remove a study that was uploaded or left by the command line; for its owner alone where others have it."""
         access.own_study(who, study_id, f"DELETE study {study_id}")
-        mine = None if access.everything(who) else who.owner
+        mine = None if access.sees_everything(who) else who.owner
         library.check_deletable(study_id)
         access.audit.note(who.owner, "delete", "study", study_id)
         if access.studies.remove(study_id, mine):
@@ -92,7 +93,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def get_arrays(who: Who, study_id: str, v: str = "") -> Response:
         """All arrays as one safetensors file, or a range of its bytes. With the study's checksum as ``v`` the answer
         may be kept for ever."""
-        study = opened(who, study_id)
+        study = open_study(who, study_id)
         is_current = bool(v) and v == study.checksum
         return _bytes(library.arrays(study_id), FOR_EVER_MINE if is_current else ASK_AGAIN)
 
@@ -107,7 +108,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """Return a file with which pages run the model of a study whose codes are kept: of the float model, or the
         codes of a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the
         answer may be kept for ever."""
-        files = model_files(opened(who, study_id), settings.embedded_models_dir(), file)
+        files = model_files(open_study(who, study_id), settings.embedded_models_dir(), file)
         if file not in files:
             raise NotFound(f"no file “{file}” of the model", f"study {study_id}", "The view of the study lists them.")
         entry, path = files[file]
@@ -130,7 +131,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         the map of layers (none: the error on unseen text); ``steps``: the order of the ladder's, joined by commas."""
         from sarqc.figures import lab_view
 
-        return said(
+        return respond(
             request,
             [study_id],
             lab_view,
@@ -160,7 +161,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         order of the ladder's. Of many rows a part: at most ``limit`` from ``offset`` on, of ``total``."""
         from sarqc.figures import figure_table
 
-        return said(
+        return respond(
             request,
             [study_id],
             figure_table,
@@ -177,7 +178,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     @router.get("/studies/{study_id}/download")
     def download(who: Who, study_id: str) -> Response:
         """Return the study as a zip file that unpacks into a folder of its name."""
-        study = opened(who, study_id)
+        study = open_study(who, study_id)
         files = {f"{study_id}/{name}": study.file(name) for name in ["study.json", *array_files(study)]}
         headers = {"Content-Disposition": f'attachment; filename="{study_id}.zip"', "Cache-Control": "no-store"}
         if (size := archive_size(files)) is not None:
@@ -188,16 +189,16 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def get_site_plan(request: Request, who: Who, study_id: str) -> Response:
         """About how much the study takes as a site of files, see ``site.zip``; an error where that is too much."""
         who.require_runner("GET site")
-        return said(request, [study_id], _site_plan)
+        return respond(request, [study_id], _site_plan)
 
     @router.get("/studies/{study_id}/site.zip")
     async def get_site(request: Request, who: Who, study_id: str) -> Response:
         """Return the Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It
         is written when it is first asked for, which may take a minute."""
         who.require_runner("GET site.zip")
-        study = await run_in_threadpool(opened, who, study_id)
+        study = await run_in_threadpool(open_study, who, study_id)
         version = await run_in_threadpool(library.version, study_id)
-        file, size = await sites.opened(request, study, version, await run_in_threadpool(_checked_plan, study))
+        file, size = await sites.open(request, study, version, await run_in_threadpool(_checked_plan, study))
         headers = {
             "Content-Disposition": f'attachment; filename="{study_id}-site.zip"',
             "Content-Length": str(size),
@@ -224,11 +225,11 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
 
-        def compared(*studies: Study) -> Any:
+        def compare_studies(*studies: Study) -> Any:
             ended = {run.id: Ending(tuned(run.summary), against_gptq(run.summary)) for run in access.store.runs(names)}
             return compare_view(studies, [ended.get(name, Ending()) for name in names])
 
-        return said(request, names, compared)
+        return respond(request, names, compare_studies)
 
     return router
 
@@ -240,7 +241,7 @@ def _site_plan(study: Study) -> dict[str, Any]:
 
 def _checked_plan(study: Study) -> SitePlan:
     """Return the size of the site of a study. Raise ``TooLarge``."""
-    plan = study.once(None, "site", lambda: planned(study, "opening"))
+    plan = study.once(None, "site", lambda: plan_site(study, "opening"))
     check_size(plan)
     return plan
 

@@ -1,9 +1,8 @@
-"""Texts that people bring: a file as the body of a request, kept under a name that a recipe can give.
+"""Uploaded texts: a file as the body of a request, stored under a name for recipes.
 
-The numbers of a run tell much of the text it was measured on, so a text is seen and used by its owner alone.
+The numbers of a run reveal much of its test text, so a text is seen and used by its owner alone.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from fastapi.responses import JSONResponse
 
 from sarqc.calibration.text_files import READERS, UPLOAD_ENDINGS, as_json_lines, read_plain, text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
+from sarqc.files.hashes import sha256_of
 from sarqc.files.settled import settle
 from sarqc.jobs.run import iso_time
 from sarqc.settings import Settings
@@ -66,8 +66,8 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
         await run_in_threadpool(access.texts.check_room, who.owner, settings.text_uploads_each)
         too_large = TooLarge(f"the text has more than {settings.text_mib:g} MiB", "texts", "Send a part of it.")
         async with received(request, root, limit, too_large) as (partial, _):
-            ending = await run_in_threadpool(_checked, partial, Path(file).suffix.lower(), column, limit)
-            name, size = text_name(await run_in_threadpool(_digest, partial)), partial.stat().st_size
+            ending = await run_in_threadpool(_normalise, partial, Path(file).suffix.lower(), column, limit)
+            name, size = text_name(await run_in_threadpool(sha256_of, partial)), partial.stat().st_size
             title = title.strip() or name
             await run_in_threadpool(access.texts.add, name, who.owner, title, size)
             partial.rename(root / f"{name}{ending}")
@@ -77,8 +77,8 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     return router
 
 
-def _checked(path: Path, ending: str, column: str, limit: int) -> str:
-    """Return the ending under which a text is kept, with rows of any kind as JSON lines. Raises ``Refused``."""
+def _normalise(path: Path, ending: str, column: str, limit: int) -> str:
+    """Rewrite rows of any kind as JSON lines; return the text's ending. Raise ``Refused``."""
     if ending in READERS:
         path.write_bytes(as_json_lines(path, ending, "texts", column=column, limit=limit))
         ending = UPLOAD_ENDINGS[1]
@@ -88,8 +88,3 @@ def _checked(path: Path, ending: str, column: str, limit: int) -> str:
     if is_empty:
         raise Refused("the text is empty", "texts", "Send a file with text in it.")
     return ending
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as text:
-        return hashlib.file_digest(text, "sha256").hexdigest()

@@ -9,22 +9,22 @@ from typing import Any
 
 from sarqc.errors import TooMany
 
-OF_AN_ADDRESS = 10  # a minute
-OF_A_NAME = 30  # from wherever they come: addresses are cheap
+ADDRESS_LIMIT = 10  # a minute
+NAME_LIMIT = 30  # from wherever they come: addresses are cheap
 MINUTE = 60.0
 NAMES_KNOWN = 1024
-LONGEST_NAME = 64  # characters of a name that tell it from others
+LONGEST_NAME = 64  # significant characters of a name
 
 
 @dataclass
 class Try:
-    """A token or a password that is being judged."""
+    """A token or a password under check."""
 
     is_right: bool = False
 
 
 class LoginThrottle:
-    """The wrong ones of the last minute, and those that are not judged yet, which count as wrong until they are.
+    """The wrong ones of the last minute, and those under check, which count as wrong until then.
 
     Used by the event loop alone.
     """
@@ -32,21 +32,22 @@ class LoginThrottle:
     def __init__(self) -> None:
         self._wrong: deque[tuple[float, tuple[str, ...]]] = deque()  # when (monotonic), the last one last
         self._count: Counter[tuple[str, ...]] = Counter()  # of these and of those under way
-        self._known: dict[tuple[str, str], None] = {}  # address and name of those who came in, the last one last
+        self._known: dict[tuple[str, str], None] = {}  # address and name of successful sign-ins, the latest last
 
     @contextmanager
-    def one(self, where: str, address: str, name: str = "") -> Iterator[Try]:
-        """For as long as one is judged. Raises ``TooMany`` where too many have come from the address, or for the name.
+    def attempt(self, where: str, address: str, name: str = "") -> Iterator[Try]:
+        """Count a token or password as wrong while it is judged. Raise ``TooMany`` for an address or a name with too
+        many.
 
         A person at an address from which they have come in is counted apart: there, guesses at other names don't lock
         them out, nor do guesses at theirs from elsewhere.
         """
         name = name[:LONGEST_NAME]
-        limits: list[tuple[int, tuple[str, ...]]] = [(OF_AN_ADDRESS, ("address", address))]
+        limits: list[tuple[int, tuple[str, ...]]] = [(ADDRESS_LIMIT, ("address", address))]
         if (address, name) in self._known:
-            limits = [(OF_AN_ADDRESS, ("person", address, name))]
+            limits = [(ADDRESS_LIMIT, ("person", address, name))]
         elif name:
-            limits.append((OF_A_NAME, ("name", name)))
+            limits.append((NAME_LIMIT, ("name", name)))
         while self._wrong and self._wrong[0][0] <= time.monotonic() - MINUTE:
             self._uncount([self._wrong.popleft()[1]])
         for limit, key in limits:
@@ -74,7 +75,7 @@ class LoginThrottle:
 
 
 def remember(known: dict[Any, None], key: object, most: int) -> None:
-    """Put a key last, and forget the first of too many."""
+    """Put a key last, and drop the first of too many."""
     known.pop(key, None)
     known[key] = None
     if len(known) > most:

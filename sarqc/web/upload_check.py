@@ -1,8 +1,8 @@
-"""The check of an uploaded study, in a process of its own: of an archive, for an empty folder, within the bytes that it
-may have unpacked.
+"""The check of an uploaded study, in a process of its own: an archive is unpacked to an empty folder, within a limit of
+bytes.
 
-Nothing is unpacked by the names in the archive: the only files read are study.json and those that its arrays are in,
-and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one.
+Nothing is unpacked by the names in the archive: the only files read are study.json and those of its arrays, and every
+other entry is a reason to refuse the whole. A study of a former version is stored in the current one.
 """
 
 import hashlib
@@ -22,37 +22,37 @@ from sarqc.web.uploads import REMEDY, too_large
 
 READ_BYTES = 1 << 20
 ENTRIES = 8192  # of an archive; up to version 3 each array is a file
-DOCUMENT_BYTES = 4 << 20  # of study.json, as it comes and as it is kept
+DOCUMENT_BYTES = 4 << 20  # of study.json, as uploaded and as stored
 LINES, LAYERS = 64, 10_000
 VALUES = 500_000  # numbers, texts, lists and objects in study.json
 TEXT_LENGTH = 16_384  # characters of a text in it
 NAME_LENGTH = 256  # characters of a name in it
 LARGEST_NUMBER = 2**63  # of whole ones
-VIEW_BYTES = 16 << 20  # of what the Lab shows of a line and layer
+VIEW_BYTES = 16 << 20  # of the Lab's view of a line and layer
 Z_MEM_ERROR = -4  # of zlib.h; Python says it as "Error -4 while …"
 TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploaded study
 
 
 def checked(request: bytes) -> bytes:
-    """Return the id under which a study is to be known, of an archive, a folder and a limit as ``check`` takes them."""
+    """Return the id for the study of an archive; the request holds archive, folder and limit, see ``check``."""
     archive, folder, limit = json.loads(request)
     return check(Path(archive), Path(folder), limit).encode()
 
 
 def check(archive: Path, folder: Path, limit: int) -> str:
-    """Return the id under which the study of an archive is to be known; it lies in ``folder`` then, ready to be used.
+    """Return the id for the study of an archive; it lies in ``folder`` then, ready to be used.
 
     Raises ``Refused``, ``TooLarge``.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
-            study = _unpacked(opened, folder, limit)
+            study = _unpack(opened, folder, limit)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         if str(error).startswith(f"Error {Z_MEM_ERROR} "):
             raise MemoryError from None  # zlib's own word for it
         what = f"the file is not a zip archive that can be read: {error}"
         raise Refused(what, "upload", REMEDY) from None
-    study = study.model_copy(update={"id": _named(study)})
+    study = study.model_copy(update={"id": _id_for(study)})
     write_document(study, folder)
     if (folder / "study.json").stat().st_size > DOCUMENT_BYTES:
         _document_too_large()
@@ -60,7 +60,7 @@ def check(archive: Path, folder: Path, limit: int) -> str:
     return study.id
 
 
-def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
+def _unpack(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
     """Return the archive's study, its arrays written to ``folder``."""
     entries = _entries(archive)
     if sum(entry.file_size for entry in entries.values()) > limit:
@@ -111,7 +111,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str:
     """Write the content of an entry to ``target`` and return its SHA-256.
 
-    It may not be longer than it says: the sum of what they say has been judged.
+    It may not exceed its declared size: the sum of these has been judged.
     """
     digest, size = hashlib.sha256(), 0
     target.parent.mkdir(exist_ok=True)
@@ -126,7 +126,7 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> 
 
 
 def _study(folder: Path) -> Study:
-    """Return the study in the current schema, none of its parts larger than a study that was made here has them."""
+    """Return the study in the current schema, no part of it larger than in studies made here."""
     try:
         study = Study.open(folder)
     except Refused as error:
@@ -163,7 +163,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def _check_arrays(study: Study) -> None:
-    """Every array can be read, and no tensor is there that belongs to none."""
+    """Check that every array can be read, and no tensor belongs to none."""
     names = {tensor_name(line, name) for line in study.lines for name in line.arrays}
     try:
         for line in study.lines:
@@ -187,14 +187,14 @@ def _check_drawable(study: Study) -> None:
             try:
                 view = lab_view(study, method=line.name, bits=line.bits, layer=layer)
                 size = len(json.dumps(view, ensure_ascii=False, allow_nan=False).encode())
-            except Exception as error:  # made elsewhere: it may be wrong in ways that nobody has thought of
+            except Exception as error:  # made elsewhere: wrong in unforeseen ways
                 _refuse(f"its figures can't be drawn: {type(error).__name__}", where)
             if size > VIEW_BYTES:
                 _refuse(f"its figures have more than {VIEW_BYTES >> 20} MiB", where)
 
 
-def _named(study: Study) -> str:
-    """Return the id that an uploaded study gets: the same again for the same content, uploaded or not."""
+def _id_for(study: Study) -> str:
+    """Return the id of an uploaded study: always the same for the same content, uploaded or not."""
     content = study.model_dump(mode="json") | {"id": ""}
     tag = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:TAG_DIGITS]
     own = re.sub(r"[^A-Za-z0-9._-]", "-", study.id).strip(".-").removesuffix(f"-{tag}")[:100]

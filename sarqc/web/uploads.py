@@ -1,7 +1,7 @@
-"""Studies made elsewhere: the zip file of a download, checked to the last byte before anything of it is kept.
+"""Studies made elsewhere: the zip file of a download, checked to the last byte before any of it is stored.
 
-Nothing of an archive is read by the process that serves the app. ``upload_check`` reads it in a process of its own
-with bounded memory and time; what that one has unpacked and approved is moved into place here.
+The process that serves the app reads nothing of an archive. ``upload_check`` reads it in a process of its own with
+bounded memory and time; what it has unpacked and approved is moved into place here.
 """
 
 import json
@@ -49,7 +49,7 @@ def too_busy() -> QueueFull:
 
 
 def clear_leftovers(root: Path) -> None:
-    """Remove what uploads left behind that were cut off by the end of the app; to be called before the first."""
+    """Remove leftovers of uploads that the end of the app cut off; to be called before the first."""
     for pattern in LEFTOVERS:
         for path in root.glob(pattern):
             remove(path)
@@ -105,7 +105,7 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
 
 
 def _check(archive: Path, folder: Path, limit: int) -> str:
-    """Return the id of the archive's study, which lies in ``folder`` then. Raises what the check says is wrong."""
+    """Return the id of the archive's study, which lies in ``folder`` then. Raise the check's error."""
     request = json.dumps([str(archive), str(folder), limit]).encode()
     try:
         answer = answer_of(CHECK, request, cpu_seconds=CPU_SECONDS, memory=MEMORY_BYTES)

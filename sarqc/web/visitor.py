@@ -1,6 +1,6 @@
-"""Visitors: a name that the server gives or has checked, a role, and what share links have opened.
+"""Visitors: a name given or checked by the server, a role, and what share links have opened.
 
-A name is never what a request claims. A browser keeps it in a cookie that is signed with a secret of this host.
+A name is never a claim of a request. A browser has it in a cookie that is signed with a secret of this host.
 """
 
 import os
@@ -25,17 +25,17 @@ Role = Literal["viewer", "runner", "operator"]
 COOKIE = "sarqc_visitor"
 COOKIE_SECONDS = 90 * 24 * 3600
 SECRET_BYTES = 32
-STATE = "state"  # what is signed on the way to another site is not a cookie
+STATE = "state"  # signed on the way to another site: not a cookie
 LINKS_AT_MOST = 16  # share links that one browser remembers
 _ANOTHER = "Put back the file of a backup, or remove it: with a new one everybody has to sign in again."
-GUEST = "guest-"  # what names begin with that nobody has chosen; people can't have such a name
+GUEST = "guest-"  # prefix of generated names; people can't have such a name
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """Sender of requests, as far as the server knows."""
+    """The authenticated sender of a request."""
 
-    owner: str  # what runs, studies and texts are kept under
+    owner: str  # of runs, studies and texts
     role: Role
     links: frozenset[str] = frozenset()  # secrets of share links that were followed
     signed_in: bool = False
@@ -49,12 +49,12 @@ class Visitor:
 
 
 def new_guest() -> str:
-    """Return a name for a browser that has none."""
+    """Return a name for a browser without one."""
     return GUEST + secrets.token_hex(5)
 
 
 class VisitorCookie(NamedTuple):
-    """Contents of a cookie: a name, the secrets of share links, and the proof of somebody who has signed in."""
+    """Contents of a cookie: a name, the secrets of share links, and the proof of a person who has signed in."""
 
     owner: str = ""
     links: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Cookies:
         self._framed = "http" in settings.frame_ancestors  # the pages live in a frame of another site
 
     def header(self, scheme: str, owner: str, links: frozenset[str] = frozenset(), proof: str = "") -> str:
-        """Return the ``Set-Cookie`` header. ``proof``: what must still be true of a person who has signed in."""
+        """Return the ``Set-Cookie`` header. ``proof``: of a person who has signed in, see ``Identity``."""
         cookie: SimpleCookie = SimpleCookie()
         cookie[COOKIE] = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
         morsel = cookie[COOKIE]
@@ -79,15 +79,15 @@ class Cookies:
         return morsel.OutputString() + ("; Partitioned" if self._framed else "")
 
     def sign(self, document: dict[str, Any]) -> str:
-        """Return a document that only this host can have written."""
+        """Return a document, signed by this host."""
         return self._serializer.dumps(document, salt=STATE)
 
     def signed(self, text: str, seconds: int) -> dict[str, Any]:
-        """Return what ``sign`` was given, not longer ago than that. Raise ``itsdangerous.BadSignature``."""
-        return self._loaded(text, seconds, STATE)
+        """Return a signed document that is not older than that. Raise ``itsdangerous.BadSignature``."""
+        return self._load(text, seconds, STATE)
 
-    def _loaded(self, text: str, seconds: int, salt: str | None = None) -> dict[str, Any]:
-        """Return what was signed, not longer ago than that; after now counts as now, since clocks go back."""
+    def _load(self, text: str, seconds: int, salt: str | None = None) -> dict[str, Any]:
+        """Return a signed document that is not older than that; after now counts as now, since clocks go back."""
         document: dict[str, Any]
         document, signed = self._serializer.loads(text, return_timestamp=True, salt=salt)
         if time.time() - signed.timestamp() > seconds:
@@ -95,12 +95,13 @@ class Cookies:
         return document
 
     def of(self, headers: Headers) -> VisitorCookie | None:
-        """Return what the cookie of a request says; None for none, an old one, or one that this host has not signed."""
+        """Return the contents of a request's cookie; None without one, or for one that is old or not signed by this
+        host."""
         with suppress(BadSignature):
             if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
-                said = self._loaded(value, COOKIE_SECONDS)
-                links = tuple(map(str, said.get("links", ())))
-                return VisitorCookie(str(said.get("owner", "")), links, str(said.get("proof", "")))
+                document = self._load(value, COOKIE_SECONDS)
+                links = tuple(map(str, document.get("links", ())))
+                return VisitorCookie(str(document.get("owner", "")), links, str(document.get("proof", "")))
         return None
 
 

@@ -12,7 +12,7 @@ from sarqc import Grid
 from sarqc.checkpoints.gptq import quantization_config
 from sarqc.checkpoints.patterns import CPU_SECONDS, by_pattern
 from sarqc.errors import Refused
-from sarqc.extras.engines.program import exactly, outside
+from sarqc.extras.engines.program import match_exactly, match_other_blocks
 from tests.torture import pattern_bombs
 
 
@@ -53,8 +53,8 @@ WRITTEN = [
     r".*\.(?:1[0-5])\..*", r".*\.(?:1[6-9]|20|21)\..*", r".*\.moe\..*", r".*\bmtp\..*", r".*\.[0-9]+\.mlp\.gate$",
     r".*layers\.0\.mlp\.down_proj$", r".*\.k_", r"model\.layers\.([0-9]|1[0-7])\.mlp\.(up|gate)_proj",
     r".*mlp\.gate.*", r"model.layers.1.mlp.up_proj", r"^model\.layers\.(?!(?:0|10|17)\.)", r"[\w.]+gate\Z",
-    exactly(NAMES[3:9]), exactly(NAMES[-4:]), outside([1, 17]), *(f"^{re.escape(name)}$" for name in NAMES[5:8]),
-    *RULES,
+    match_exactly(NAMES[3:9]), match_exactly(NAMES[-4:]), match_other_blocks([1, 17]),
+    *(f"^{re.escape(name)}$" for name in NAMES[5:8]), *RULES,
 ]  # fmt: skip
 WRITTEN = [pattern.removeprefix("+:").removeprefix("-:") for pattern in WRITTEN]
 
@@ -72,7 +72,7 @@ SHORT_NAMES = st.lists(WORDS | st.text("ab1_.- é", max_size=7), max_size=6)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(WORDS, min_size=1, max_size=6).map(exactly), max_size=3), SHORT_NAMES)
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=6).map(match_exactly), max_size=3), SHORT_NAMES)
 def test_lists_of_names_are_those_lists(patterns, names):
     assert found(names, *patterns) == by_re(names, *patterns)
 
@@ -136,7 +136,7 @@ def test_a_rule_for_each_linear_of_a_mixture_takes_no_time():
     names = [f"model.layers.{block}.experts.{expert}" for block, expert in product(range(60), range(256))]
     began = time.monotonic()
     assert found(names, *(f"^{re.escape(name)}$" for name in names)) == {name: at for at, name in enumerate(names)}
-    assert found(names, exactly(names[1:])) == dict.fromkeys(names[1:], 0)
+    assert found(names, match_exactly(names[1:])) == dict.fromkeys(names[1:], 0)
     assert time.monotonic() - began < 5
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -40,6 +41,18 @@ def test_the_core_answers_without_extras(nothing_installed, settings):
         assert client.get("/healthz").status_code == 200
         assert client.get("/api/runs").status_code == 200
         assert client.get("/metrics").status_code == 404
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_pages_have_the_controls_of_installed_extras_alone(is_installed, settings, request):
+    if not is_installed:
+        request.getfixturevalue("nothing_installed")
+    settings = settings.model_copy(update={"assets_dir": Path("assets").resolve()})
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
+        page = client.get("/learn").text
+    is_hidden = '[data-control="lecture"] { display: none !important; }' in page
+    assert is_hidden is not is_installed
+    assert 'data-control=\\"lecture\\"' in page
 
 
 def test_a_setting_of_an_extra_that_is_not_installed_is_refused(nothing_installed, settings, monkeypatch):

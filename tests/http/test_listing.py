@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from sarqc.events import Finished
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
-from sarqc.web.listing_api import drawn_run
+from sarqc.web.listing_api import pareto_run
 from tests.http.conftest import TOKEN, assert_error, finished, run_of, submit
 from tests.http.test_access import door
 from tests.jobs.fake_runs import recipe
@@ -197,10 +197,10 @@ def test_size_against_quality_of_a_list(client):
     assert points["customdata"] == [run["id"] for run in runs]
     assert points["y"] == pytest.approx([math.log(8 / 6), math.log(7 / 6)])
     first = store.get(runs[0]["id"])
-    affine = drawn_run(replace(first, recipe=first.recipe | {"grid": "affine", "group_size": None}))
+    affine = pareto_run(replace(first, recipe=first.recipe | {"grid": "affine", "group_size": None}))
     assert affine.name.endswith(" 2 bits affine")
     assert affine.grid == "affine, one scale per channel"
-    assert drawn_run(first).name.endswith(" 2 bits")
+    assert pareto_run(first).name.endswith(" 2 bits")
     assert all("<br>asymmetric, groups of " in text for text in points["text"])
     one = client.get("/api/runs/pareto", params={"ids": runs[0]["id"], "quality": "perplexity", "size": "mib"}).json()
     assert next(trace for trace in one["figure"]["data"] if "customdata" in trace)["y"] == [8.0]

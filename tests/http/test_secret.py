@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 
 from app import create_app
 from sarqc.errors import Refused, TooMany
-from sarqc.web.throttle import OF_AN_ADDRESS, LoginThrottle
+from sarqc.web.throttle import ADDRESS_LIMIT, LoginThrottle
 from sarqc.web.visitor import COOKIE, COOKIE_SECONDS, Cookies
 
 
@@ -62,10 +62,10 @@ def test_wrong_passwords_are_counted_by_seconds_that_pass(monkeypatch):
     tries = LoginThrottle()
 
     def guess() -> None:
-        with tries.one("here", "home", "ann"):
+        with tries.attempt("here", "home", "ann"):
             pass
 
-    for _ in range(OF_AN_ADDRESS):
+    for _ in range(ADDRESS_LIMIT):
         guess()
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now - 86_400)

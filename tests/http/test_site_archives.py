@@ -22,7 +22,7 @@ from sarqc.errors import Busy, Refused, TooLarge
 from sarqc.files.limited import Exhausted
 from sarqc.study.document import Study
 from sarqc.web import site_archives
-from sarqc.web.publish import SitePlan, planned, studies_named, write_archive, write_site
+from sarqc.web.publish import SitePlan, open_studies, plan_site, write_archive, write_site
 from sarqc.web.site_archives import BYTES_AT_MOST, VIEWS_AT_MOST, SiteArchives, check_size
 from tests.event_loops import run_apart
 from tests.http.conftest import assert_error, write_study
@@ -38,7 +38,7 @@ def test_the_size_is_said_before_and_to_those_who_may_run_alone(tmp_path):
     write_study(settings.studies_dir(), "theirs")
     with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
         study = Study.open(settings.assets_dir / "studies" / "steps")
-        plan = planned(study, "opening")
+        plan = plan_site(study, "opening")
         answer = client.get("/api/studies/steps/site")
         assert answer.json() == {**vars(plan), "words": plan.words}
         alone = len(study.layers) + len(study.lines[0].draws)  # views of the line that it opens with
@@ -98,7 +98,7 @@ def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
     async def play() -> None:
         archives, first, second = SiteArchives(settings), Client(), Client()
         waiting = [
-            asyncio.create_task(archives.opened(client, small, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
+            asyncio.create_task(archives.open(client, small, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
             for client in (first, second)
         ]
         while not began:
@@ -106,7 +106,7 @@ def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
         first.leaves.set()
         with pytest.raises(Busy):
             await waiting[0]
-        third = asyncio.create_task(archives.opened(Client(), steps, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
+        third = asyncio.create_task(archives.open(Client(), steps, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
         await asyncio.sleep(0.1)
         assert (began, waiting[1].done(), third.done()) == (["small"], False, False)
         second.leaves.set()
@@ -151,7 +151,7 @@ def test_twenty_clicks_make_one_site(tmp_path):
         [folder] = (settings.resolved_state_dir() / "sites").iterdir()
         assert [path.name for path in folder.iterdir()] == ["steps-site.zip"]
     # It is what the command writes.
-    studies = studies_named(["steps"], settings)
+    studies = open_studies(["steps"], settings)
     write = partial(write_site, studies, settings=settings, documents=partial(documents, settings))
     own = tmp_path / "steps-site.zip"
     assert write_archive(own, write) == len(first.content)

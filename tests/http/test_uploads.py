@@ -363,7 +363,7 @@ def test_what_zlib_says_of_memory_is_no_damaged_archive(files, tmp_path, monkeyp
     def without_memory(*_: object) -> None:
         raise zlib.error("Error -4 while decompressing data")
 
-    monkeypatch.setattr(upload_check, "_unpacked", without_memory)
+    monkeypatch.setattr(upload_check, "_unpack", without_memory)
     (tmp_path / "sent.zip").write_bytes(zipped(files))
     with pytest.raises(MemoryError):
         upload_check.check(tmp_path / "sent.zip", tmp_path, 1 << 20)

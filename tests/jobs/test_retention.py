@@ -9,7 +9,7 @@ from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
 from sarqc.events import Finished
 from sarqc.extras.host.beside import read_audit
-from sarqc.extras.host.prune import pruned, would_go
+from sarqc.extras.host.prune import apply_pruning, plan_pruning
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.exports import export_folder
@@ -217,7 +217,7 @@ def test_the_size_is_looked_at_now_and_then(store, settings):
 def test_prune_says_first_and_does_it_where_no_app_runs(store, settings, monkeypatch):
     run_id = with_files(store, settings, ended(store, NOW - 5000 * DAY), 100_000)
     keeping = settings.model_copy(update={"keep_days": 30.0})
-    planned = would_go(keeping)  # while this process has the database open
+    planned = plan_pruning(keeping)  # while this process has the database open
     assert [one.id for one in planned.going] == [run_id]
     assert planned.bytes == 100_000
     assert planned.notes == []
@@ -226,11 +226,11 @@ def test_prune_says_first_and_does_it_where_no_app_runs(store, settings, monkeyp
     monkeypatch.setenv("SARQC_KEEP_DAYS", "30")
     said = CliRunner().invoke(commands, ["prune", "--dry-run"])
     assert said.stdout == f"would delete run {run_id} of “ann”, 0.0954 MiB: kept for 30 days\n"
-    assert "SARQC_KEEP_DAYS" in would_go(settings).notes[0]
+    assert "SARQC_KEEP_DAYS" in plan_pruning(settings).notes[0]
     with pytest.raises(Refused, match="has this database open"):
-        pruned(keeping)
+        apply_pruning(keeping)
     store.close()
-    done = pruned(keeping)
+    done = apply_pruning(keeping)
     assert done.going == planned.going
     assert not (settings.studies_dir() / run_id).exists()
-    assert "more than 1e-09 GiB stay" in pruned(settings.model_copy(update={"keep_gib": 1e-9})).notes[0]
+    assert "more than 1e-09 GiB stay" in apply_pruning(settings.model_copy(update={"keep_gib": 1e-9})).notes[0]

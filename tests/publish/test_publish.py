@@ -23,7 +23,7 @@ from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, kept_codes
 from sarqc.web.link_preview import SITE
-from sarqc.web.publish import MARK, TOUR, check_output, detail_named, planned, studies_named, write_site
+from sarqc.web.publish import MARK, TOUR, check_output, detail_named, open_studies, plan_site, write_site
 from tests.documents import Document
 from tests.js.node import NODE
 from tests.publish.sites import LAYER, host_of_two, keep_codes
@@ -44,7 +44,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.fixture(scope="module")
 def studies(host: Settings) -> dict[str, Study]:
-    return studies_named(["small", "steps"], host)
+    return open_studies(["small", "steps"], host)
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_an_absolute_address_is_said_to_previews_alone(host, studies, tmp_path):
 
 def test_learn_is_written_where_its_studies_are(tmp_path):
     host, folder = host_of_two(tmp_path / "host", tour=True), tmp_path / "site"
-    write_site(studies_named(["small"], host), folder, host, partial(documents, host), detail="none")
+    write_site(open_studies(["small"], host), folder, host, partial(documents, host), detail="none")
     text = (folder / "learn" / "index.html").read_text(encoding="utf-8")
     assert Document(text).said["og:image"] == "../picture.png"
     assert 'href="../"' in text
@@ -240,10 +240,10 @@ def test_learn_is_written_where_its_studies_are(tmp_path):
     assert f'<a href="../{TOUR}/">Learn</a>' in (folder / "small" / "index.html").read_text(encoding="utf-8")
     # The one layer that it shows has a view of its own, of the identity penalty.
     known = json.loads(gzip.decompress((folder / "small" / "contents.json.gz").read_bytes()))
-    names = [layer.name for layer in studies_named(["small"], host)["small"].layers]
+    names = [layer.name for layer in open_studies(["small"], host)["small"].layers]
     assert [files["layers"] for files in known["choices"]].count([names.index(LAYER)]) == 1
     only = tmp_path / "other"
-    write_site(studies_named(["steps"], host), only, host, partial(documents, host), detail="none")
+    write_site(open_studies(["steps"], host), only, host, partial(documents, host), detail="none")
     assert not (only / "learn").exists()
 
 
@@ -300,22 +300,22 @@ def test_no_file_from_elsewhere_is_published(tmp_path):
     path.symlink_to(tmp_path / "secret")
     site = tmp_path / "site"
     with pytest.raises(Refused, match="damaged"):
-        write_site(studies_named(["small"], host), site, host, partial(documents, host), detail="none")
+        write_site(open_studies(["small"], host), site, host, partial(documents, host), detail="none")
     assert not site.exists()
 
 
 def test_studies_are_named_by_folder_or_id(host, tmp_path):
     folder = host.assets_dir / "studies" / "small"
-    assert list(studies_named([str(folder)], host)) == list(studies_named(["small"], host)) == ["small"]
+    assert list(open_studies([str(folder)], host)) == list(open_studies(["small"], host)) == ["small"]
     with pytest.raises(Refused, match="another folder of the site"):
-        studies_named([str(folder), "small"], host)
+        open_studies([str(folder), "small"], host)
     for name in ("nowhere", str(tmp_path / "nowhere")):
         with pytest.raises(NotFound):
-            studies_named([name], host)
+            open_studies([name], host)
 
 
 def test_the_size_is_said_before(studies):
-    plan = planned(studies["small"], "opening")
+    plan = plan_site(studies["small"], "opening")
     assert plan.views == 9
     assert re.fullmatch(r"9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download", plan.words)
 
@@ -336,8 +336,8 @@ def test_the_model_of_a_study_travels_with_it(tmp_path):
     }  # fmt: skip
     kept = {"model": "tiny-llama", "draw": 0, "files": shipped, "points": [point]}
     (folder / FILE).write_text(json.dumps(kept))
-    studies = studies_named(["small"], host)
-    assert planned(studies["small"], "none").words.endswith("11.3 MiB to run its model in the page")
+    studies = open_studies(["small"], host)
+    assert plan_site(studies["small"], "none").words.endswith("11.3 MiB to run its model in the page")
     site = tmp_path / "site"
     write_site(studies, site, host, partial(documents, host), detail="none")
     for file in [*shipped, point["file"]]:

@@ -10,7 +10,7 @@ import yaml
 from pages.static_site import documents
 from sarqc.errors import Refused
 from sarqc.web.link_preview import SITE
-from sarqc.web.publish import studies_named, write_site
+from sarqc.web.publish import open_studies, write_site
 from sarqc.web.space import SHORT, space_files
 from tests.publish.sites import host_of_two
 
@@ -29,7 +29,7 @@ def front_matter(text: str) -> dict[str, Any]:
 @pytest.mark.thorough
 def test_a_site_has_what_a_static_space_needs(tmp_path):
     host, site = host_of_two(tmp_path / "host"), tmp_path / "site"
-    studies = studies_named(["steps"], host)
+    studies = open_studies(["steps"], host)
     write_site(studies, site, host, partial(documents, host), detail="none", space=True)
     fields = front_matter((site / "README.md").read_text(encoding="utf-8"))
     assert fields["sdk"] == "static"

@@ -2,4 +2,9 @@
 
 from sarqc.extras import Extra, lazily
 
-EXTRA = Extra("classroom", requires=("segno",), install=lazily("sarqc.extras.classroom.install:install"))
+EXTRA = Extra(
+    "classroom",
+    requires=("segno",),
+    install=lazily("sarqc.extras.classroom.install:install"),
+    controls=("lecture",),
+)

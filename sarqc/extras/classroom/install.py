@@ -11,7 +11,7 @@ from sarqc.extras.classroom.oembed import discovery, oembed_router
 
 
 def install(app: FastAPI, host: Host) -> None:
-    """Add them."""
+    """Add routes, crowd and head of a classroom."""
     lectures = Lectures(host.supervisor.bell)
     host.crowds.append(crowd_of(lectures))
     host.heads.append(partial(discovery, host.settings))

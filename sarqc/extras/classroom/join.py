@@ -16,10 +16,10 @@ from sarqc.extras.classroom.lectures import Lectures
 from sarqc.settings import Settings
 from sarqc.web.middleware import nonce_of
 from sarqc.web.responses import ApiRoute, CachedBody, body_response
-from sarqc.web.static import THEME_SCRIPT, content_version, joined_styles
+from sarqc.web.static import THEME_SCRIPT, content_version, join_styles
 
 ENTRY = "lecture/join_page.js"
-OF_THE_LAB = {
+LAB_STOP = {
     "title": "The sweet spot",
     "ask": "Drag the ring to the λ with the lowest perplexity.",
 }
@@ -65,7 +65,7 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
             text = _script(assets, content_version(assets))
             content, script, status = _PARTS, _SCRIPT.format(nonce=nonce, text=text, entry=ENTRY), 200
         page = _PAGE.format(
-            styles=joined_styles(assets, ("base", "join")),
+            styles=join_styles(assets, ("base", "join")),
             nonce=nonce,
             theme=THEME_SCRIPT,
             content=content,
@@ -87,7 +87,7 @@ def _stops(settings: Settings) -> str:
     stops = {
         step["name"]: {"title": step["title"], "ask": plain_words(step["ask"])} for step in tour(settings)["steps"]
     }
-    stops["lab"] = OF_THE_LAB
+    stops["lab"] = LAB_STOP
     return json.dumps(stops, ensure_ascii=False)
 
 

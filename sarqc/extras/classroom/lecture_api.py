@@ -1,7 +1,7 @@
 """Lectures over HTTP.
 
-Below ``JOIN`` nobody has to sign in: the code of a lecture is all that a phone has, and it opens these routes and the
-page of the lecture alone.
+Below ``JOIN`` nobody has to sign in: a phone has only the code of a lecture, which opens these routes and the page of
+the lecture alone.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
         """Say what the lecturer's page shows."""
         lecture = lectures.of_lecturer(code, secret)
         lecture.tell(wish, time.monotonic())
-        return {**lecture.as_hall()}
+        return {**lecture.hall_state()}
 
     @router.delete("/lectures/{code}", status_code=204)
     async def end(code: str, secret: Secret) -> None:
@@ -96,37 +96,39 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
         lecture = lectures.of_lecturer(code, secret)
 
         def state() -> tuple[HallState, bool]:
-            return lecture.as_hall(), lecture.is_over
+            return lecture.hall_state(), lecture.is_over
 
         return EventSourceResponse(states(bell, lecture.hall_topic, state), headers=STREAM_HEADERS)
 
     @router.get("/join/{code}/events")
     async def join(code: str, phone: Phone) -> Response:
         """Stream what a phone shows: server-sent events."""
-        return EventSourceResponse(await _begun(_followed(lectures.of(code), phone, bell)), headers=STREAM_HEADERS)
+        return EventSourceResponse(
+            await _start(_stream_to_phone(lectures.of(code), phone, bell)), headers=STREAM_HEADERS
+        )
 
     @router.post("/join/{code}/guess", status_code=204)
-    async def guess(code: str, said: PhoneGuess) -> Response:
+    async def guess(code: str, sent: PhoneGuess) -> Response:
         """Take the guess of a phone."""
-        lectures.of(code).guess(said, time.monotonic())
-        return Response(status_code=204, headers={"Connection": "close"})  # a hall full of phones that wait is no use
+        lectures.of(code).guess(sent, time.monotonic())
+        return Response(status_code=204, headers={"Connection": "close"})  # waiting phones would keep it open
 
     return router
 
 
-async def _followed(lecture: Lecture, phone: str, bell: Bell) -> AsyncIterator[bytes]:
-    """Yield a lecture for one phone, as long as the phone has no later stream."""
+async def _stream_to_phone(lecture: Lecture, phone: str, bell: Bell) -> AsyncIterator[bytes]:
+    """Yield a lecture's states for one phone, until the phone opens a later stream."""
     with lecture.joined(phone) as number:
 
         def state() -> tuple[PhoneState, bool] | None:
-            return (lecture.as_phone(), lecture.is_over) if lecture.is_heard(phone, number) else None
+            return (lecture.phone_state(), lecture.is_over) if lecture.is_heard(phone, number) else None
 
         async for part in states(bell, lecture.phone_topic(phone), state):
             yield part
 
 
-async def _begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return the same stream, whose beginning has been awaited: an error there is still an answer of its own."""
+async def _start(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the same stream after its first part: an error there can still be an answer of its own."""
     first = await anext(parts)
 
     async def whole() -> AsyncIterator[bytes]:

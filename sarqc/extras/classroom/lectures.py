@@ -117,11 +117,11 @@ class Lecture:
 
     @property
     def hall_topic(self) -> str:
-        """Of the bell, for the lecturer."""
+        """Topic of the lecturer on the bell."""
         return f"lecture {self.code}"
 
     def phone_topic(self, phone: str) -> str:
-        """Of the bell, for one phone."""
+        """Return a phone's topic on the bell."""
         return f"lecture {self.code} {phone}"
 
     def check(self, secret: str) -> None:
@@ -132,7 +132,7 @@ class Lecture:
     # The lecturer.
 
     def tell(self, wish: LectureWish, now: float) -> None:
-        """Take what the lecturer's page shows.
+        """Update the lecture to what the lecturer's page shows.
 
         A stop that was there before keeps its guesses and never goes back to an earlier phase. Raises ``Refused`` for
         values or positions that make no sense, ``Conflict`` if the lecture is over.
@@ -147,7 +147,7 @@ class Lecture:
     def _ask(self, stop: str, wish: LectureWish) -> None:
         lams = tuple(wish.lams)
         positions = [at for at in (wish.best, *(wish.band or ())) if at is not None]
-        if not lams or any(one >= other for one, other in pairwise(lams)):
+        if not lams or any(low >= high for low, high in pairwise(lams)):
             raise Refused("the values of λ do not grow", "lams", "Give the values of the figure’s axis.")
         if any(at >= len(lams) for at in positions):
             raise Refused("the answer is not among the values of λ", "best, band", "Give positions among lams.")
@@ -163,16 +163,16 @@ class Lecture:
             asked.best, asked.band = wish.best, wish.band
 
     def end(self) -> None:
-        """Forget everything, and tell those who listen."""
+        """Forget everything, and notify listeners."""
         topics = [self.hall_topic, *map(self.phone_topic, self._listening)]
         self.is_over, self._stop = True, None
         self._asked.clear()
         self._last_guess.clear()
         self._bell.ring(*topics)
 
-    def as_hall(self) -> HallState:
+    def hall_state(self) -> HallState:
         """Return the state for the lecturer."""
-        asked = self._now()
+        asked = self._current()
         return {
             "phase": self._phase(),
             "stop": self._stop,
@@ -204,27 +204,27 @@ class Lecture:
         """Return whether a stream is the phone's last one."""
         return self._listening.get(phone) == number
 
-    def guess(self, said: PhoneGuess, now: float) -> None:
-        """Take a guess in the place of the phone's former one.
+    def guess(self, sent: PhoneGuess, now: float) -> None:
+        """Store a guess in place of the phone's former one.
 
-        Raises ``Conflict`` for another stop and where guesses are closed, ``Refused`` for a position that is not there,
-        ``TooMany`` for a phone that has guessed just now, and as ``joined``.
+        Raises ``Conflict`` for another stop and where guesses are closed, ``Refused`` for an invalid position,
+        ``TooMany`` for a phone that has just guessed, and as ``joined``.
         """
-        self._admit(said.phone)
-        asked = self._now()
-        if said.stop != self._stop or asked.phase != "open":
+        self._admit(sent.phone)
+        asked = self._current()
+        if sent.stop != self._stop or asked.phase != "open":
             raise Conflict("guesses are closed", "guess", "Look at the screen.")
-        if said.guess >= len(asked.lams):
+        if sent.guess >= len(asked.lams):
             raise Refused("there is no such value of λ", "guess", f"Give a position from 0 to {len(asked.lams) - 1}.")
-        if now - self._last_guess.get(said.phone, -GUESS_SECONDS) < GUESS_SECONDS:
+        if now - self._last_guess.get(sent.phone, -GUESS_SECONDS) < GUESS_SECONDS:
             raise TooMany("this phone has guessed just now", "guess", "Wait a second.")
-        self._last_guess[said.phone] = now
-        asked.guesses[said.phone] = said.guess
+        self._last_guess[sent.phone] = now
+        asked.guesses[sent.phone] = sent.guess
         self._bell.ring(self.hall_topic)
 
-    def as_phone(self) -> PhoneState:
+    def phone_state(self) -> PhoneState:
         """Return the state for a phone."""
-        asked = self._now()
+        asked = self._current()
         is_revealed = asked.phase == "revealed"
         return {
             "phase": self._phase(),
@@ -236,19 +236,19 @@ class Lecture:
         }
 
     def _admit(self, phone: str) -> None:
-        """Let a phone in that is new. One that has left and never guessed has given its place back."""
+        """Admit a new phone. A phone that left without a guess has freed its place."""
         if self.is_over:
             raise _no_lecture()
         known = {*self._listening, *self._last_guess}
         if phone not in known and len(known) >= PHONES:
             raise Busy(f"{PHONES} phones have joined, as many as a lecture may have", "lecture", "Look at the screen.")
 
-    def _now(self) -> _Asked:
+    def _current(self) -> _Asked:
         """Return the question at the present stop; one without values where there is none."""
         return _Asked(()) if self._stop is None else self._asked[self._stop]
 
     def _phase(self) -> Phase:
-        return "ended" if self.is_over else "waiting" if self._stop is None else self._now().phase
+        return "ended" if self.is_over else "waiting" if self._stop is None else self._current().phase
 
 
 class Lectures:
@@ -294,8 +294,7 @@ class Lectures:
         lecture.end()
 
     def end_idle(self, now: float) -> float | None:
-        """End lectures that nobody leads any more; return the seconds until the next may be idle, None where none is
-        left."""
+        """End lectures that are no longer led; return the seconds until the next may be idle, None without lectures."""
         for lecture in list(self._lectures.values()):
             if now - lecture.touched >= IDLE_SECONDS:
                 self.end(lecture)
@@ -306,7 +305,7 @@ class Lectures:
 
 
 def new_code() -> str:
-    """Return a code that nobody guesses."""
+    """Return a code that can't be guessed."""
     return "-".join("".join(secrets.choice(ALPHABET) for _ in range(CODE_LETTERS)) for _ in range(CODE_PARTS))
 
 

@@ -1,4 +1,4 @@
-"""oEmbed (https://oembed.com): by it an editor learns the frame of an address of the Lab, see ``sarqc.web.embed``."""
+"""oEmbed (https://oembed.com): gives editors the frame of an address of the Lab, see ``sarqc.web.embed``."""
 
 from html import escape
 from typing import Annotated, Any
@@ -65,7 +65,7 @@ def oembed_router(settings: Settings, introductions: Introductions) -> APIRouter
             return error_response(Refused(f"no format “{format}”", ROUTE, "Ask for json."), NOT_IMPLEMENTED)
         own = introductions.own(request.scope)
         query = _query(url, own, settings)
-        told = await run_in_threadpool(introductions.of_lab, visitor_of(request), query)
+        introduction = await run_in_threadpool(introductions.of_lab, visitor_of(request), query)
         card = query.get("embed", "")
         shown = {name: query[name] for name in TAKEN_OVER if name in query}
         shown["embed"] = card if card in CARDS else FIRST_CARD
@@ -73,12 +73,12 @@ def oembed_router(settings: Settings, introductions: Introductions) -> APIRouter
         document: dict[str, Any] = {
             "version": "1.0",
             "type": "rich",
-            "title": told.name,
+            "title": introduction.name,
             "provider_name": "sarqc",
             "provider_url": f"{own}/",
             "width": width,
             "height": height,
-            "html": f'<iframe src="{escape(f"{own}/?{urlencode(shown)}")}" title="{escape(told.title)}" '
+            "html": f'<iframe src="{escape(f"{own}/?{urlencode(shown)}")}" title="{escape(introduction.title)}" '
             f'width="{width}" height="{height}" loading="lazy" style="border:0"></iframe>',
         }
         return json_body(request, document)

@@ -1,4 +1,4 @@
-"""Runs done by a Ray cluster for a process that waits for them: a queue that lives no longer than it waits."""
+"""Runs done by a Ray cluster for a waiting process: a queue that ends with the process."""
 
 import shutil
 import sys
@@ -22,7 +22,7 @@ from sarqc.jobs.workers import EXECUTE, ProcessWorkers, log_path
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-ASKED_SECONDS = 0.1  # between two looks at what a run has said
+ASKED_SECONDS = 0.1  # between two looks for events
 _OWNER, _CLUSTER = "command line", "Ray cluster"
 
 
@@ -42,7 +42,7 @@ class OnCluster:
         execute: str = EXECUTE,
     ) -> None:
         self._recipes = {recipe.fingerprint(): recipe for recipe in recipes}
-        # Nothing is deleted because of its age or size, and what one process asks for has no share.
+        # Nothing is deleted for its age or size, and the one process has no share.
         more: dict[str, object] = {"keep_days": None, "keep_export_days": None, "keep_gib": None}
         more |= {"max_queued": 2 * len(recipes), "export_gib": sys.maxsize >> 30}
         self._settings = settings.model_copy(update=more)
@@ -58,29 +58,29 @@ class OnCluster:
         self._stack.close()
 
     def events(self, recipe: Recipe) -> Iterator[Event]:
-        """Yield the events of a recipe's run, the last ``Finished``, and as ``Warned`` what keeps the cluster from it.
+        """Yield the events of a recipe's run, the last ``Finished``, and trouble of the cluster as ``Warned``.
 
         Raises the run's own error, and ``Refused`` where the cluster can't be reached.
         """
-        supervisor = self._started()
-        for event in self._followed(supervisor, self._runs[recipe.fingerprint()]):
-            if isinstance(event, Saved):  # a worker says no paths
+        supervisor = self._start()
+        for event in self._follow(supervisor, self._runs[recipe.fingerprint()]):
+            if isinstance(event, Saved):  # a worker reports no paths
                 event = Saved(event.what, str(self._settings.studies_dir() / event.path))
             yield event
 
     def export(self, recipe: Recipe, checkpoint_format: str, folder: Path) -> Iterator[Event]:
         """Write the model of a finished run to a new folder. Yields and raises as ``events``."""
-        supervisor = self._started()
+        supervisor = self._start()
         export, _ = supervisor.export(self._runs[recipe.fingerprint()], checkpoint_format, 0, _OWNER)
-        for event in self._followed(supervisor, export.id):
-            if isinstance(event, Warned) and event.where == _CLUSTER:  # the others were said before
+        for event in self._follow(supervisor, export.id):
+            if isinstance(event, Warned) and event.where == _CLUSTER:  # the others were reported before
                 yield event
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(checkpoint_folder(self._settings, export), folder)
         supervisor.delete(export.id)
         yield Saved("checkpoint", str(folder))
 
-    def _started(self) -> Supervisor:
+    def _start(self) -> Supervisor:
         """Return the supervisor, with all recipes in its queue."""
         if self._supervisor is None:
             self._settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
@@ -95,9 +95,9 @@ class OnCluster:
             self._supervisor = supervisor
         return self._supervisor
 
-    def _followed(self, supervisor: Supervisor, run_id: str) -> Iterator[Event]:
+    def _follow(self, supervisor: Supervisor, run_id: str) -> Iterator[Event]:
         """Yield the events of a run until its end, over all its attempts."""
-        store, seen, told = supervisor.store, 0, None
+        store, seen, warned = supervisor.store, 0, None
         while True:
             run = store.get(run_id)  # before its events, of which none comes once it is at rest
             for stored in store.events(run_id, seen):
@@ -107,9 +107,9 @@ class OnCluster:
             if run.at_rest:
                 break
             trouble = supervisor.trouble
-            if trouble is not None and trouble != told:
+            if trouble is not None and trouble != warned:
                 yield Warned(trouble, _CLUSTER)
-            told = trouble
+            warned = trouble
             time.sleep(ASKED_SECONDS)
         if run.state is not State.FINISHED:
             log = f"The log is {log_path(self._settings, run_id)}."

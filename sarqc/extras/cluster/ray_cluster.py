@@ -19,7 +19,7 @@ from sarqc.jobs.process import Process
 NAMESPACE = "sarqc"
 CONNECT_SECONDS = 60.0  # within which a cluster has to answer when the app starts
 EVERY_SECONDS = 1.0
-SILENT_SECONDS = 20.0  # after which what was last said is old
+SILENT_SECONDS = 20.0  # after which the last message is old
 AGAIN_SECONDS = 5.0  # between two tries to connect
 
 log = logging.getLogger(__name__)
@@ -35,12 +35,12 @@ def connect(address: str) -> None:
 
 
 class Cluster:
-    """The nodes of a cluster, as they are now; ``changed`` is called from a thread when they are others."""
+    """The present nodes of a cluster; ``changed`` is called from a thread when they change."""
 
     def __init__(self, address: str, changed: Callable[[], None]) -> None:
         self._address, self._changed = address, changed
         self._nodes: list[dict[str, Any]] = []
-        self._told = 0.0
+        self._heard_at = 0.0
         self._closing = threading.Event()
         self._process = self._start()
         self._first: queue.Queue[str | None] = queue.Queue()
@@ -56,11 +56,11 @@ class Cluster:
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """Those alive: ``node``, ``address`` and ``resources``; none where the cluster does not answer."""
+        """Nodes alive: ``node``, ``address`` and ``resources``; none if the cluster is silent."""
         return [] if self.is_silent() else self._nodes
 
     def is_silent(self) -> bool:
-        return time.monotonic() - self._told > SILENT_SECONDS
+        return time.monotonic() - self._heard_at > SILENT_SECONDS
 
     def close(self) -> None:
         self._closing.set()
@@ -74,10 +74,10 @@ class Cluster:
         while True:
             problem: str | None = "the process that asks it has ended"
             while line := self._process.channel.readline():
-                said = json.loads(line)
-                problem = said.get("problem")
+                message = json.loads(line)
+                problem = message.get("problem")
                 if problem is None:
-                    self._take(said["nodes"])
+                    self._take(message["nodes"])
                 self._first.put(problem)
             self._first.put(problem)
             self._process.dismiss()
@@ -91,7 +91,7 @@ class Cluster:
                 self._process.kill()
 
     def _take(self, nodes: list[dict[str, Any]]) -> None:
-        self._told = time.monotonic()
+        self._heard_at = time.monotonic()
         if nodes != self._nodes:
             self._nodes = nodes
             self._changed()
@@ -115,7 +115,7 @@ class _Patience:
 
 
 def main() -> None:
-    """Entry of the process, which ends with the one that listens to it."""
+    """Run the process, which ends with its listener."""
     lines_of_the_app()
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as channel:
         try:
@@ -134,7 +134,7 @@ def main() -> None:
                 time.sleep(EVERY_SECONDS)
         except BrokenPipeError:
             pass
-        except Exception as error:  # whatever Ray has to say, the operator hears it
+        except Exception as error:  # the operator hears whatever Ray reports
             channel.write(json.dumps({"problem": f"{type(error).__name__}: {error}"}).encode() + b"\n")
     os._exit(0)
 

@@ -25,7 +25,7 @@ WAITING = 1000  # lines; when there are more the process waits
 
 @dataclass(frozen=True)
 class Part:
-    """A part of what a process says. ``returncode``: its exit code, with the last part."""
+    """A part of a process's output. ``returncode``: its exit code, with the last part."""
 
     lines: bytes
     log: bytes
@@ -56,7 +56,7 @@ class NodeWorker:
 
     def begin(self, job: dict[str, Any]) -> Begun:
         """Hand over the job, unless this host does not see the app's storage. Harmless when it is called again."""
-        if refused := _unseen(job["settings"]["storage"], job["mark"]):
+        if refused := _check_storage(job["settings"]["storage"], job["mark"]):
             return Begun(_host(), refused.parts())
         if not self._has_begun:
             self._has_begun = True
@@ -101,12 +101,12 @@ class NodeWorker:
                 line = self._lines.get_nowait()
         except queue.Empty:
             pass
-        printed = self._printed(PART_BYTES if returncode is None else -1)
+        printed = self._read_log(PART_BYTES if returncode is None else -1)
         if returncode is not None:
             self._folder.cleanup()
         return Part(b"".join(lines), printed, returncode)
 
-    def _printed(self, limit: int) -> bytes:
+    def _read_log(self, limit: int) -> bytes:
         """Return what the process has printed since, up to a number of bytes; -1: all of it."""
         try:
             with self._log.open("rb") as file:
@@ -139,14 +139,14 @@ class _Guard:
 
 
 def _host() -> str:
-    """Name this host for people, and its node for Ray."""
+    """Return this host's address and node in Ray."""
     import ray
 
     node: str = ray.get_runtime_context().get_node_id()
     return f"{ray.util.get_node_ip_address()} (node {node[:8]})"
 
 
-def _unseen(storage: str, mark: str) -> Refused | None:
+def _check_storage(storage: str, mark: str) -> Refused | None:
     """Return why this host does not share the storage of the app; None where it does."""
     try:
         seen = place_at(storage).read(MARK)

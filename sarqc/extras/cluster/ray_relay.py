@@ -35,11 +35,11 @@ WAIT_SECONDS = 0.5
 
 
 class _Withdrawn(Exception):
-    """The run was asked to stop before it had a place."""
+    """The run was asked to stop before it had a worker."""
 
 
 class Relay:
-    """One run on the cluster: an actor, what it says, a request to stop, and ``lines`` that the app writes."""
+    """One run on the cluster: its actor, its output, a request to stop, and ``lines`` from the app."""
 
     def __init__(self, channel: BinaryIO, execute: str, lines: SimpleQueue[bytes]) -> None:
         self._channel, self._execute, self._lines = channel, execute, lines
@@ -84,7 +84,7 @@ class Relay:
             self.say(Cancelled())
         except RayActorError as error:
             print(f"the actor has ended: {error}", flush=True)
-            self.say(self._lost(error))
+            self.say(self._loss(error))
         finally:
             if self._worker is not None:
                 ray.kill(self._worker)
@@ -143,7 +143,7 @@ class Relay:
         if self._place and has_arrived and not self._lines.empty():
             self._telling = self._worker.tell.remote(self._lines.get())
 
-    def _lost(self, error: Exception) -> Event:
+    def _loss(self, error: Exception) -> Event:
         if self._place:
             return Interrupted(f"The worker on {self._place}, a host of the Ray cluster, was lost.")
         if "creation task" in str(error):
@@ -183,7 +183,7 @@ def _actor(job: dict[str, Any], name: str, execute: str) -> Any:
 
 
 def main() -> None:
-    """Entry of the process. It ends as the worker's process did."""
+    """Run the process, which ends as the worker's did."""
     os.umask(0o077)
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
@@ -201,7 +201,7 @@ def main() -> None:
             relay.say(Failed(**error.parts()))
         except ConnectionError as error:
             relay.say(Interrupted(f"The Ray cluster does not answer: {error}."))
-        except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
+        except Exception as error:  # the boundary of the process: the app must hear of any error
             traceback.print_exc()
             what, remedy = f"{type(error).__name__}: {str(error)[:500]}", "The log of this run has the details."
             relay.say(Failed(**WorkerLost(what, "Ray cluster", remedy).parts()))
@@ -210,7 +210,7 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     if returncode < 0:
-        with suppress(OSError):  # of SIGKILL there is no handler
+        with suppress(OSError):  # SIGKILL has no handler
             signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
     os._exit(returncode)

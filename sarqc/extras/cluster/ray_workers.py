@@ -16,7 +16,7 @@ from sarqc.jobs.run import Run
 from sarqc.jobs.workers import Device, Message, ProcessWorkers
 from sarqc.settings import SITE, Settings
 
-_OF_EACH_HOST = ("state_dir", "ray_address")  # settings that a worker has from its own host
+_HOST_SETTINGS = ("state_dir", "ray_address")  # settings that a worker has from its own host
 _WHERE = "SARQC_RAY_ADDRESS"
 
 
@@ -82,7 +82,7 @@ class RayWorkers(ProcessWorkers):
 
     def _settings_on(self, device: str) -> dict[str, Any]:
         settings = self._settings
-        given = {name: value for name, value in settings.model_dump(mode="json").items() if name not in _OF_EACH_HOST}
+        given = {name: value for name, value in settings.model_dump(mode="json").items() if name not in _HOST_SETTINGS}
         if settings.assets_dir == SITE / "assets":  # each host has them where its sarqc is
             del given["assets_dir"]
         kind = "cuda:0" if device.startswith("ray:cuda") else "cpu"  # Ray shows a worker no GPUs but its own
@@ -91,5 +91,5 @@ class RayWorkers(ProcessWorkers):
 
 def _workers_on(resources: dict[str, float], settings: Settings) -> tuple[int, int]:
     """Return how many workers have room on a node: with ``span`` GPUs each, and without."""
-    of_processors = int(resources.get("CPU", 0)) // settings.ray_cpus
-    return min(int(resources.get("GPU", 0)) // settings.span, of_processors), of_processors
+    by_processors = int(resources.get("CPU", 0)) // settings.ray_cpus
+    return min(int(resources.get("GPU", 0)) // settings.span, by_processors), by_processors

@@ -1,7 +1,7 @@
-"""Files between the app's host and that of a worker, where they share object storage and no folder.
+"""Files between the app's host and a worker's, where they share object storage and no folder.
 
-Texts that people brought go with the job, and what a run leaves comes back before the run is said to be finished. Both
-wait below one name in the storage, which the relay of the worker clears in the end.
+Uploaded texts go with the job, and a run's results come back before it counts as finished. Both wait below one name in
+the storage, which the relay of the worker clears in the end.
 """
 
 import shutil

@@ -63,7 +63,7 @@ class EngineRequest:
         return f"{self.recipe.bits} bits, {method_title(self.recipe.method)}, λ {lam}"
 
 
-def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> EngineRequest:
+def request_for(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> EngineRequest:
     """Return the request of a recipe; ``study`` and ``line`` are of its run, for a recipe that chose λ for each linear.
 
     Raises ``Refused`` for a setting that no other engine has, and for one that is known only after the run.
@@ -91,7 +91,7 @@ _OWN_STEPS: dict[str, tuple[str, Any]] = {
 
 
 def _check_fitting(recipe: Recipe) -> None:
-    """Refuses all steps of fitting the grid that no other engine has, at once: an effort sets several of them."""
+    """Refuse all steps of fitting the grid that no other engine has, at once: an effort sets several of them."""
     steps = {name: words for name, (words, without) in _OWN_STEPS.items() if getattr(recipe, name) != without}
     if not steps:
         return
@@ -193,7 +193,7 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
     assert method.lam is not None
     lams = _values(study, line, "selected_lambda", line.candidate_lams, method.lam)
     gammas = _values(study, line, "selected_gamma", line.candidate_gammas, method.gamma)
-    found: dict[Penalty, list[str]] = {}
+    by_penalty: dict[Penalty, list[str]] = {}
     for layer in study.layers:
         if not _PATH.fullmatch(layer.name):  # a study may come from anybody, and names become part of a program
             raise Refused(
@@ -203,25 +203,25 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
             )
     for layer, lam, gamma in zip(study.layers, lams, gammas, strict=True):
         if method.fitting().get("expert_damping"):
-            lam = _used(study, layer.name)
+            lam = _damped_lambda(study, layer.name)
         assert lam is not None
-        found.setdefault(Penalty(lam, gamma), []).append(layer.name)
-    if len(found) == 1:
-        return dict.fromkeys(found, ())
-    return {penalty: tuple(names) for penalty, names in sorted(found.items(), key=lambda item: -len(item[1]))}
+        by_penalty.setdefault(Penalty(lam, gamma), []).append(layer.name)
+    if len(by_penalty) == 1:
+        return dict.fromkeys(by_penalty, ())
+    return {penalty: tuple(names) for penalty, names in sorted(by_penalty.items(), key=lambda item: -len(item[1]))}
 
 
 def _values(
     study: Study, line: Line, name: str, candidates: Sequence[float | None], fixed: float | None
 ) -> list[float | None]:
-    """Chosen values of each linear in the first draw, as the candidate was written: arrays are of float32."""
+    """Return each linear's chosen value in the first draw, as the candidate was written: arrays are float32."""
     values, known = study.read(line, name), [value for value in candidates if value is not None]
     if values is None or not known:
         return [fixed] * len(study.layers)
     return [known[int(np.abs(np.subtract(known, value)).argmin())] for value in values[0]]
 
 
-def _used(study: Study, layer: str) -> float:
+def _damped_lambda(study: Study, layer: str) -> float:
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(

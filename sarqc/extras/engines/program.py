@@ -1,4 +1,4 @@
-"""Common parts of the programs for all engines: their beginning, the calibration tokens, and text that is the same."""
+"""Common parts of the programs for all engines: their beginning, the calibration tokens, and shared text."""
 
 import json
 import re
@@ -12,51 +12,51 @@ from sarqc.extras.engines.engine_request import EngineRequest
 from sarqc.recipe import Recipe
 
 
-def assembled(
-    wanted: EngineRequest, engine: str, install: str, notes: Sequence[str], imports: Iterable[str], body: str
+def assemble(
+    request: EngineRequest, engine: str, install: str, notes: Sequence[str], imports: Iterable[str], body: str
 ) -> str:
     """Return a program: its purpose and the differences, its imports, and the model's name before the rest.
 
     Names that people gave stand in it as strings of Python alone: a study may come from anybody.
     """
-    if not wanted.is_identity:
+    if not request.is_identity:
         install += " && pip install --no-deps sarqc"
-    head = "\n".join([f'"""{wanted.title}: what sarqc does, by {engine}.', "", f"    {install}", "", *notes, '"""'])
-    lines = sorted({*imports}, key=_place)
-    groups = ["\n".join(line for line in lines if _place(line)[0] == foreign) for foreign in (False, True)]
-    names = [f"MODEL = {said(wanted.recipe.model)}  # a folder, or a name on the Hub"]
-    if wanted.recipe.revision is not None:
-        names.append(f"REVISION = {said(wanted.recipe.revision)}")
+    head = "\n".join([f'"""{request.title}: what sarqc does, by {engine}.', "", f"    {install}", "", *notes, '"""'])
+    lines = sorted({*imports}, key=_sort_key)
+    groups = ["\n".join(line for line in lines if _sort_key(line)[0] == foreign) for foreign in (False, True)]
+    names = [f"MODEL = {quoted(request.recipe.model)}  # a folder, or a name on the Hub"]
+    if request.recipe.revision is not None:
+        names.append(f"REVISION = {quoted(request.recipe.revision)}")
     return "\n\n".join([head, *filter(None, groups), "\n".join(names), body])
 
 
-def _place(line: str) -> tuple[bool, bool, str]:
-    """Key of an import line: modules of Python first, and whole modules before names of a module."""
+def _sort_key(line: str) -> tuple[bool, bool, str]:
+    """Return an import line's sort key: the standard library first, and modules before names."""
     word, module, *_ = line.split()
     return (module not in ("itertools", "pathlib"), word == "from", module)
 
 
-def said(text: str) -> str:
+def quoted(text: str) -> str:
     """Return a text as Python writes it."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def from_pretrained(wanted: EngineRequest) -> str:
-    """Return the arguments that load a model or a tokenizer."""
-    return "MODEL" if wanted.recipe.revision is None else "MODEL, revision=REVISION"
+def from_pretrained(request: EngineRequest) -> str:
+    """Return the arguments that load the model or the tokenizer."""
+    return "MODEL" if request.recipe.revision is None else "MODEL, revision=REVISION"
 
 
-def folder_of(wanted: EngineRequest) -> str:
+def folder_of(request: EngineRequest) -> str:
     """Return the folder of the program's model, as Python writes it."""
-    return said(f"{PurePath(wanted.recipe.model).name}-w{wanted.recipe.bits}")
+    return quoted(f"{PurePath(request.recipe.model).name}-w{request.recipe.bits}")
 
 
-def exactly(names: Sequence[str]) -> str:
+def match_exactly(names: Sequence[str]) -> str:
     """Return a regular expression that matches some names and no other."""
     return f"^(?:{'|'.join(map(re.escape, names))})$"
 
 
-def outside(blocks: Sequence[int]) -> str:
+def match_other_blocks(blocks: Sequence[int]) -> str:
     """Return a regular expression for modules in other blocks than these.
 
     The number of a block is the first number in a path, whatever the model calls its list of blocks.
@@ -64,19 +64,19 @@ def outside(blocks: Sequence[int]) -> str:
     return rf"^(?:[A-Za-z_]\w*\.)*(?!(?:{'|'.join(map(str, blocks))})\.)\d+\."
 
 
-def check_grid(engine: str, wanted: EngineRequest) -> None:
+def check_grid(engine: str, request: EngineRequest) -> None:
     """Check that compressed-tensors and GPTQ's format have the grid; theirs are full_range and asymmetric."""
-    if wanted.recipe.grid not in ("full_range", "asymmetric"):
-        raise refused(
+    if request.recipe.grid not in ("full_range", "asymmetric"):
+        raise refusal(
             engine,
-            f"{engine} has no {wanted.recipe.grid} grid: its grids are asymmetric, and full_range, which it calls "
+            f"{engine} has no {request.recipe.grid} grid: its grids are asymmetric, and full_range, which it calls "
             "symmetric",
             "Use grid full_range or asymmetric.",
         ).about("grid", Fix("Use the full range", {"grid": "full_range"}))
 
 
-def refused(engine: str, what: str, remedy: str) -> Refused:
-    """Return a refusal of a request that an engine lacks or does otherwise."""
+def refusal(engine: str, what: str, remedy: str) -> Refused:
+    """Return the refusal of a request that an engine can't do, or does otherwise."""
     return Refused(what, f"recipe for {engine}", remedy)
 
 
@@ -125,8 +125,8 @@ def token_lines(recipe: Recipe) -> Lines:
 def _text(name: str) -> tuple[tuple[str, ...], str]:
     corpus = hub_corpus(name)
     if corpus is None:
-        said = json.dumps(name, ensure_ascii=False)
-        return ("from pathlib import Path",), f'text = Path({said}).read_text(encoding="utf-8")  # the text as a file\n'
+        read = f'Path({quoted(name)}).read_text(encoding="utf-8")'
+        return ("from pathlib import Path",), f"text = {read}  # the text as a file\n"
     named = [corpus.dataset, corpus.config] if corpus.config else [corpus.dataset]
     arguments = ", ".join([*map(json.dumps, named), f"split={json.dumps(corpus.split)}"])
     joined = json.dumps(corpus.joined_by)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sarqc.errors import Refused
 from sarqc.extras.engines import to_gptqmodel, to_llmcompressor
-from sarqc.extras.engines.engine_request import ELSEWHERE, EngineRequest, wanted
+from sarqc.extras.engines.engine_request import ELSEWHERE, EngineRequest, request_for
 from sarqc.recipe import Recipe, axes
 from sarqc.recipe.texts import ProgramText
 from sarqc.study.document import Line, Study
@@ -33,7 +33,7 @@ ENGINES = {
 
 def program_for(engine: str, document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> str:
     """Return the program with which an engine does the run of a recipe; ``study`` and ``line`` are of its run, see
-    ``wanted``. Raises ``Refused`` for an unknown engine, for a batch, and for what the engine can't do or does
+    ``request_for``. Raises ``Refused`` for an unknown engine, for a batch, and for what the engine can't do or does
     otherwise.
     """
     if engine not in ENGINES:
@@ -41,7 +41,7 @@ def program_for(engine: str, document: dict[str, Any], study: Study | None = Non
         raise Refused(what, "for", f"They are for {', '.join(ENGINES)}.")
     if axes(document):
         raise Refused("a batch is several runs", ELSEWHERE, "Give one of them.")
-    return ENGINES[engine].write(wanted(Recipe.parse(document), study, line))
+    return ENGINES[engine].write(request_for(Recipe.parse(document), study, line))
 
 
 def programs(document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> list[ProgramText]:
@@ -58,5 +58,5 @@ def programs(document: dict[str, Any], study: Study | None = None, line: Line | 
 
 
 def install(app: FastAPI, host: Host) -> None:
-    """Have recipes given out with these programs."""
+    """Add these programs to those of a recipe."""
     host.programs.append(programs)

@@ -10,13 +10,13 @@ import json
 from sarqc.errors import Fix
 from sarqc.extras.engines.engine_request import EngineRequest
 from sarqc.extras.engines.program import (
-    assembled,
+    assemble,
     check_grid,
-    exactly,
     folder_of,
     from_pretrained,
-    outside,
-    refused,
+    match_exactly,
+    match_other_blocks,
+    refusal,
     token_lines,
 )
 
@@ -36,10 +36,10 @@ NOTES = (
 )
 
 
-def program(wanted: EngineRequest) -> str:
+def program(request: EngineRequest) -> str:
     """Return the program for GPTQModel. Raises ``Refused`` for a setting that it does not have."""
-    recipe = wanted.recipe
-    _check(wanted)
+    recipe = request.recipe
+    _check(request)
     tokens = token_lines(recipe)
     by_order = recipe.order == "activation"
     body = f"""\
@@ -49,20 +49,20 @@ config = QuantizeConfig(
     sym={recipe.grid == "full_range"},
     desc_act={by_order},
     act_group_aware=False,
-    static_groups={wanted.has_static_scales and recipe.group_size is not None},
-    damp_percent={wanted.usual.lam if wanted.is_identity else NEXT_TO_NOTHING!r},
+    static_groups={request.has_static_scales and recipe.group_size is not None},
+    damp_percent={request.usual.lam if request.is_identity else NEXT_TO_NOTHING!r},
     true_sequential=False,  # all linears of a block are solved on the same pass
     fallback=None,  # experts with few tokens are calibrated as well
-{_dynamic(wanted)})
+{_dynamic(request)})
 
-tokenizer = AutoTokenizer.from_pretrained({from_pretrained(wanted)})
+tokenizer = AutoTokenizer.from_pretrained({from_pretrained(request)})
 {tokens.body}
 # Left to itself, GPTQModel takes bfloat16 on a processor, and rounds the weights.
-dtype = AutoConfig.from_pretrained({from_pretrained(wanted)}).dtype
-model = GPTQModel.load({from_pretrained(wanted)}, quantize_config=config, dtype=dtype)
+dtype = AutoConfig.from_pretrained({from_pretrained(request)}).dtype
+model = GPTQModel.load({from_pretrained(request)}, quantize_config=config, dtype=dtype)
 rows = [{{"input_ids": row, "attention_mask": torch.ones_like(row)}} for row in torch.from_numpy(tokens)]
-{_quantizing(wanted)}
-model.save({folder_of(wanted)})
+{_quantize_call(request)}
+model.save({folder_of(request)})
 """
     imports = (
         *tokens.imports,
@@ -70,53 +70,53 @@ model.save({folder_of(wanted)})
         "from gptqmodel import GPTQModel, QuantizeConfig",
         "from transformers import AutoConfig, AutoTokenizer",
     )
-    notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
-    return assembled(wanted, f"{ENGINE} 7.7", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
+    notes = [*(IDENTITY if request.is_identity else SALIENCY), *NOTES]
+    return assemble(request, f"{ENGINE} 7.7", INSTALL, notes, (*imports, *[PLUGIN] * (not request.is_identity)), body)
 
 
-def _quantizing(wanted: EngineRequest) -> str:
+def _quantize_call(request: EngineRequest) -> str:
     call = "model.quantize(rows, batch_size=1)"
-    if wanted.is_identity:
+    if request.is_identity:
         return call
-    points = [f"{penalty.lam!r}, {penalty.gamma!r}" for penalty in wanted.penalties]
-    names = [json.dumps(exactly(names)) for names in wanted.penalties.values()]
+    points = [f"{penalty.lam!r}, {penalty.gamma!r}" for penalty in request.penalties]
+    names = [json.dumps(match_exactly(names)) for names in request.penalties.values()]
     others = "".join(f"    {name}: ({point}),\n" for name, point in list(zip(names, points, strict=True))[1:])
     exceptions = f", {{\n{others}}}" if others else ""
     return f"with saliency_penalty({points[0]}{exceptions}):\n    {call}"
 
 
-def _check(wanted: EngineRequest) -> None:
-    recipe = wanted.recipe
-    check_grid(ENGINE, wanted)
+def _check(request: EngineRequest) -> None:
+    recipe = request.recipe
+    check_grid(ENGINE, request)
     if recipe.inputs_from == "float":
-        raise refused(
+        raise refusal(
             ENGINE,
             f"{ENGINE} gives each block the inputs that the quantized blocks before it make, never the float model's",
             "Set inputs_from to quantized.",
         ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
-    if not wanted.has_static_scales and recipe.group_size is not None and recipe.group_size % BLOCK:
-        raise refused(
+    if not request.has_static_scales and recipe.group_size is not None and recipe.group_size % BLOCK:
+        raise refusal(
             ENGINE,
             f"{ENGINE} takes the scales of a group that begins within a block of {BLOCK} columns without what "
             "that block's earlier columns have left",
             f"Use static_groups, or groups of {BLOCK}.",
         ).about("static_groups", Fix("Use static groups", {"static_groups": True}))
-    for penalty in wanted.penalties if wanted.is_identity else ():
+    for penalty in request.penalties if request.is_identity else ():
         if not 0 < penalty.lam < 1:
             lam = f"{penalty.lam:g}"
-            raise refused(
+            raise refusal(
                 ENGINE,
                 f"{ENGINE} takes λ between 0 and 1 and not {lam}",
                 "llm-compressor takes every λ.",
             ).about("lambda")
 
 
-def _dynamic(wanted: EngineRequest) -> str:
-    """Exceptions by linear: other λ, and blocks that stay float."""
-    said = {} if wanted.blocks is None else {f"-:{outside(wanted.blocks)}": "{}"}
-    for penalty, names in list(wanted.penalties.items())[1:] if wanted.is_identity else ():
-        said[exactly(names)] = f'{{"damp_percent": {penalty.lam!r}}}'
-    if not said:
+def _dynamic(request: EngineRequest) -> str:
+    """Return exceptions by linear: other λ, float blocks."""
+    exceptions = {} if request.blocks is None else {f"-:{match_other_blocks(request.blocks)}": "{}"}
+    for penalty, names in list(request.penalties.items())[1:] if request.is_identity else ():
+        exceptions[match_exactly(names)] = f'{{"damp_percent": {penalty.lam!r}}}'
+    if not exceptions:
         return ""
-    lines = "".join(f"        {json.dumps(pattern)}: {value},\n" for pattern, value in said.items())
+    lines = "".join(f"        {json.dumps(pattern)}: {value},\n" for pattern, value in exceptions.items())
     return f"    dynamic={{\n{lines}    }},\n"

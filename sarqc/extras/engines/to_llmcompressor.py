@@ -13,12 +13,12 @@ import yaml
 from sarqc.errors import Fix
 from sarqc.extras.engines.engine_request import EngineRequest, Penalty
 from sarqc.extras.engines.program import (
-    assembled,
+    assemble,
     check_grid,
     folder_of,
     from_pretrained,
-    outside,
-    refused,
+    match_other_blocks,
+    refusal,
     token_lines,
 )
 
@@ -35,21 +35,21 @@ SALIENCY = (
 NOTES = ("Without a Cholesky factor of a Gram it rounds to nearest, where sarqc adds to the diagonal and says so.",)
 
 
-def program(wanted: EngineRequest) -> str:
+def program(request: EngineRequest) -> str:
     """Return the program for llm-compressor. Raises ``Refused`` for a setting that it does not have."""
-    recipe = wanted.recipe
-    _check(wanted)
+    recipe = request.recipe
+    _check(request)
     tokens = token_lines(recipe)
     modifiers = yaml.dump(
-        {"quant_stage": _groups(wanted)}, sort_keys=False, width=math.inf, default_flow_style=None, allow_unicode=True
+        {"quant_stage": _groups(request)}, sort_keys=False, width=math.inf, default_flow_style=None, allow_unicode=True
     )
     body = f'''\
 RECIPE = r"""
 {modifiers}"""
 
-tokenizer = AutoTokenizer.from_pretrained({from_pretrained(wanted)})
+tokenizer = AutoTokenizer.from_pretrained({from_pretrained(request)})
 {tokens.body}
-model = AutoModelForCausalLM.from_pretrained({from_pretrained(wanted)}, dtype="auto")
+model = AutoModelForCausalLM.from_pretrained({from_pretrained(request)}, dtype="auto")
 rows = [{{"input_ids": row, "attention_mask": torch.ones_like(row)}} for row in torch.from_numpy(tokens)]
 if hasattr(model.config, "num_experts_per_tok"):
     # Tracing a mixture, llm-compressor 0.14 loses the mask, and attention would look ahead: it is given whole.
@@ -65,8 +65,8 @@ oneshot(
     propagate_error={recipe.inputs_from == "quantized"},  # inputs from the {recipe.inputs_from} blocks before
     moe_calibrate_all_experts=False,  # an expert is calibrated on the tokens that are routed to it
 )
-model.save_pretrained({folder_of(wanted)}, save_compressed=True)
-tokenizer.save_pretrained({folder_of(wanted)})
+model.save_pretrained({folder_of(request)}, save_compressed=True)
+tokenizer.save_pretrained({folder_of(request)})
 '''
     imports = (
         *tokens.imports,
@@ -75,14 +75,14 @@ tokenizer.save_pretrained({folder_of(wanted)})
         "from torch.utils.data import DataLoader",
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
     )
-    notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
-    return assembled(wanted, f"{ENGINE} 0.14", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
+    notes = [*(IDENTITY if request.is_identity else SALIENCY), *NOTES]
+    return assemble(request, f"{ENGINE} 0.14", INSTALL, notes, (*imports, *[PLUGIN] * (not request.is_identity)), body)
 
 
-def _check(wanted: EngineRequest) -> None:
-    check_grid(ENGINE, wanted)
-    if not wanted.has_static_scales:
-        raise refused(
+def _check(request: EngineRequest) -> None:
+    check_grid(ENGINE, request)
+    if not request.has_static_scales:
+        raise refusal(
             ENGINE,
             f"{ENGINE} takes the scales of groups from the original weights, the run from what earlier columns "
             "made of them",
@@ -90,18 +90,18 @@ def _check(wanted: EngineRequest) -> None:
         ).about("static_groups", Fix("Use static groups", {"static_groups": True}))
 
 
-def _groups(wanted: EngineRequest) -> dict[str, Any]:
+def _groups(request: EngineRequest) -> dict[str, Any]:
     """Return the groups of modifiers by their names, which have to end with “_modifiers”."""
-    several = len(wanted.penalties) > 1
+    several = len(request.penalties) > 1
     return {
-        f"{f'penalty_{number}' if several else 'quant'}_modifiers": _modifier(wanted, penalty, names)
-        for number, (penalty, names) in enumerate(wanted.penalties.items())
+        f"{f'penalty_{number}' if several else 'quant'}_modifiers": _modifier(request, penalty, names)
+        for number, (penalty, names) in enumerate(request.penalties.items())
     }
 
 
-def _modifier(wanted: EngineRequest, penalty: Penalty, names: tuple[str, ...]) -> dict[str, Any]:
-    recipe = wanted.recipe
-    ignored = ["lm_head"] + ([] if wanted.blocks is None else [f"re:{outside(wanted.blocks)}"])
+def _modifier(request: EngineRequest, penalty: Penalty, names: tuple[str, ...]) -> dict[str, Any]:
+    recipe = request.recipe
+    ignored = ["lm_head"] + ([] if request.blocks is None else [f"re:{match_other_blocks(request.blocks)}"])
     weights: dict[str, Any] = {"num_bits": recipe.bits, "type": "int", "symmetric": recipe.grid == "full_range"}
     weights |= (
         {"strategy": "channel"} if recipe.group_size is None else {"strategy": "group", "group_size": recipe.group_size}

@@ -25,14 +25,14 @@ class UsersFile(Accounts):
         super().__init__(settings, throttle)
         self._path, self._passwords = settings.of(HostSettings).users_file, Passwords(throttle)
 
-    async def stated(self, sender: Sender) -> Known | None:
+    async def authenticate(self, sender: Sender) -> Known | None:
         scheme, _, credentials = sender.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "basic":
             return None
         user = await self._passwords.user(self._users(), *_basic(credentials), sender.address, sender.where)
         return (user.name, user.role) if user else None
 
-    async def entered(self, name: str, password: str, address: str, where: str) -> str:
+    async def check_credentials(self, name: str, password: str, address: str, where: str) -> str:
         user = await self._passwords.user(self._users(), name, password, address, where)
         return user.name if user else ""
 
@@ -63,7 +63,7 @@ def _basic(credentials: str) -> tuple[str, str]:
     return name, password
 
 
-class _OfAnotherSite(Accounts):
+class _ExternalAccounts(Accounts):
     """People whom another site has signed in; the settings name operators among them."""
 
     def __init__(self, settings: Settings, throttle: LoginThrottle) -> None:
@@ -75,26 +75,26 @@ class _OfAnotherSite(Accounts):
         return "operator" if name in self._operators else "runner"
 
 
-class BehindProxy(_OfAnotherSite):
+class BehindProxy(_ExternalAccounts):
     """People whom a reverse proxy names in a header."""
 
-    async def stated(self, sender: Sender) -> Known | None:
+    async def authenticate(self, sender: Sender) -> Known | None:
         if not sender.from_proxy:
             return None
         names = sender.headers.getlist(self._own.proxy_header)
-        if len(names) > 1:  # the first may be what somebody sent who wants to be another
+        if len(names) > 1:  # the first may be forged by the sender
             raise NotSignedIn(
                 f"the proxy gives {len(names)} names",
                 self._own.proxy_header,
                 "Let the proxy put its own in the place of what comes from outside.",
             )
-        return (names[0], self._role_of(names[0])) if names and can_be_a_person(names[0]) else None
+        return (names[0], self._role_of(names[0])) if names and is_person_name(names[0]) else None
 
     def form(self, to: str) -> str:
         return "<p>The site in front of this app signs people in. Open this app by way of it.</p>"
 
 
-class HuggingFace(_OfAnotherSite):
+class HuggingFace(_ExternalAccounts):
     """People with an account at Hugging Face, or at another provider of OpenID Connect."""
 
     def person(self, owner: str) -> tuple[str, Role] | None:
@@ -109,6 +109,6 @@ class HuggingFace(_OfAnotherSite):
 ACCOUNTS: dict[str, type[Accounts]] = {"users": UsersFile, "proxy": BehindProxy, "huggingface": HuggingFace}
 
 
-def can_be_a_person(name: str) -> bool:
+def is_person_name(name: str) -> bool:
     """Return whether a name from another site can be used here."""
     return NAME.fullmatch(name) is not None and not name.startswith(GUEST)

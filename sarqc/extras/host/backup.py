@@ -1,8 +1,8 @@
-"""The state of a host copied while its app runs, and put back.
+"""Backup of a host's state while its app runs, and its restoration.
 
 First the database, then the files: a file is whole on disk before the database names it, so whatever the copied
-database names is there to be copied. The other way round it would name what had come in between. What is removed in
-between would be named and missing, so the copy is then brought up to date until nothing was removed meanwhile.
+database names can be copied. In the other order it would name files added in between. Files removed in between would be
+named and missing, so the copy is then brought up to date until nothing was removed meanwhile.
 
 Files are written once and whole: artefacts under the hash of what determines them, studies and uploads by renaming.
 None is copied in half. A study that was replaced while it was read is noticed by its checksum, and read again.
@@ -25,7 +25,7 @@ from typing import IO, Any, cast
 import sarqc
 from sarqc.errors import Busy, Damaged, NoRoom, Refused
 from sarqc.extras.host.beside import existing_database
-from sarqc.files.modes import for_the_owner
+from sarqc.files.modes import open_for_owner
 from sarqc.files.room import free_bytes
 from sarqc.jobs.audit import HOST, AuditEntry
 from sarqc.jobs.database import take_lock
@@ -35,7 +35,7 @@ from sarqc.plain import gib
 from sarqc.settings import Settings
 
 DATABASE, MANIFEST = "runs.sqlite3", "backup.json"
-# Everything in the state folder but models of the Hub, which can be fetched again, and what is under way.
+# Everything in the state folder but models of the Hub, which can be fetched again, and work in progress.
 PARTS = (
     "artefacts",
     "statistics",
@@ -49,7 +49,7 @@ PARTS = (
     "secret",
 )
 MAY_BE_MISSING = ("artefacts", "statistics", "exports", "logs", "texts")  # what can be made again, or is not needed
-PASSES = 10  # over what changes while it is copied
+PASSES = 10  # over files that change during the copy
 CHUNK_BYTES = 1 << 20
 STUDY, ARRAYS = "study.json", "study.safetensors"
 
@@ -87,7 +87,7 @@ def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> 
         manifest = _gather(state, partial, [part for part in PARTS if part not in without])
         manifest.without = sorted(without)
         (partial / MANIFEST).write_text(json.dumps(vars(manifest), indent=1), encoding="utf-8")
-        with _opened(partial) as read:
+        with _open_backup(partial) as read:
             _compare(read, manifest, where)
         if target.suffix == ".tar":
             _pack(partial, target)
@@ -105,10 +105,10 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
     ``Refused`` for a running app, a state folder that is not empty, and a backup that a newer sarqc made; ``Damaged``.
     """
     state, where = settings.resolved_state_dir(), str(source)
-    with _opened(source) as read, ExitStack() as stack:
+    with _open_backup(source) as read, ExitStack() as stack:
         stack.callback(os.close, take_lock(state / DATABASE))  # no app opens the state meanwhile
         manifest = _manifest(read, where)
-        # The log of the database that goes must not stand beside the one that comes.
+        # The old database's log must not stay beside the new database.
         names = (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
         there = [name for name in names if (state / name).exists()]
         if there and not replace:
@@ -127,7 +127,7 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
                 aside.mkdir(mode=0o700)
                 for name in there:
                     (state / name).rename(aside / name)
-            for name in [*PARTS, DATABASE]:  # the database last: before it there is nothing that names the files
+            for name in [*PARTS, DATABASE]:  # the database last: it names the files
                 if (new / name).exists():
                     (new / name).rename(state / name)
         finally:
@@ -147,7 +147,7 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
     for _ in range(PASSES):
         manifest = Manifest(created=iso_time(time.time()))
         before = copy_database(state / DATABASE, folder / DATABASE)
-        kept = {}
+        copied = {}
         for name, path in _files(state, parts):
             with suppress(FileNotFoundError):  # removed meanwhile
                 stat = path.stat()
@@ -155,18 +155,18 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
                 known = hashes.get(name)
                 if known is None or known[0] != stamp:
                     known = stamp, _copy(path.open("rb"), folder / name, stat.st_mtime_ns)
-                kept[name] = known
-        for name in hashes.keys() - kept.keys():
+                copied[name] = known
+        for name in hashes.keys() - copied.keys():
             (folder / name).unlink(missing_ok=True)
-        torn, torn_before = _torn(folder, kept), torn
-        hashes = {name: known for name, known in kept.items() if name not in torn}
+        torn, torn_before = _find_torn(folder, copied), torn
+        hashes = {name: known for name, known in copied.items() if name not in torn}
         # Torn in the same way twice: it is so where it is, and is copied as it is.
         with closing(sqlite3.connect(state / DATABASE)) as connection:
             now = _moment(connection)
         if (torn and torn != torn_before) or now.removed > before.removed or not before.uploads <= now.uploads:
             continue
         manifest.runs = before.runs
-        manifest.files = {name: digest for name, (_, digest) in sorted(kept.items())}
+        manifest.files = {name: digest for name, (_, digest) in sorted(copied.items())}
         manifest.files[DATABASE] = _digest((folder / DATABASE).open("rb"))
         manifest.bytes = sum((folder / name).stat().st_size for name in manifest.files)
         return manifest
@@ -175,7 +175,7 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
 
 @dataclass(frozen=True)
 class _Moment:
-    """Removals that a copy of the database knows of."""
+    """Removals that a copy of the database records."""
 
     runs: int
     removed: int  # number of the last removal
@@ -196,10 +196,10 @@ def copy_database(database: Path, copy: Path) -> _Moment:
     copy.unlink(missing_ok=True)
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as made:
         source.backup(made)
-        if (found := made.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise Damaged(f"the database of runs is damaged: {found}", str(database), "Restore an earlier backup.")
+        if (result := made.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise Damaged(f"the database of runs is damaged: {result}", str(database), "Restore an earlier backup.")
         made.execute("PRAGMA journal_mode = DELETE")
-        # A process of that number may be anybody's where the copy is used.
+        # Where the copy is used, the number may be another process's.
         made.execute("UPDATE runs SET pid = NULL")
         made.commit()
         return _moment(made)
@@ -221,17 +221,17 @@ def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:
 def _copy(file: IO[bytes], target: Path, modified: int) -> str:
     """Copy a file with its time (ns), for this user alone; return the hash of the copy."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with closing(file), _written(target) as copy:
+    with closing(file), _open_new(target) as copy:
         shutil.copyfileobj(file, copy, CHUNK_BYTES)
     os.utime(target, ns=(modified, modified))
     return _digest(target.open("rb"))
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file for this user alone. A full disk is said in words."""
+def _open_new(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file for this user alone. Raise ``NoRoom`` on a full disk."""
     try:
-        with open(path, "wb", opener=for_the_owner) as file:
+        with open(path, "wb", opener=open_for_owner) as file:
             yield file
     except OSError as error:
         if (free := free_bytes(path.parent)) > CHUNK_BYTES:
@@ -244,20 +244,20 @@ def _digest(file: IO[bytes]) -> str:
         return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
-def _torn(folder: Path, kept: dict[str, _Copied]) -> dict[str, str]:
-    """Return both files, with their hashes, of the studies whose arrays are not those that the document speaks of."""
+def _find_torn(folder: Path, copied: dict[str, _Copied]) -> dict[str, str]:
+    """Return both files, with their hashes, of studies whose arrays are not those of their document."""
     torn: dict[str, str] = {}
-    for name in kept:
+    for name in copied:
         study = PurePosixPath(name)
         arrays = (study.parent / ARRAYS).as_posix()
         if study.name != STUDY or study.parts[0] not in ("studies", "uploads"):
             continue
         try:
             checksum = json.loads((folder / name).read_bytes()).get("checksum")
-        except ValueError:  # damaged before: that does not concern a copy
+        except ValueError:  # damaged before the copy
             continue
-        if checksum and arrays in kept and kept[arrays][1] != checksum:
-            torn |= {name: kept[name][1], arrays: kept[arrays][1]}
+        if checksum and arrays in copied and copied[arrays][1] != checksum:
+            torn |= {name: copied[name][1], arrays: copied[arrays][1]}
     return torn
 
 
@@ -268,7 +268,7 @@ _Read = Callable[[str], tuple[IO[bytes], int]]  # from a name in a backup to the
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[_Read]:
+def _open_backup(source: Path) -> Iterator[_Read]:
     """Open a backup, a folder or a tar file. The function raises ``KeyError`` or ``FileNotFoundError``."""
     if source.is_dir():
         yield lambda name: ((source / name).open("rb"), (source / name).stat().st_mtime_ns)
@@ -288,7 +288,7 @@ def _opened(source: Path) -> Iterator[_Read]:
 
 
 def _manifest(read: _Read, where: str) -> Manifest:
-    """Return the list that a backup has of itself. Raise ``Refused``."""
+    """Return a backup's list of its files. Raise ``Refused``."""
     try:
         with closing(read(MANIFEST)[0]) as file:
             manifest = Manifest(**json.load(file))
@@ -313,11 +313,11 @@ def _compare(read: _Read, manifest: Manifest, where: str, copy_to: Path | None =
     for name, digest in manifest.files.items():
         try:
             file, modified = read(name)
-            found = _digest(file) if copy_to is None else _copy(file, copy_to / name, modified)
+            actual = _digest(file) if copy_to is None else _copy(file, copy_to / name, modified)
         except (FileNotFoundError, KeyError, tarfile.TarError):
-            found = ""
-        if found != digest:
-            what = "was changed" if found else "is missing"
+            actual = ""
+        if actual != digest:
+            what = "was changed" if actual else "is missing"
             raise Damaged(f"the backup is damaged: {name} {what}", where, "Use another backup.")
 
 
@@ -325,11 +325,11 @@ def _pack(folder: Path, target: Path) -> None:
     """Write a backup as one tar file, which is read and compared too; its list comes first."""
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tar")
     try:
-        with _written(partial) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        with _open_new(partial) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             archive.add(folder / MANIFEST, MANIFEST)
             for name in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]:
                 archive.add(folder / name, name)
-        with _opened(partial) as read:
+        with _open_backup(partial) as read:
             _compare(read, _manifest(read, str(target)), str(target))
         partial.rename(target)
     finally:

@@ -1,4 +1,4 @@
-"""The database of runs, read and changed beside an app that may have it open."""
+"""The database of runs, read and changed while an app may have it open."""
 
 import sqlite3
 from contextlib import closing

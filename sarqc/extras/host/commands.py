@@ -84,19 +84,19 @@ def prune(
 ) -> None:
     """Delete what has been kept for long enough (SARQC_KEEP_DAYS, SARQC_KEEP_EXPORT_DAYS) or has no room
     (SARQC_KEEP_GIB). The app does so by itself while it runs."""
-    from sarqc.extras.host.prune import pruned, would_go
+    from sarqc.extras.host.prune import apply_pruning, plan_pruning
 
     os.umask(0o077)
-    found = (would_go if dry_run else pruned)(read_settings())
+    pruning = (plan_pruning if dry_run else apply_pruning)(read_settings())
     verb, made = ("would delete", "would make") if dry_run else ("deleted", "made")
     if as_json:
-        print_json(found.to_json())
+        print_json(pruning.to_json())
         return
-    for one in found.going:
-        typer.echo(f"{verb} {one.words()}")
-    for line in found.notes:
+    for item in pruning.going:
+        typer.echo(f"{verb} {item.words()}")
+    for line in pruning.notes:
         typer.echo(f"note: {line}", err=True)
-    typer.echo(f"{made} {mib(found.bytes)} of room; {mib(found.left)} stay", err=True)
+    typer.echo(f"{made} {mib(pruning.bytes)} of room; {mib(pruning.left)} stay", err=True)
 
 
 def audit(

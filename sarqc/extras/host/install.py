@@ -13,7 +13,7 @@ from sarqc.web.profile import is_private
 
 
 def install(app: FastAPI, host: Host) -> None:
-    """Add them."""
+    """Add accounts, limits, metrics."""
     settings, identity, own = host.settings, host.identity, host.settings.of(HostSettings)
     if settings.access in ACCOUNTS:
         identity.accounts = ACCOUNTS[settings.access](settings, identity.throttle)

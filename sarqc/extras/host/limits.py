@@ -27,12 +27,12 @@ from sarqc.web.responses import error_response, where
 BODY_SECONDS = 30.0  # without a byte
 WHOLE_BODY_SECONDS = 900.0
 HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
-WAITED_SECONDS = 3.0  # for a request, after which a connection may be closed to make room: nobody is about to send one
-FILES_KEPT = 128  # descriptors for everything that is not a connection
+WAITED_SECONDS = 3.0  # without a request, after which a connection may be closed to make room
+RESERVED_FILES = 128  # descriptors for everything that is not a connection
 
 
 class RequestLimits(HttpMiddleware):
-    """Turns away what is too much at once, and ends what does not arrive."""
+    """Refuses excessive requests, and ends those that do not arrive."""
 
     def __init__(self, app: ASGIApp, settings: HostSettings, crowds: Sequence[Crowd] = ()) -> None:
         super().__init__(app)
@@ -44,7 +44,7 @@ class RequestLimits(HttpMiddleware):
         address = scope["client"][0] if scope["client"] else ""
         path = scope["path"]
         if is_stream_to_a_crowd(path, self._crowds):
-            await self.app(scope, _in_time(receive), send)
+            await self.app(scope, _limit_time(receive), send)
             return
         is_stream = path.startswith("/api/") and path.endswith("/events")
         counter, limit = self._requests, self.settings.max_connections_per_address
@@ -59,19 +59,19 @@ class RequestLimits(HttpMiddleware):
             return
         counter[address] += 1
         try:
-            await self.app(scope, _in_time(receive), send)
+            await self.app(scope, _limit_time(receive), send)
         finally:
             counter[address] -= 1
             if not counter[address]:
                 del counter[address]
 
 
-def _in_time(receive: Receive) -> Receive:
-    """Return the same body, which has to go on arriving. What follows it (that somebody left) may take for ever."""
+def _limit_time(receive: Receive) -> Receive:
+    """Return the same body, which has to keep arriving. What follows it (a disconnect) may take for ever."""
     deadline = asyncio.get_running_loop().time() + WHOLE_BODY_SECONDS
     more = True
 
-    async def received() -> Message:
+    async def receive_in_time() -> Message:
         nonlocal more
         if not more:
             return await receive()
@@ -83,7 +83,7 @@ def _in_time(receive: Receive) -> Receive:
         more = message["type"] == "http.request" and message.get("more_body", False)
         return message
 
-    return received
+    return receive_in_time
 
 
 class _Connection(H11Protocol):
@@ -135,13 +135,13 @@ class _Connection(H11Protocol):
             self._timer = None
 
     def _groups(self) -> tuple[tuple[list[_Connection], int, int], ...]:
-        """Return the connections of this address and of all, how many may be served, and how many be open."""
+        """Return the connections of this address and of all, each with the limits to serve and to keep open."""
         everybody = [other for other in self.connections if isinstance(other, _Connection)]
         neighbours = [
             other for other in everybody if other._address() == self._address() and not other._streams_to_a_crowd()
         ]
         each = self.at_most_per_address
-        return (neighbours, each, 2 * each), (everybody, self.at_most, self.at_most + FILES_KEPT // 4)
+        return (neighbours, each, 2 * each), (everybody, self.at_most, self.at_most + RESERVED_FILES // 4)
 
     def _make_room(self, group: list[_Connection], most: int) -> None:
         by_age = sorted((other for other in group if other is not self), key=lambda other: other._waits_since)
@@ -189,7 +189,7 @@ def connection_class(
 ) -> type[asyncio.Protocol]:
     """Return the protocol of a server, by its settings and by the files that its process may have open."""
     limits = {
-        "at_most": max(16, min(settings.max_connections, open_files - FILES_KEPT)),
+        "at_most": max(16, min(settings.max_connections, open_files - RESERVED_FILES)),
         "at_most_per_address": settings.max_connections_per_address,
         "at_root": root,
         "crowds": crowds,

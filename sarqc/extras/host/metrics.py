@@ -1,7 +1,7 @@
-"""``/metrics``: what goes on, in numbers, for Prometheus. No label names a person, a run or a path that was asked for.
+"""``/metrics``: numbers of the running app for Prometheus. No label names a person, a run or a requested path.
 
-What is counted as it happens (requests, layers, waits) begins at zero with the process; what can be asked at any moment
-(runs, the queue, devices, the disk) is asked when somebody reads.
+Counters of events (requests, layers, waits) begin at zero with the process; present values (runs, the queue, devices,
+the disk) are computed on reading.
 """
 
 import hmac
@@ -38,7 +38,7 @@ LAYER_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.
 
 
 class Metrics:
-    """Everything that is counted of one app. It listens to requests (``exchange``) and to the supervisor."""
+    """Counters of one app. It listens to requests (``exchange``) and to the supervisor."""
 
     def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
         self.registry = CollectorRegistry()
@@ -90,14 +90,14 @@ class Metrics:
 
 
 class _Standing:
-    """Numbers that are asked when somebody reads: a collector of Prometheus's client."""
+    """Gauges that are computed on reading: a collector of Prometheus's client."""
 
     def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
         self._supervisor, self._settings = supervisor, settings
         self._sizes: tuple[float, dict[str, int]] | None = None
 
     def describe(self) -> list[Metric]:
-        """Nothing is asked before somebody reads."""
+        """Return nothing before it is read."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -113,7 +113,7 @@ class _Standing:
         yield _gauge("sarqc_queue_runs", "Runs that wait for a device.", ["lane"], length)
         oldest = {(lane,): 0.0 if first is None else max(0.0, now - first) for lane, (_, first) in waiting.items()}
         yield _gauge("sarqc_queue_oldest_seconds", "How long the first of them has waited.", ["lane"], oldest)
-        busy = {(one["id"], one["name"]): float(one["run"] is not None) for one in supervisor.devices()}
+        busy = {(device["id"], device["name"]): float(device["run"] is not None) for device in supervisor.devices()}
         yield _gauge("sarqc_device_busy", "1 for a device with a run on it.", ["device", "name"], busy)
         yield GaugeMetricFamily("sarqc_streams_open", "Streams of events that are open.", supervisor.bell.listeners())
         disk = {(folder,): size for folder, size in self._disk().items() if folder != "logs"}

@@ -11,7 +11,7 @@ from itsdangerous import BadSignature
 
 from sarqc.errors import SarqcError, Unreachable
 from sarqc.extras import Host
-from sarqc.extras.host.accounts import can_be_a_person
+from sarqc.extras.host.accounts import is_person_name
 from sarqc.extras.host.settings import HostSettings
 from sarqc.settings import Settings
 from sarqc.web.accounts import proof_of
@@ -30,7 +30,7 @@ def openid_router(host: Host) -> APIRouter:
     settings, own, cookies, sign_in = host.settings, host.settings.of(HostSettings), host.identity.cookies, host.sign_in
 
     @router.get("/sign-in/huggingface")
-    def leave(request: Request, to: str = "/") -> Response:
+    def redirect_to_provider(request: Request, to: str = "/") -> Response:
         client, verifier = _client(settings, own, request), secrets.token_urlsafe(48)
         state = cookies.sign({"to": inside(to), "verifier": proof_of(verifier)})
         address, _ = client.create_authorization_url(
@@ -48,7 +48,7 @@ def openid_router(host: Host) -> APIRouter:
         return answer
 
     @router.get("/sign-in/callback")
-    async def come_back(request: Request, state: str = "", code: str = "") -> Response:
+    async def finish_sign_in(request: Request, state: str = "", code: str = "") -> Response:
         verifier = request.cookies.get("sarqc_verifier", "")
         try:
             signed = cookies.signed(state, STATE_SECONDS)
@@ -97,6 +97,6 @@ async def _name_at_provider(settings: Settings, own: HostSettings, request: Requ
         raise Unreachable(
             f"Hugging Face did not sign you in ({type(error).__name__})", "sign in", "Try again."
         ) from None
-    if not can_be_a_person(name):
+    if not is_person_name(name):
         raise Unreachable("Hugging Face gave no name that can be used here", "sign in", "Ask the operator.")
     return name

@@ -1,4 +1,4 @@
-"""``python -m sarqc prune``: what has to go by the host's settings, said or done at once instead of part by part."""
+"""``python -m sarqc prune``: deletions due by the host's settings, listed or done all at once."""
 
 import tempfile
 import time
@@ -16,24 +16,24 @@ from sarqc.settings import Settings
 
 @dataclass(frozen=True)
 class Pruning:
-    """Things that go, and the bytes of what stays."""
+    """Things to delete, and the bytes that stay."""
 
     going: list[Going]
     left: int
-    notes: list[str]  # for people who expected something else
+    notes: list[str]  # for unexpected results
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.going)
+        return sum(item.bytes for item in self.going)
 
     def to_json(self) -> dict[str, Any]:
         names = ("kind", "id", "owner", "bytes", "why")
-        rows = [{name: getattr(one, name) for name in names} for one in self.going]
+        rows = [{name: getattr(item, name) for name in names} for item in self.going]
         return {"going": rows, "bytes": self.bytes, "left": self.left, "notes": self.notes}
 
 
-def would_go(settings: Settings) -> Pruning:
-    """Return what ``pruned`` would delete now, from a copy of the database: an app may have it open. Raise
+def plan_pruning(settings: Settings) -> Pruning:
+    """Return what ``apply_pruning`` would delete now, from a copy of the database: an app may have it open. Raise
     ``NotFound``."""
     database = existing_database(settings)
     with tempfile.TemporaryDirectory(prefix="sarqc-prune-") as folder:
@@ -42,15 +42,15 @@ def would_go(settings: Settings) -> Pruning:
         with closing(Store(copy)) as store:
             retention = Retention(store, settings)
             going = retention.plan(time.time())
-            left = retention.size() - sum(one.bytes for one in going)
+            left = retention.size() - sum(item.bytes for item in going)
     return Pruning(going, left, _notes(settings, left))
 
 
-def pruned(settings: Settings) -> Pruning:
-    """Delete what has to go. Raise ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
+def apply_pruning(settings: Settings) -> Pruning:
+    """Delete what is due. Raise ``NotFound``, and ``Refused`` while an app runs, which prunes by itself."""
     with closing(Store(existing_database(settings))) as store:
         retention = Retention(store, settings)
-        going = [one for one in retention.plan(time.time()) if retention.remove(one)]
+        going = [item for item in retention.plan(time.time()) if retention.remove(item)]
         left = retention.size()
     return Pruning(going, left, _notes(settings, left))
 

@@ -74,7 +74,7 @@ def check(settings: Settings) -> None:
         case "users" if own.users_file is None or not own.users_file.is_file():
             raise missing_setting(settings, "SARQC_USERS_FILE", "the file that python -m sarqc user writes")
         case "users" if own.users_file is not None:
-            read_users(own.users_file)  # a wrong line is said now
+            read_users(own.users_file)  # a wrong line is refused now
         case "proxy" if not (own.proxy_header and settings.proxy_addresses):
             remedy = "the header with the name of a person, and the addresses that may send it"
             raise missing_setting(settings, "SARQC_PROXY_HEADER, SARQC_PROXY_ADDRESSES", remedy)

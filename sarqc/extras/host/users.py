@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from sarqc.errors import Refused, Unreachable
-from sarqc.files.modes import for_the_owner
+from sarqc.files.modes import open_for_owner
 from sarqc.web.visitor import GUEST, Role
 
 NAME = re.compile(r"[\w.@+-]{1,64}")
@@ -41,7 +41,7 @@ def role_named(text: str) -> Role:
 
 
 def read_users(path: Path) -> dict[str, User]:
-    """All users by name. Raises ``Refused`` for a line that is not as above, ``Unreachable`` without a file."""
+    """Return all users by name. Raise ``Refused`` for a malformed line, ``Unreachable`` without a file."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -61,7 +61,7 @@ def read_users(path: Path) -> dict[str, User]:
 
 
 def user_of(users: Mapping[str, User], name: str, password: str) -> User | None:
-    """Return the user of a name and a password; a name that is not there takes as long as a wrong password."""
+    """Return the user of a name and a password; an unknown name takes as long as a wrong password."""
     user = users.get(name, User(name, "viewer", "0" * 32, ""))
     return user if user.knows(password) and name in users else None
 
@@ -80,7 +80,7 @@ def write_user(path: Path, name: str, role: Role, password: str) -> None:
     users[name] = User(name, role, salt, _digest(password, salt))
     lines = "".join(f"{user.name}:{user.role}:{user.salt}:{user.digest}\n" for user in users.values())
     partial = path.with_name(f"{path.name}.partial")
-    with open(partial, "w", encoding="utf-8", opener=for_the_owner) as file:
+    with open(partial, "w", encoding="utf-8", opener=open_for_owner) as file:
         file.write(lines)
     partial.replace(path)
 

@@ -1,4 +1,4 @@
-"""Codes of the points of a study, computed by runs and kept beside it: with them pages run its model there."""
+"""Codes of the points of a study, computed by runs and stored beside it: with them pages run its model."""
 
 import shutil
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def keep_points(
     for line in lines:
         for g, second in enumerate(line.gammas):
             for m in range(len(line.lams)):
-                if gamma in (None, second) and not _is_kept(study, line, (g, m)):
+                if gamma in (None, second) and not _is_stored(study, line, (g, m)):
                     yield _keep(study, line, (g, m), settings)
 
 
@@ -65,11 +65,11 @@ def _gamma_and_lam(line: Line, at: tuple[int, int]) -> tuple[float | None, float
     return line.gammas[at[0]], line.lams[at[1]] if has_lam(line) else None
 
 
-def _is_kept(study: Study, line: Line, at: tuple[int, int]) -> bool:
-    kept = kept_codes(study)
-    of_line = (line.name, line.bits, *_gamma_and_lam(line, at))
-    return kept is not None and any(
-        (point["method"], point["bits"], point["gamma"], point["lam"]) == of_line for point in kept["points"]
+def _is_stored(study: Study, line: Line, at: tuple[int, int]) -> bool:
+    stored = kept_codes(study)
+    identity = (line.name, line.bits, *_gamma_and_lam(line, at))
+    return stored is not None and any(
+        (point["method"], point["bits"], point["gamma"], point["lam"]) == identity for point in stored["points"]
     )
 
 
@@ -96,15 +96,15 @@ def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> 
 
 
 def _recipe_of(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
-    said = as_recipe(study, line)
-    if said["recipe"] is None:
-        raise Refused("; ".join(said["left"]), f"study {study.id}", "Name another line.")
-    document = {name: value for name, value in said["recipe"].items() if name not in _MEASURING}
+    result = as_recipe(study, line)
+    if result["recipe"] is None:
+        raise Refused("; ".join(result["left"]), f"study {study.id}", "Name another line.")
+    document = {name: value for name, value in result["recipe"].items() if name not in _MEASURING}
     document |= {"inputs_from": study.prefix, "baseline": False}
     if has_lam(line):
         document["lambda"] = line.lams[at[1]]
-    if said["gammas"]:
-        document[said["second"]] = said["gammas"][at[0]]
+    if result["gammas"]:
+        document[result["second"]] = result["gammas"][at[0]]
     return Recipe.parse(document)
 
 

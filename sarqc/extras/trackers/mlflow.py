@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported; nothing leaves the host unasked
-os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # stdout is for what the command answers
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # stdout is for the command's output
 
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
@@ -29,8 +29,10 @@ class MlflowRun:
         self._client = MlflowClient()
         experiment = self._experiment(MLFLOW_EXPERIMENT_NAME.get() or run.project)
         self._run = self._client.create_run(experiment, tags=dict(run.tags), run_name=run.name)
-        said = [Param(name, _text(value)) for name, value in run.parameters.items() if value not in (None, [], {})]
-        self._client.log_batch(self._id, params=said)
+        parameters = [
+            Param(name, _text(value)) for name, value in run.parameters.items() if value not in (None, [], {})
+        ]
+        self._client.log_batch(self._id, params=parameters)
 
     def tags(self, tags: Mapping[str, str]) -> None:
         self._client.log_batch(self._id, tags=[RunTag(name, text) for name, text in tags.items()])
@@ -57,15 +59,15 @@ class MlflowRun:
 
     def _experiment(self, name: str) -> str:
         """Return the id of an experiment, which is made where there is none."""
-        if (found := self._client.get_experiment_by_name(name)) is not None:
-            return str(found.experiment_id)
+        if (experiment := self._client.get_experiment_by_name(name)) is not None:
+            return str(experiment.experiment_id)
         try:
             return str(self._client.create_experiment(name))
-        except MlflowException:  # somebody made it meanwhile
-            found = self._client.get_experiment_by_name(name)
-            if found is None:
+        except MlflowException:  # another process made it meanwhile
+            experiment = self._client.get_experiment_by_name(name)
+            if experiment is None:
                 raise
-            return str(found.experiment_id)
+            return str(experiment.experiment_id)
 
 
 def _text(value: Any) -> str:

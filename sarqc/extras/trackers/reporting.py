@@ -1,4 +1,4 @@
-"""The trackers of experiments, and the events of a run told to one of them, in a thread that no run waits for."""
+"""The trackers of experiments, and reports of a run to one of them, in a thread that no run waits for."""
 
 import importlib.metadata
 import importlib.util
@@ -25,14 +25,14 @@ PATIENCE = 120.0  # seconds that the end waits for one answer of a tracker
 _ASKED_SECONDS = 0.05
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")  # that a number depends on
 State = Literal["finished", "failed", "killed"]
-_KEPT = {"study": "*", "checkpoint": "README.md"}  # which files of what a run saves
+_FILES = {"study": "*", "checkpoint": "README.md"}  # files to keep, by kind of artefact
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run as a tracker hears of it at its beginning."""
+    """A run as described to a tracker at its beginning."""
 
-    project: str  # what the runs of a batch or survey have in common: MLflow's experiment, trackio's project
+    project: str  # of all runs of a batch or survey: MLflow's experiment, trackio's project
     name: str
     parameters: Mapping[str, Any]  # plain data; None: not given
     tags: Mapping[str, str]
@@ -63,12 +63,11 @@ class Tracker(Protocol):
 
 
 class Report:
-    """Tells a tracker of one run. A context: the run begins with it, and ends with it in the state that follows from
+    """Reports one run to a tracker. A context: the run begins with it, and ends with it in the state that follows from
     the error that ended it.
 
-    What the tracker does not take, or not within ``PATIENCE`` at the end, costs the run nothing: ``say`` gets one
-    warning, and nothing more is told. ``place`` is where the tracker was asked for. On success ``say`` hears where the
-    run is found.
+    Errors of the tracker, and silence for ``PATIENCE`` at the end, cost the run nothing: ``say`` gets one warning, and
+    reporting stops. ``place`` is where the tracker was asked for. On success ``say`` gets the place of the run.
     """
 
     def __init__(self, tracker: Tracker, run: TrackedRun, say: Callable[[Event], None], place: str) -> None:
@@ -76,8 +75,8 @@ class Report:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._saved: list[Saved] = []
         self._trouble = ""
-        self._was_said = False
-        self._asked = time.monotonic()  # when the call began that is not answered yet
+        self._has_warned = False
+        self._asked = time.monotonic()  # when the unanswered call began
         self._thread = threading.Thread(target=self._work, name="report", daemon=True)
 
     def __enter__(self) -> Self:
@@ -93,7 +92,7 @@ class Report:
             words = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
             self._ask(self._tracker.tags, {"error": without_secrets(words)})
         for saved in self._saved:  # a run in a cluster has them here at its end
-            self._ask(self._tracker.keep, sorted(Path(saved.path).glob(_KEPT[saved.what])), saved.what)
+            self._ask(self._tracker.keep, sorted(Path(saved.path).glob(_FILES[saved.what])), saved.what)
         self._ask(self._tracker.end, state)
         self._calls.put(None)
         self._wait()
@@ -103,7 +102,7 @@ class Report:
 
     def tell(self, event: Event) -> None:
         """Pass on an event."""
-        if isinstance(event, Saved) and event.what in _KEPT:
+        if isinstance(event, Saved) and event.what in _FILES:
             self._saved.append(event)
         self._ask(self._pass_on, event)
         self._tell_trouble()
@@ -113,7 +112,7 @@ class Report:
         self._ask(self._tracker.numbers, values, step)
 
     def _pass_on(self, event: Event) -> None:
-        """In the thread, so that nothing of it can hold up the run."""
+        """Report an event in the thread, which can't delay the run."""
         for values, step in numbers_of(event):
             if values:
                 self._tracker.numbers(values, step)
@@ -134,7 +133,7 @@ class Report:
                 return
 
     def _wait(self) -> None:
-        """Wait until all is told, or the tracker has not answered for too long."""
+        """Wait until everything is reported, or the tracker has not answered for too long."""
         began = time.monotonic()
         while self._thread.is_alive():
             if time.monotonic() - max(began, self._asked) > PATIENCE:
@@ -143,8 +142,8 @@ class Report:
             self._thread.join(_ASKED_SECONDS)
 
     def _tell_trouble(self) -> None:
-        if self._trouble and not self._was_said:
-            self._was_said = True
+        if self._trouble and not self._has_warned:
+            self._has_warned = True
             self._say(Warned(f"what follows of “{self._run.name}” is not reported: {self._trouble}", self._place))
 
 
@@ -183,8 +182,8 @@ class Destination:
         self, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str], say: Callable[[Event], None]
     ) -> Report:
         versions = {f"version.{name}": importlib.metadata.version(name) for name in _LIBRARIES}
-        told = {**tags, "version.sarqc": sarqc.__version__, **versions}
-        return Report(self.make(), TrackedRun(self.project, name, parameters, told), say, self.place)
+        tags = {**tags, "version.sarqc": sarqc.__version__, **versions}
+        return Report(self.make(), TrackedRun(self.project, name, parameters, tags), say, self.place)
 
 
 TRACKERS = {"mlflow": "MlflowRun", "trackio": "TrackioRun"}  # by the library, which a module of ours is called by too

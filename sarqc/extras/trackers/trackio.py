@@ -13,12 +13,12 @@ from trackio import Artifact, Run, utils
 from sarqc.extras.trackers.reporting import State, TrackedRun
 
 
-def _said(*words: object, **named: Any) -> None:
+def _print_to_stderr(*words: object, **named: Any) -> None:
     print(*words, **{**named, "file": sys.stderr})
 
 
-for _module in (trackio, trackio.run, utils):  # stdout is for what the command answers
-    vars(_module)["print"] = _said
+for _module in (trackio, trackio.run, utils):  # stdout is for the command's output
+    vars(_module)["print"] = _print_to_stderr
 
 
 class _LocalRun(Run):

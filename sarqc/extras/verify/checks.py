@@ -40,8 +40,8 @@ from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.stamp import Stamp, shown
 
-LINEARS = 3  # that are solved again where nothing else is asked for
-_NAMED = 3  # of what differs, by name
+LINEARS = 3  # solved again by default
+_NAMED = 3  # differences listed by name
 _SOLVED = "solved again"
 _NAMES = ("model", "calibration", "quantized_checkpoint")  # fields of a recipe that may go by another name here
 Outcome = Literal["equal", "different", "noted", "unchecked"]
@@ -49,9 +49,8 @@ Outcome = Literal["equal", "different", "noted", "unchecked"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at, and what came of it: equal, different, another one that is not a failure by itself
-    (noted), or not to be found out here (unchecked).
-    """
+    """A checked thing and its outcome: equal, different, different without being a failure by itself (noted), or
+    impossible to check here (unchecked)."""
 
     what: str
     outcome: Outcome
@@ -60,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True)
 class VerificationRequest:
-    """The parts of a request beside the folder."""
+    """Options of a verification beside the folder."""
 
     linears: int | None = LINEARS  # that are solved again; None: all
     seed: int = 0  # which chooses them
@@ -70,33 +69,33 @@ class VerificationRequest:
 
 
 def verdict(checks: Iterable[Check]) -> Outcome:
-    """Return what came of all: different, unchecked where a thing could not be found out, else equal."""
+    """Return the overall outcome: different, unchecked where something could not be checked, else equal."""
     outcomes = {check.outcome for check in checks}
     return "different" if "different" in outcomes else "unchecked" if "unchecked" in outcomes else "equal"
 
 
-def verify(folder: Path, settings: Settings, wanted: VerificationRequest) -> Iterator[Check]:
-    """Check a study or an exported model; yield each thing as soon as it is known.
+def verify(folder: Path, settings: Settings, request: VerificationRequest) -> Iterator[Check]:
+    """Check a study or an exported model; yield each check as soon as it is done.
 
     Raises ``NotFound`` where there is neither in ``folder``, ``Refused`` where it has no stamp or can't be read.
     """
     study, stamp = stamp_in(folder)
-    yield _digest(stamp)
+    yield _check_digest(stamp)
     if study is not None:
-        yield _recipe_of(study, stamp)
+        yield _check_recipe(study, stamp)
     with Exported.open(folder, stamp) if study is None else nullcontext() as exported:
         why = ""
         if exported is not None:
-            yield (linears := _linears(exported))
+            yield (linears := _check_linears(exported))
             why = "" if linears.outcome == "equal" else "the files are not what the stamp says"
-        prepared = yield from _original(stamp, study, exported, wanted, settings)
+        prepared = yield from _check_original(stamp, study, exported, request, settings)
         if prepared is None:
             why = why or "the float model or the text is not here, or is another one"
         if why or prepared is None:
             yield _not_solved(why)
             return
         try:
-            yield from _solved_again(stamp, exported, prepared, wanted, settings)
+            yield from _solve_again(stamp, exported, prepared, request, settings)
         except SarqcError as error:
             yield Check(_SOLVED, "unchecked", f"{error}")
 
@@ -124,13 +123,13 @@ def _why_no_stamp(study: Study) -> tuple[str, str]:
     return "it was made before there were any", "Run its recipe again."
 
 
-def _digest(stamp: Stamp) -> Check:
-    said, own = shown(stamp.digest), shown(stamp.own_digest())
-    return _either(
+def _check_digest(stamp: Stamp) -> Check:
+    stated, own = shown(stamp.digest), shown(stamp.own_digest())
+    return _check_equal(
         "stamp",
         stamp.digest == stamp.own_digest(),
-        f"The digest {said}… is that of what the stamp says.",
-        f"It has the digest {said}…, and what it says has {own}…: it was changed.",
+        f"The digest {stated}… is that of what the stamp says.",
+        f"It has the digest {stated}…, and what it says has {own}…: it was changed.",
     )
 
 
@@ -138,93 +137,93 @@ def _not_solved(why: str) -> Check:
     return Check(_SOLVED, "unchecked", f"Nothing was solved again: {why}.")
 
 
-def _either(what: str, is_equal: bool, same: str, other: str) -> Check:
+def _check_equal(what: str, is_equal: bool, same: str, other: str) -> Check:
     return Check(what, "equal", same) if is_equal else Check(what, "different", other)
 
 
-def _recipe_of(study: Study, stamp: Stamp) -> Check:
-    said = study.recipe or {}
-    other = [name for name, value in stamp.recipe.items() if not _is_named(said.get(name), value)]
-    return _compared("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
+def _check_recipe(study: Study, stamp: Stamp) -> Check:
+    recipe = study.recipe or {}
+    other = [name for name, value in stamp.recipe.items() if not _is_same_name(recipe.get(name), value)]
+    return _check_many("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
 
 
-def _is_named(given: object, stamped: object) -> bool:
+def _is_same_name(given: object, stamped: object) -> bool:
     return given == stamped or (isinstance(given, str) and isinstance(stamped, str) and Path(given).name == stamped)
 
 
-def _linears(exported: Exported) -> Check:
+def _check_linears(exported: Exported) -> Check:
     count = len(exported.stamp.layers)
     same = f"Codes, scales, zero points or biases, and weights of {count} linears are those of the stamp."
     if exported.format == "plain":
         same = f"The weights of {count} linears are those of the stamp; the format has no codes."
-    return _compared("quantized linears", exported.other_linears(), same)
+    return _check_many("quantized linears", exported.other_linears(), same)
 
 
-def _original(
-    stamp: Stamp, study: Study | None, exported: Exported | None, wanted: VerificationRequest, settings: Settings
+def _check_original(
+    stamp: Stamp, study: Study | None, exported: Exported | None, request: VerificationRequest, settings: Settings
 ) -> Generator[Check, None, Prepared | None]:
-    """Compare the float model and the text with the stamp, and the files with the float model; return what a run of
-    the stamp's recipe goes on from, None where it would not be that run."""
+    """Compare the float model and the text with the stamp, and the files with the float model; return what a run of the
+    stamp's recipe continues from, None where it would be another run."""
     try:
-        recipe = _recipe(stamp, study, wanted)
+        recipe = _recipe(stamp, study, request)
         checkpoint = in_basis(checkpoint_of(recipe.model, recipe.revision, settings, download=True), recipe)
     except SarqcError as error:
-        yield _missing("float model", error, "--model")
+        yield _unchecked("float model", error, "--model")
         return None
-    weights = _weights(checkpoint, stamp)
+    weights = _check_weights(checkpoint, stamp)
     yield weights
     if exported is not None:
         whose = "the rotated float model's" if recipe.rotates else "the float model's"
         changed = ", or have taken up scales or were tuned as the stamp says" if stamp.folded else ""
         same = f"They are {whose}{changed}."
-        yield _compared("other tensors", exported.other_tensors(checkpoint), same)
+        yield _check_many("other tensors", exported.other_tensors(checkpoint), same)
         other = dict.fromkeys(exported.other_settings(checkpoint), "is not the float model's")
-        yield _compared("config.json", other, "It says what the float model's does.")
+        yield _check_many("config.json", other, "It says what the float model's does.")
     try:
         prepared = prepare(recipe, settings, download=True)
     except SarqcError as error:
-        yield _missing("calibration tokens", error, "--calibration")
+        yield _unchecked("calibration tokens", error, "--calibration")
         return None
-    tokens = _tokens(prepared, stamp)
+    tokens = _check_tokens(prepared, stamp)
     yield tokens
     if exported is not None:
-        yield _tokenizer(prepared, exported, settings)
+        yield _check_tokenizer(prepared, exported, settings)
     return prepared if weights.outcome == tokens.outcome == "equal" else None
 
 
-def _missing(what: str, error: SarqcError, flag: str) -> Check:
+def _unchecked(what: str, error: SarqcError, flag: str) -> Check:
     hint = f" {flag} says what it is called here." if isinstance(error, NotFound) else ""
     return Check(what, "unchecked", f"{error}{hint}")
 
 
-def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> Recipe:
+def _recipe(stamp: Stamp, study: Study | None, request: VerificationRequest) -> Recipe:
     own = (study.recipe if study is not None else None) or {}
     document: dict[str, Any] = {name: own.get(name, value) for name, value in recorded(stamp.recipe).items()}
-    document |= {name: value for name in _NAMES if (value := getattr(wanted, name)) is not None}
+    document |= {name: value for name in _NAMES if (value := getattr(request, name)) is not None}
     if stamp.text.part:  # one text was calibrated on and measured on: the first half is drawn from only then
         document |= {"test": document["calibration"], "test_tokens": 2}
     return Recipe.parse(document)
 
 
-def _weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
-    found = stored_weights(checkpoint, open_files(checkpoint))
-    if len(found.blocks) != len(stamp.weights.blocks):
-        words = f"{checkpoint.name} has {len(found.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
+def _check_weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
+    weights = stored_weights(checkpoint, open_files(checkpoint))
+    if len(weights.blocks) != len(stamp.weights.blocks):
+        words = f"{checkpoint.name} has {len(weights.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
         return Check("float model", "different", words)
     other = {
         f"block {index}": "has other weights"
-        for index, (here, there) in enumerate(zip(found.blocks, stamp.weights.blocks, strict=True))
+        for index, (here, there) in enumerate(zip(weights.blocks, stamp.weights.blocks, strict=True))
         if here != there
     }
-    if found.outside != stamp.weights.outside:
+    if weights.outside != stamp.weights.outside:
         other = {"what is outside the blocks": "has other weights"} | other
-    return _compared("float model", other, f"{checkpoint.name} has the weights of the stamp.")
+    return _check_many("float model", other, f"{checkpoint.name} has the weights of the stamp.")
 
 
-def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
+def _check_tokens(prepared: Prepared, stamp: Stamp) -> Check:
     calibration = prepared.sequences.calibration
     size = f"{len(calibration)} sequences of {calibration.shape[1]} tokens of {prepared.recipe.calibration}"
-    return _either(
+    return _check_equal(
         "calibration tokens",
         text_of_stamp(prepared.calibration, prepared.sequences).tokens == stamp.text.tokens,
         f"{size} are those of the stamp.",
@@ -232,7 +231,7 @@ def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
     )
 
 
-def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
+def _check_tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
     calibration, checkpoint = prepared.calibration, prepared.checkpoint
     try:
         theirs = tokenize_with(exported.folder, prepared.recipe.calibration, checkpoint, settings)
@@ -240,7 +239,7 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
     except SarqcError as error:
         return Check("tokenizer", "different", f"That of the files can't be used: {error}")
     ids = theirs.with_beginning(calibration.begin, calibration.begin).ids[: len(calibration.ids)]
-    return _either(
+    return _check_equal(
         "tokenizer",
         np.array_equal(ids, calibration.ids) and (not calibration.begin or begin == calibration.begin),
         "That of the files makes the same tokens of the text.",
@@ -248,19 +247,19 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
     )
 
 
-def _solved_again(
-    stamp: Stamp, exported: Exported | None, prepared: Prepared, wanted: VerificationRequest, settings: Settings
+def _solve_again(
+    stamp: Stamp, exported: Exported | None, prepared: Prepared, request: VerificationRequest, settings: Settings
 ) -> Iterator[Check]:
     if prepared.recipe.distills:
         yield _not_solved("the scales were distilled after that, which is not repeated")
         return
-    found = None
+    imported = None
     if prepared.opened is not None:
-        found = ImportedModel(prepared.opened, prepared.checkpoint)
+        imported = ImportedModel(prepared.opened, prepared.checkpoint)
         yield (
-            opened := _either(
+            opened := _check_equal(
                 "quantized checkpoint",
-                found.fingerprint == stamp.opened,
+                imported.fingerprint == stamp.opened,
                 "Its files are those of the stamp.",
                 "Its files are others than those of the stamp.",
             )
@@ -269,32 +268,32 @@ def _solved_again(
             yield _not_solved("another checkpoint was opened")
             return
     scratch = settings.scratch_dir() if prepared.streamed else None
-    holding = [] if found is None else [found.dtype]
+    holding = [] if imported is None else [imported.dtype]
     loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch, holding=holding)
-    job = _job(stamp, prepared, found)
+    job = _job(stamp, prepared, imported)
     with _threads(stamp.computing.threads):
-        yield _circumstances(stamp, loaded, job)
+        yield _check_environment(stamp, loaded, job)
         names = list(stamp.layers)
         if names != [layer.name for layer in prepared.checkpoint.layers]:
             yield Check(_SOLVED, "different", "The recipe quantizes other linears than the stamp has.")
             return
         chosen = names
-        if wanted.linears is not None and wanted.linears < len(names):
-            chosen = random.Random(wanted.seed).sample(names, wanted.linears)
+        if request.linears is not None and request.linears < len(names):
+            chosen = random.Random(request.seed).sample(names, request.linears)
         # The files give the blocks before; where all are solved, these are made anew too.
         given = exported if job.inputs_from == "quantized" and len(chosen) < len(names) else None
-        solving = _to_solve(loaded, job, {*chosen}, is_given=given is not None)
-        other = _others(loaded, job, solving, stamp, exported, given, settings)
-    words = _solved_words(stamp, chosen, len(solving), given is not None, wanted.seed)
-    yield _compared(_SOLVED, other, words)
+        solving = _layers_to_solve(loaded, job, {*chosen}, is_given=given is not None)
+        other = _compare_solved(loaded, job, solving, stamp, exported, given, settings)
+    words = _solved_words(stamp, chosen, len(solving), given is not None, request.seed)
+    yield _check_many(_SOLVED, other, words)
 
 
-def _job(stamp: Stamp, prepared: Prepared, found: ImportedModel | None) -> CalibrationJob:
+def _job(stamp: Stamp, prepared: Prepared, imported: ImportedModel | None) -> CalibrationJob:
     """Return what a run of the recipe calibrates; the λ that “auto” chose for the whole model is not chosen again."""
-    job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, found)
+    job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)
     if stamp.lam is None:
         return job
-    return replace(job, method=next(one for one in prepared.recipe.candidates() if one.lam == stamp.lam))
+    return replace(job, method=next(method for method in prepared.recipe.candidates() if method.lam == stamp.lam))
 
 
 @contextmanager
@@ -308,7 +307,7 @@ def _threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _circumstances(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Check:
+def _check_environment(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Check:
     there = {"layer format": stamp.layer_format, **stamp.made_with, **stamp.computing.model_dump(exclude_none=True)}
     here = {
         "layer format": LAYER_FORMAT,
@@ -322,24 +321,24 @@ def _circumstances(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Ch
     return Check("versions and device", "noted", f"{words}. The codes decide.")
 
 
-def _to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_given: bool) -> list[LayerInfo]:
+def _layers_to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_given: bool) -> list[LayerInfo]:
     """Return the chosen linears, those that are solved together with them, and, where nothing gives the quantized
-    blocks before, all that are in these."""
+    blocks before, all linears in these."""
     last = max(layer.block for layer in loaded.checkpoint.layers if layer.name in chosen)
-    found: list[LayerInfo] = []
+    solving: list[LayerInfo] = []
     for index, layers in layers_by_block(loaded.checkpoint.layers).items():
-        of_block = chosen.intersection(layer.name for layer in layers)
+        chosen_here = chosen.intersection(layer.name for layer in layers)
         comes_before = index < last and job.inputs_from == "quantized" and not is_given
-        if comes_before or (of_block and job.method.unit != "layer"):
-            found += layers
-        elif of_block:
+        if comes_before or (chosen_here and job.method.unit != "layer"):
+            solving += layers
+        elif chosen_here:
             by_name = {layer.name: layer for layer in layers}
             storages = {name: loaded.stored_as(f"{name}.weight") for name in by_name}
-            found += whole_batches(by_name, storages, of_block).values()
-    return found
+            solving += whole_batches(by_name, storages, chosen_here).values()
+    return solving
 
 
-def _others(
+def _compare_solved(
     loaded: LoadedModel,
     job: CalibrationJob,
     solving: list[LayerInfo],
@@ -349,11 +348,11 @@ def _others(
     settings: Settings,
 ) -> dict[str, str]:
     names, blocks = [layer.name for layer in solving], {layer.block for layer in solving}
-    found: dict[str, str] = {}
+    differences: dict[str, str] = {}
 
     def after_block(index: int, block: nn.Module) -> None:
         if index in blocks and stamp.folded:
-            found.update(_other_folds(loaded, index, stamp))
+            differences.update(_other_folds(loaded, index, stamp))
         if given is not None and index < max(blocks):
             given.fill(loaded, index)
 
@@ -367,22 +366,22 @@ def _others(
             other = other_parts(solved_hashes(step.quantized, grid, job), stamp.layers[name], stamp)
             if other:
                 levels = None if exported is None else exported.levels(name)
-                found[name] = "other " + ", ".join(other)
+                differences[name] = "other " + ", ".join(other)
                 if levels is not None:
                     count = int((levels.codes != levels_of(step.quantized, grid).codes).sum())
-                    found[name] += f" ({count:,} of {levels.codes.numel():,} codes)"
-    return found
+                    differences[name] += f" ({count:,} of {levels.codes.numel():,} codes)"
+    return differences
 
 
 def _other_folds(loaded: LoadedModel, index: int, stamp: Stamp) -> dict[str, str]:
-    """Return what in a block took up other scales than the stamp says."""
-    found = {}
+    """Return tensors of a block with other folded scales than the stamp's."""
+    differences = {}
     for name, value in loaded.stored_tensors(index):
         if name in stamp.folded:
             stored = value.detach().to("cpu", STORED[loaded.checkpoint.dtypes[name]])
             if hash_of(stored) != stamp.folded[name]:
-                found[name] = "took up other scales"
-    return found
+                differences[name] = "took up other scales"
+    return differences
 
 
 def _solved_words(stamp: Stamp, chosen: list[str], solved: int, is_given: bool, seed: int) -> str:
@@ -404,7 +403,7 @@ def _solved_words(stamp: Stamp, chosen: list[str], solved: int, is_given: bool, 
     return words
 
 
-def _compared(what: str, other: Mapping[str, str], same: str) -> Check:
+def _check_many(what: str, other: Mapping[str, str], same: str) -> Check:
     """Return a check of many things by name; ``other``: what is wrong with those that differ."""
     if not other:
         return Check(what, "equal", same)

@@ -54,16 +54,16 @@ def verify(
         raise Refused(f"{layers!r} is not a number of linears", "--layers", "Give a number from 1, or all.")
     count = None if layers == "all" else int(layers)
     chosen = secrets.randbelow(2**32) if seed is None else seed
-    found = []
-    wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint or opened)
-    for check in checks_of(folder, read_settings(), wanted):
-        found.append(check)
+    results = []
+    request = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint or opened)
+    for check in checks_of(folder, read_settings(), request):
+        results.append(check)
         if not as_json:
             typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
-    outcome, digest = verdict(found), stamp_in(folder)[1].digest
+    outcome, digest = verdict(results), stamp_in(folder)[1].digest
     sentence, code = _VERDICTS[outcome]
     if as_json:
-        checks = [asdict(check) for check in found]
+        checks = [asdict(check) for check in results]
         print_json({"outcome": outcome, "stamp": digest, "seed": chosen, "checks": checks})
     else:
         typer.echo(sentence)

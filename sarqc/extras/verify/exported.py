@@ -30,7 +30,7 @@ _PARTS: dict[Format, tuple[str, ...]] = {  # tensors of a quantized linear
     "mlx": ("weight", "scales", "biases"),
 }
 _FORMATS: dict[str | None, Format] = {None: "plain", "compressed-tensors": "packed", "gptq": "gptq"}  # by quant_method
-_OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than the original
+_OWN_ENTRIES = {  # entries of config.json that may differ from the original's
     "auto_map",
     "tie_word_embeddings",
     "quantization_config",
@@ -42,7 +42,7 @@ _OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than
 # What reading damaged tensors, or with a damaged description of the format, may raise.
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError, SarqcError)
 PART_WORDS = ("codes", "scales", "zero points", "weight")  # of ``LayerHashes``
-_OF_QUANTIZATION = ("quantization_config", "quantization")  # entries of config.json
+_QUANTIZATION_ENTRIES = ("quantization_config", "quantization")  # entries of config.json
 BIASES = "biases"  # in place of zero points, on the affine grid
 
 
@@ -53,7 +53,7 @@ class Exported:
         """Raise ``Refused`` for a format or a family that is not known here."""
         self.files, self.stamp = files, stamp
         self.format = _format_of(files.config, folder)
-        float_config = {key: value for key, value in files.config.items() if key not in _OF_QUANTIZATION}
+        float_config = {key: value for key, value in files.config.items() if key not in _QUANTIZATION_ENTRIES}
         stems = {f"{name.rpartition('.')[0]}.weight" for name in files.names}
         self.family = check_config(float_config, str(folder), {*files.names, *stems})[1]
         self.folder = folder
@@ -69,8 +69,8 @@ class Exported:
         """Return the codes of a linear in the groups that its grid has; None in a format without codes."""
         if self.format == "plain":
             return None
-        found = read_levels(self.files, self.family, self.format, self._info(name))
-        return _regrouped(found, self.stamp.recipe["group_size"])
+        levels = read_levels(self.files, self.family, self.format, self._info(name))
+        return _regroup(levels, self.stamp.recipe["group_size"])
 
     def weight(self, name: str) -> Tensor:
         """Return the weight (O, I) of a quantized linear, in the dtype of the checkpoint."""
@@ -80,21 +80,21 @@ class Exported:
         return levels.weight(levels.scales.dtype)
 
     def other_linears(self) -> dict[str, str]:
-        """Return by name what of a quantized linear is not what the stamp says."""
-        found = {}
+        """Return by name the differences of quantized linears from the stamp."""
+        differences = {}
         for name, stamped in self.stamp.layers.items():
             try:
                 words = self._other_parts(name, stamped)
             except _UNREADABLE as error:
                 words = f"can't be read: {type(error).__name__} {error}"[:200]
             if words:
-                found[name] = words
-        return found
+                differences[name] = words
+        return differences
 
     def other_tensors(self, checkpoint: Checkpoint) -> dict[str, str]:
         """Return by name tensors beside the quantized linears that are neither the float model's nor, where they took
         up scales or were tuned, the stamp's; and tensors that belong to nothing."""
-        files, found = open_files(checkpoint), {}
+        files, differences = open_files(checkpoint), {}
         linears = {f"{self.family.in_file(info.name)}.weight": info for info in checkpoint.linears}
         expected: set[str] = set()
         for name in checkpoint.shapes:
@@ -105,19 +105,19 @@ class Exported:
             try:
                 tensor = read_tensor(self.files, self.family, self.format, name, info)
             except _UNREADABLE:
-                found[name] = "is not there or can't be read"
+                differences[name] = "is not there or can't be read"
                 continue
             if name in self.stamp.folded:
                 if hash_of(tensor) != self.stamp.folded[name]:
-                    found[name] = "is not what the stamp says"
+                    differences[name] = "is not what the stamp says"
             elif not same(tensor, files.read(name)):
-                found[name] = "is not the float model's"
-        return found | {name: "belongs to nothing" for name in self.files.names if name not in expected}
+                differences[name] = "is not the float model's"
+        return differences | {name: "belongs to nothing" for name in self.files.names if name not in expected}
 
     def other_settings(self, checkpoint: Checkpoint) -> list[str]:
-        """Return the names of entries of config.json that say something else than the float model's."""
+        """Return the names of entries of config.json that differ from the float model's."""
         own, original = self.files.config, checkpoint.config
-        names = sorted((own.keys() | original.keys()) - _OF_ITS_OWN)
+        names = sorted((own.keys() | original.keys()) - _OWN_ENTRIES)
         return [name for name in names if name not in own or name not in original or own[name] != original[name]]
 
     def fill(self, loaded: LoadedModel, index: int) -> None:
@@ -131,10 +131,10 @@ class Exported:
             for name, value in loaded.stored_tensors(index):
                 info = infos.get(name)
                 if info is not None and info.name in self.stamp.layers:
-                    found = self.weight(info.name)
+                    tensor = self.weight(info.name)
                 else:
-                    found = read_tensor(self.files, self.family, self.format, name, info)
-                value.copy_(found.to(value.device, value.dtype))
+                    tensor = read_tensor(self.files, self.family, self.format, name, info)
+                value.copy_(tensor.to(value.device, value.dtype))
 
     def _other_parts(self, name: str, stamped: LayerHashes) -> str:
         levels, weight = self.levels(name), self.weight(name)
@@ -145,7 +145,7 @@ class Exported:
         return ", ".join(other)
 
     def _info(self, name: str) -> LayerInfo:
-        """Return a tensor of a block as readers want a linear, who do not ask for its shape."""
+        """Return a tensor of a block as readers take a linear; they do not ask for its shape."""
         number, _, path = name.removeprefix(f"{self.family.blocks}.").partition(".")
         return self.family.layer(int(number), path, (0, 0))
 
@@ -162,36 +162,36 @@ def _format_of(config: Mapping[str, Any], folder: Path) -> Format:
     if "quantization" in config:
         return "mlx"
     described = config.get("quantization_config")
-    said = described.get("quant_method", "") if isinstance(described, dict) else described
-    if not isinstance(said, str | None) or said not in _FORMATS:
-        raise Refused(f"its quantization is “{said}”", str(folder), f"Give an export of {', '.join(FORMATS)}.")
-    return _FORMATS[said]
+    method = described.get("quant_method", "") if isinstance(described, dict) else described
+    if not isinstance(method, str | None) or method not in _FORMATS:
+        raise Refused(f"its quantization is “{method}”", str(folder), f"Give an export of {', '.join(FORMATS)}.")
+    return _FORMATS[method]
 
 
-def other_parts(found: LayerHashes, stamped: LayerHashes, stamp: Stamp) -> list[str]:
-    """Return the parts of a linear that are not what the stamp says, in words."""
+def other_parts(actual: LayerHashes, stamped: LayerHashes, stamp: Stamp) -> list[str]:
+    """Return the parts of a linear that differ from the stamp, in words."""
     words = [BIASES if word == "zero points" and stamp.recipe["grid"] == "affine" else word for word in PART_WORDS]
-    return [word for word, one, other in zip(words, found, stamped, strict=True) if one != other]
+    return [word for word, own, other in zip(words, actual, stamped, strict=True) if own != other]
 
 
-def same(one: Tensor, other: Tensor) -> bool:
+def same(left: Tensor, right: Tensor) -> bool:
     """Return whether two tensors have the same dtype, shape and bits."""
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
+    if (left.dtype, left.shape) != (right.dtype, right.shape):
         return False
-    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))
+    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (left, right)))
 
 
-def _regrouped(levels: Levels, group_size: int | str | None) -> Levels:
+def _regroup(levels: Levels, group_size: int | str | None) -> Levels:
     """Return levels whose groups may lie in several with the same numbers, as MLX needs them, in those of the grid."""
     width = levels.codes.shape[1]
     size = group_size if isinstance(group_size, int) and width % group_size == 0 else width
     groups = width // size
 
-    def joined(numbers: Tensor) -> Tensor:
+    def merged(numbers: Tensor) -> Tensor:
         if numbers.shape[1] == groups or numbers.shape[1] % groups:
             return numbers
         parts = numbers.unflatten(1, (groups, -1))  # (O, G, parts)
         first = parts[..., :1]
         return first[..., 0].contiguous() if same(parts, first.expand_as(parts)) else numbers
 
-    return levels._replace(scales=joined(levels.scales), offsets=joined(levels.offsets))
+    return levels._replace(scales=merged(levels.scales), offsets=merged(levels.offsets))

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sarqc.errors import Busy, Conflict, Forbidden, NotFound, Refused, TooMany
 from sarqc.extras.classroom import lecture_api
 from sarqc.extras.classroom import lectures as rules
-from sarqc.extras.classroom.lecture_api import _begun, _followed, qr_rows
+from sarqc.extras.classroom.lecture_api import _start, _stream_to_phone, qr_rows
 from sarqc.extras.classroom.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess, new_code
 from sarqc.jobs.bell import Bell
 from sarqc.web.streams import states
@@ -110,7 +110,7 @@ class Halls(RuleBasedStateMachine):
     def it_is_as_the_model_says(self) -> None:
         if not hasattr(self, "lecture"):
             return
-        hall, heard = self.lecture.as_hall(), self.lecture.as_phone()
+        hall, heard = self.lecture.hall_state(), self.lecture.phone_state()
         if self.is_over:
             assert hall["phase"] == heard["phase"] == "ended"
             assert hall["counts"] == []
@@ -146,7 +146,7 @@ def test_a_question_that_makes_no_sense_changes_nothing(given):
     _, lecture, _ = begun()
     with pytest.raises(Refused):
         lecture.tell(LectureWish.model_validate(wish() | given), 0.0)
-    assert lecture.as_phone()["phase"] == "waiting"
+    assert lecture.phone_state()["phase"] == "waiting"
 
 
 def test_a_phone_counts_once_and_takes_its_time():
@@ -157,7 +157,7 @@ def test_a_phone_counts_once_and_takes_its_time():
         lecture.guess(said(1, 1), 10.4)
     lecture.guess(said(2, 0), 10.4)
     lecture.guess(said(1, 3), 10.6)
-    assert lecture.as_hall()["counts"] == [1, 0, 0, 1]
+    assert lecture.hall_state()["counts"] == [1, 0, 0, 1]
 
 
 def test_a_full_lecture_takes_nobody_in_until_somebody_leaves():
@@ -165,12 +165,12 @@ def test_a_full_lecture_takes_nobody_in_until_somebody_leaves():
     listening = [lecture.joined(phone(number)) for number in range(PHONES)]
     for one in listening:
         one.__enter__()
-    assert lecture.as_hall()["phones"] == PHONES
+    assert lecture.hall_state()["phones"] == PHONES
     with pytest.raises(Busy), lecture.joined(phone(PHONES)):
         pass
     with lecture.joined(phone(0)) as again:  # the same phone once more: the page was loaded again
         assert lecture.is_heard(phone(0), again)
-        assert lecture.as_hall()["phones"] == PHONES
+        assert lecture.hall_state()["phones"] == PHONES
     listening[1].__exit__(None, None, None)
     with lecture.joined(phone(PHONES)):
         pass
@@ -223,8 +223,8 @@ def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing
             async for part in parts:
                 into.append(part)
 
-        one = asyncio.create_task(follow(await _begun(_followed(lecture, phone(1), bell)), heard))
-        state = lambda: (lecture.as_hall(), lecture.is_over)  # noqa: E731
+        one = asyncio.create_task(follow(await _start(_stream_to_phone(lecture, phone(1), bell)), heard))
+        state = lambda: (lecture.hall_state(), lecture.is_over)  # noqa: E731
         two = asyncio.create_task(follow(states(bell, lecture.hall_topic, state), hall))
         steps: list[Callable[[], object]] = [
             lambda: lecture.tell(LectureWish.model_validate(wish()), 1.0),
@@ -252,13 +252,13 @@ def test_a_second_stream_of_a_phone_ends_the_first():
     async def listen() -> bool:
         bell = Bell()
         lecture, _ = Lectures(bell).begin(new_code(), "ada", 0.0)
-        first = await _begun(_followed(lecture, phone(1), bell))
+        first = await _start(_stream_to_phone(lecture, phone(1), bell))
         assert [await anext(first), await anext(first)]
-        second = await _begun(_followed(lecture, phone(1), bell))
+        second = await _start(_stream_to_phone(lecture, phone(1), bell))
         assert await anext(second)
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(anext(first), 10)
-        return lecture.as_hall()["phones"] == 1
+        return lecture.hall_state()["phones"] == 1
 
     assert run_apart(listen())
 

@@ -17,7 +17,7 @@ import yaml
 from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
-from sarqc.extras.engines.engine_request import wanted
+from sarqc.extras.engines.engine_request import request_for
 from sarqc.extras.engines.program import token_lines
 from sarqc.extras.engines.programs import ENGINES, program_for, programs
 from sarqc.models.checkpoint import read_checkpoint
@@ -281,7 +281,7 @@ def test_names_of_layers_are_paths(by_layer):
     hostile = by_layer.model_copy(update={"layers": (first.model_copy(update={"name": 'a"""'}), *others)})
     hostile._folder = by_layer.folder
     with pytest.raises(Refused, match="path of a module"):
-        wanted(Recipe.parse(by_layer.recipe or {}), hostile, hostile.lines[0])
+        request_for(Recipe.parse(by_layer.recipe or {}), hostile, hostile.lines[0])
 
 
 def test_the_command(by_layer, tmp_path):

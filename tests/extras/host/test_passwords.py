@@ -14,11 +14,11 @@ from sarqc.extras.host import passwords
 from sarqc.extras.host.passwords import AT_ONCE, WAITING
 from sarqc.extras.host.users import User, write_user
 from sarqc.settings import Settings
-from sarqc.web.throttle import OF_A_NAME, OF_AN_ADDRESS, LoginThrottle
+from sarqc.web.throttle import ADDRESS_LIMIT, NAME_LIMIT, LoginThrottle
 from tests.http.conftest import opened
 from tests.jobs.conftest import settings_in, until
 
-ADDRESS = OF_AN_ADDRESS
+ADDRESS = ADDRESS_LIMIT
 GROWTH_MIB = 160  # two guesses at once, and 200 requests: a guess of its own for each would take 3 GiB
 
 
@@ -112,7 +112,7 @@ def test_a_former_password_is_wrong(tmp_path):
 def judged(tries: LoginThrottle, address: str, name: str, *, is_right: bool = False) -> bool:
     """Whether one is judged at all."""
     try:
-        with tries.one("here", address, name) as one:
+        with tries.attempt("here", address, name) as one:
             one.is_right = is_right
     except TooMany:
         return False
@@ -122,8 +122,8 @@ def judged(tries: LoginThrottle, address: str, name: str, *, is_right: bool = Fa
 def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in():
     tries = LoginThrottle()
     assert judged(tries, "home", "ann", is_right=True)
-    guesses = [judged(tries, f"address {number}", "ann") for number in range(OF_A_NAME + 5)]
-    assert guesses == [True] * OF_A_NAME + [False] * 5
+    guesses = [judged(tries, f"address {number}", "ann") for number in range(NAME_LIMIT + 5)]
+    assert guesses == [True] * NAME_LIMIT + [False] * 5
     assert not judged(tries, "a new address", "ann", is_right=True)
     assert judged(tries, "home", "ann", is_right=True)
     assert judged(tries, "a new address", "bob", is_right=True)
@@ -131,7 +131,7 @@ def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in
 
 def test_one_that_is_not_judged_yet_counts():
     tries = LoginThrottle()
-    with tries.one("here", "home", "ann"):
+    with tries.attempt("here", "home", "ann"):
         for number in range(ADDRESS - 1):
             assert judged(tries, "home", f"person {number}")
         assert not judged(tries, "home", "bob")
