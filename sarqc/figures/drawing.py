@@ -144,8 +144,8 @@ def add_note(figure: Figure, text: str, color: str = "", /, *, size: Any = 12, n
     its path."""
     path = f"layout.annotations.{len(figure['layout']['annotations'])}"
     font = {"size": size, "color": color} if color else {"size": size}
-    own = {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom"}
-    figure["layout"]["annotations"].append(own | place)
+    defaults = {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom"}
+    figure["layout"]["annotations"].append(defaults | place)
     if narrow:
         figure["narrow"] |= {f"{path}.{field}": value for field, value in narrow.items()}
     return path
@@ -237,7 +237,7 @@ def scatter(name: str, mode: str, /, **more: Any) -> Part:
     return {"type": "scatter", "mode": mode, "name": name, "x": [], "y": [], **more}
 
 
-def each_text(values: np.ndarray, show: Callable[[float], str], otherwise: str = "not measured") -> list[Any]:
+def format_values(values: np.ndarray, show: Callable[[float], str], otherwise: str = "not measured") -> list[Any]:
     """Return the text of each value, nested as they are; another one for what was not measured."""
     texts = np.vectorize(lambda value: show(value) if math.isfinite(value) else otherwise, otypes=[object])(values)
     nested: list[Any] = texts.tolist()
@@ -261,8 +261,8 @@ def marker_of(style: Role, size: float, **more: Any) -> Part:
 
 def line_trace(name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, width: Any = 2, **more: Any) -> Part:
     """Return a curve over λ in the colour, dash and marker of its quantity."""
-    own = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
-    return scatter(name, "lines+markers", x=list(x), yaxis=axis, **own, hovertemplate="%{text}") | more
+    fields = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
+    return scatter(name, "lines+markers", x=list(x), yaxis=axis, **fields, hovertemplate="%{text}") | more
 
 
 def add_ring(figure: Figure, style: Role, axis: str, names: Sequence[str], heights: np.ndarray) -> None:
@@ -371,8 +371,8 @@ def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float
         return 0.0, 1.0
     low, high = float(inside.min()), float(inside.max())
     # A curve whose last points run away must not flatten the others either.
-    at = np.array([0.1, 0.85]) * (inside.size - 1)
-    middle_low, middle_high = np.interp(at, np.arange(inside.size), np.sort(inside)).tolist()
+    places = np.array([0.1, 0.85]) * (inside.size - 1)
+    middle_low, middle_high = np.interp(places, np.arange(inside.size), np.sort(inside)).tolist()
     reach = 6 * max(middle_high - middle_low, 0.01 * abs(middle_high), 1e-9)
     low, high = max(low, middle_low - reach), min(high, middle_high + reach)
     span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
@@ -414,9 +414,9 @@ def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: flo
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     placed: list[float] = []
-    for at in order:
-        placed.append(max(values[at], placed[-1] + gap) if placed else values[at])
+    for index in order:
+        placed.append(max(values[index], placed[-1] + gap) if placed else values[index])
     shift = (sum(placed) - sum(values)) / max(1, len(values))
     shift = min(max(shift, max(placed, default=0.0) - high), min(placed, default=0.0) - low)
     heights = dict(zip(order, placed, strict=True))
-    return [heights[at] - shift for at in range(len(values))]
+    return [heights[index] - shift for index in range(len(values))]

@@ -30,7 +30,7 @@ from sarqc.figures.numbers import (
 )
 from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
-from sarqc.figures.titles import TEXTS, Say, each_point, error_of, least, trade_off
+from sarqc.figures.titles import TEXTS, Say, error_of, least, map_points, trade_off
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.ladder import LAMBDA, Ladder
 from sarqc.study.paired import spans
@@ -40,34 +40,34 @@ Door = Literal["where", "trade_off", "steps", "text", "proof"]
 ERROR_NOUNS = {"held_out": "error", "recon": "error on calibration text"}
 
 
-def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[str]]]:
+def findings(facts: LineFacts, ladder: Ladder | None) -> dict[Door, list[list[str]]]:
     """Return the sentence of each part, by γ, then λ; empty where nothing was measured for it.
 
     Args:
         facts: A line, and the layer that is chosen or all of them.
         climbed: The ladder of the line's width; None where the study has none.
     """
-    steps = _steps(facts) if climbed is None else _worth(climbed)
+    steps = _steps(facts) if ladder is None else _worth(ladder)
     return {
-        "where": each_point(facts, _where(facts)),
-        "trade_off": each_point(facts, _trade_off(facts)),
-        "steps": each_point(facts, lambda at: steps),
-        "text": each_point(facts, _text(facts)),
-        "proof": each_point(facts, _proof(facts)),
+        "where": map_points(facts, _error_layers(facts)),
+        "trade_off": map_points(facts, _trade_off(facts)),
+        "steps": map_points(facts, lambda at: steps),
+        "text": map_points(facts, _text(facts)),
+        "proof": map_points(facts, _proof(facts)),
     }
 
 
-def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> str:
+def _place(ahead: int, behind: int, count: int, lowest: str, highest: str) -> str:
     """“lowest of 7 …”, “joint 3rd lowest of 7 …”, of the numbers of values that are lower, higher, and of all."""
-    rank = before + 1
+    rank = ahead + 1
     ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    place = f"{number(rank, 0)}{ending} {lowest}" if before else lowest
-    if before and not behind:
+    place = f"{number(rank, 0)}{ending} {lowest}" if ahead else lowest
+    if ahead and not behind:
         place = highest
-    return f"joint {place}" if before + behind + 1 < count else place
+    return f"joint {place}" if ahead + behind + 1 < count else place
 
 
-def _where(facts: LineFacts) -> Say:
+def _error_layers(facts: LineFacts) -> Say:
     """Return which layers the error is in.
 
     A layer's error is ‖ΔW X‖² / ‖W X‖², relative to its own output, as on the map of layers. The Lab's error of all
@@ -96,9 +96,9 @@ def _half(known: np.ndarray, layers: int, on_text: str) -> str:
     if count is None:
         return ""
     # Experts that no token reached have no error, and nothing is said of them.
-    of = f"{number(len(known), 0)} {'measured layers' if len(known) < layers else 'layers'}"
+    noun = f"{number(len(known), 0)} {'measured layers' if len(known) < layers else 'layers'}"
     makes = "makes" if count == 1 else "make"
-    return f"{number(count, 0)} of {of} {makes} up half the relative error {on_text}"
+    return f"{number(count, 0)} of {noun} {makes} up half the relative error {on_text}"
 
 
 def _rank(error: float, known: np.ndarray, on_text: str) -> str:
@@ -184,12 +184,12 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     return say
 
 
-def _worth(climbed: Ladder) -> str:
+def _worth(ladder: Ladder) -> str:
     """Return which step of a ladder is worth most: each taken alone, which does not depend on the order that is
     shown."""
-    alone = {step: worth["perplexity"] for step, worth in climbed.alone.items() if "perplexity" in worth}
+    alone = {step: worth["perplexity"] for step, worth in ladder.alone.items() if "perplexity" in worth}
     alone = {step: worth for step, worth in alone.items() if math.isfinite(worth.mean)}
-    before = next((rung.mean("perplexity") for rung in climbed.rungs if rung.step == "gptq"), math.nan)
+    before = next((rung.mean("perplexity") for rung in ladder.rungs if rung.step == "gptq"), math.nan)
     if not alone or not before > 0:
         return ""
     step = min(alone, key=lambda name: float(alone[name].mean))
@@ -197,12 +197,12 @@ def _worth(climbed: Ladder) -> str:
     known = math.isfinite(most.error)
     if (known and most.verdict(()) >= 0) or not most.mean < 0:
         return "no step alone clearly lowers perplexity"
-    of_lam = f"λ = {lam_text(LAMBDA)}"
-    name = of_lam if step == "lambda" else NOUNS[step]
+    lam_words = f"λ = {lam_text(LAMBDA)}"
+    name = lam_words if step == "lambda" else NOUNS[step]
     if step != "lambda" and lam is not None and lam.verdict(()) < 0:
         ratio = float(most.mean / lam.mean)
         times = "" if round(ratio, 1) == 1 else f"{times_text(ratio)} "
-        return f"{name} alone is worth {times}as much as {of_lam}"
+        return f"{name} alone is worth {times}as much as {lam_words}"
     size = change_text(float(most.mean) / before)
     return f"{name} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
 
@@ -211,10 +211,10 @@ def _steps(facts: LineFacts) -> str:
     """Return the place of the line among the methods of its width, as in the figure of methods side by side."""
     bits = facts.line.bits
     best = [row for row in best_rows(facts.study, bits, "perplexity") if math.isfinite(row.value)]
-    own = next((row.value for row in best if row.line == facts.line.name), None)
-    if own is None or len(best) < 2:
+    value = next((row.value for row in best if row.line == facts.line.name), None)
+    if value is None or len(best) < 2:
         return ""
-    lower, higher = sum(row.value < own for row in best), sum(row.value > own for row in best)
+    lower, higher = sum(row.value < value for row in best), sum(row.value > value for row in best)
     place = f"{_place(lower, higher, len(best), 'lowest perplexity', 'highest perplexity')} of {len(best)} methods"
     if any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits):
         return f"{place}, each at its best λ"
@@ -233,27 +233,27 @@ def _text(facts: LineFacts) -> Say:
         if ratio is None or not ratio.known(at):
             return f"error on unseen text {most} is least at λ = {lam}" if lam else ""
         end = f"; least {most} at λ = {lam}" if lam else ""
-        return f"{_beside_calibration(ratio, at, in_brief=bool(end))}{end}"
+        return f"{_compare_texts(ratio, at, brief=bool(end))}{end}"
 
     return say
 
 
-def _beside_calibration(ratio: Ratio, at: At, *, in_brief: bool) -> str:
+def _compare_texts(ratio: Ratio, at: At, *, brief: bool) -> str:
     """Compare unseen with calibration text; in brief where more follows, and the comparison goes without saying."""
     if not ratio.clear(at):
         return (
             "no clear extra error on unseen text"
-            if in_brief
+            if brief
             else "no clear difference between unseen and calibration text"
         )
     size = ratio.mean[at]
     if ratio.same(at):
-        error, beside = "the same error", "as"
+        error, conjunction = "the same error", "as"
     elif size >= 2:
-        error, beside = f"{times_text(size)} the error", "of"
+        error, conjunction = f"{times_text(size)} the error", "of"
     else:
-        error, beside = ratio.change_in("error", at), "than"
-    return f"{error} on unseen text" if in_brief else f"unseen text has {error} {beside} calibration text"
+        error, conjunction = ratio.change_in("error", at), "than"
+    return f"{error} on unseen text" if brief else f"unseen text has {error} {conjunction} calibration text"
 
 
 def _best_lam(facts: LineFacts, gamma: int) -> str:

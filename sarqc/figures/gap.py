@@ -33,7 +33,7 @@ from sarqc.figures.drawing import (
     whiskers,
 )
 from sarqc.figures.numbers import At, draws_text, lam_text, point_names, significant
-from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
+from sarqc.figures.titles import Say, bind_aria, finding_by_point, fitting, least, map_points, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -69,13 +69,13 @@ def gap(facts: LineFacts) -> Figure | None:
     figure = new_figure(_amount_axis(sizes), even_axis(span, 5), **margins, narrow={}, narrow_bindings=[])
     if several:
         _add_faint(figure, sizes, span)
-    _add_shown(figure, sizes)
+    _add_curves(figure, sizes)
     _add_labels(figure, sizes, span, lam_text(line.lams[0]) if several else "")
     _add_words(figure, facts, sizes)
     first, last = sizes.gap.mean[0], sizes.gap.mean[-1]
     shrinks = bool((last[np.isfinite(last)] < first[np.isfinite(last)]).all())
     figure["title"] = "More calibration text, smaller gap" if shrinks else "Calibration text and the gap to unseen text"
-    set_finding(figure, at_each(facts, _finding(facts, sizes)))
+    set_finding(figure, finding_by_point(facts, _finding(facts, sizes)))
     return figure
 
 
@@ -123,15 +123,15 @@ def read_sizes(facts: LineFacts) -> _Sizes | None:
     calibration, unseen = (facts.selected(name) for name in ("recon_by_size", "held_out_by_size"))
     if calibration is None or unseen is None or not line.sizes:
         return None
-    given = facts.study.protocol.get("calibration")
-    length = given.get("length") if isinstance(given, dict) else None
+    protocol = facts.study.protocol.get("calibration")
+    length = protocol.get("length") if isinstance(protocol, dict) else None
     amounts = [size * length for size in line.sizes] if isinstance(length, int) else list(line.sizes)
-    alone = np.zeros(1)
+    zero = np.zeros(1)
     return _Sizes(
         amounts,
         "tokens" if isinstance(length, int) else "sequences",
-        paired_difference(calibration, alone),
-        paired_difference(unseen, alone),
+        paired_difference(calibration, zero),
+        paired_difference(unseen, zero),
         paired_difference(unseen, calibration),
     )
 
@@ -140,8 +140,11 @@ def _range(facts: LineFacts, sizes: _Sizes) -> Span:
     """Return one range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
     lams = facts.line.lams
     positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
-    inner = [whiskers(*(part[..., positive] for part in (one.mean, one.low, one.high))) for _, _, one in sizes.both]
-    outer = [one.mean[..., ~positive].ravel() for _, _, one in sizes.both]
+    inner = [
+        whiskers(*(part[..., positive] for part in (errors.mean, errors.low, errors.high)))
+        for _, _, errors in sizes.both
+    ]
+    outer = [errors.mean[..., ~positive].ravel() for _, _, errors in sizes.both]
     low, high = honest_range(np.concatenate(inner), np.concatenate(outer), pad=0.08)
     return max(low, 0.0) if low < 0 else low, high
 
@@ -186,14 +189,14 @@ def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
     add_trace(figure, {**edge_trace("y"), "textposition": "bottom right"}, columns, "gamma")
 
 
-def _add_shown(figure: Figure, sizes: _Sizes) -> None:
+def _add_curves(figure: Figure, sizes: _Sizes) -> None:
     """Add the shaded gap and the two curves that bound it."""
     plain = {"mode": "lines", "line": {"width": 0, "color": "rgba(0,0,0,0)"}, "hoverinfo": "skip"}
-    add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _by_point(sizes.calibration.mean)})
+    add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _points_first(sizes.calibration.mean)})
     shaded = _trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)")
-    add_trace(figure, shaded, {"y": _by_point(sizes.unseen.mean)})
+    add_trace(figure, shaded, {"y": _points_first(sizes.unseen.mean)})
     for name, style, errors in sizes.both:
-        mean, doubt = _by_point(errors.mean), _by_point(errors.doubt)
+        mean, doubt = _points_first(errors.mean), _points_first(errors.doubt)
         trace = _trace(
             sizes,
             name,
@@ -203,7 +206,7 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
             marker=marker_of(style, 8),
             hovertemplate=f"%{{x:,}} {sizes.unit}: %{{text}}<extra>{name}</extra>",
         )
-        fields = {"y": mean, "text": np.vectorize(_with_interval, otypes=[object])(mean, doubt)}
+        fields = {"y": mean, "text": np.vectorize(_interval_text, otypes=[object])(mean, doubt)}
         if np.isfinite(doubt).any():
             trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}
             fields["error_y.array"] = np.where(np.isfinite(doubt), doubt, 0.0)
@@ -215,10 +218,10 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
     room = span[1] - span[0]
     pairs = np.stack([errors.mean[-1] for _, _, errors in sizes.both], axis=-1).tolist()
     placed = np.array([[apart(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
-    for at, (text, style, _) in reversed([*enumerate(sizes.both)]):
+    for curve, (text, style, _) in reversed([*enumerate(sizes.both)]):
         place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": "middle"}
         path = add_note(figure, text, ink_of(style), narrow={"visible": False}, **place)
-        bind_fields(figure, path, {"y": np.clip(placed[..., at], span[0] + 0.03 * room, span[1] - 0.03 * room)})
+        bind_fields(figure, path, {"y": np.clip(placed[..., curve], span[0] + 0.03 * room, span[1] - 0.03 * room)})
     figure["narrow"]["layout.margin.r"] = 16
     if smallest:
         corner = {**PAPER, "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
@@ -228,8 +231,8 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     """Write above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
     points = point_names(facts.line)
-    long = each_point(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
-    short = each_point(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
+    long = map_points(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
+    short = map_points(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
     add_caption(figure, long, short, yshift=4)
     bind_aria(figure, facts, lambda at: _aria(facts, sizes, at))
 
@@ -244,12 +247,12 @@ def _ends(sizes: _Sizes, at: At, *, brief: bool = False) -> str:
         elif brief:
             ends.append(f"<b>{significant(value)}</b>")
         else:
-            text, space, interval = _with_interval(value, doubt).partition(" ")
+            text, space, interval = _interval_text(value, doubt).partition(" ")
             ends.append(f"<b>{text}</b>{space}{interval} at {sizes.amounts[s]:,}")
     return " → ".join(ends)
 
 
-def _with_interval(value: float, doubt: float) -> str:
+def _interval_text(value: float, doubt: float) -> str:
     if not math.isfinite(value):
         return "not measured"
     if not math.isfinite(doubt) or doubt <= 0:
@@ -267,11 +270,11 @@ def _aria(facts: LineFacts, sizes: _Sizes, at: At) -> str:
         ]
         measured = " and ".join(errors) or "not measured"
         parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {measured}")
-    where, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[at[1]]
-    return f"Reconstruction error, {where}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
+    scope, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[at[1]]
+    return f"Reconstruction error, {scope}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
 
 
-def _by_point(values: np.ndarray) -> np.ndarray:
+def _points_first(values: np.ndarray) -> np.ndarray:
     """S G M → G M S, the order of bindings."""
     return np.moveaxis(values, 0, -1)
 

@@ -105,7 +105,7 @@ def plus_minus(mean: float, error: float, value: float) -> str:
     return f"{text}{NBSP}±{NBSP}{number(error, decimals)}" if math.isfinite(error) else text
 
 
-def span_of(difference: Difference, value: float) -> str:
+def difference_text(difference: Difference, value: float) -> str:
     """Return the same of a difference without axes. ``value``: of what it is the difference, for its decimals."""
     decimals = difference_decimals(float(difference.doubt), value)
     return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
@@ -193,10 +193,10 @@ def is_unclear(difference: Difference) -> bool:
 def change_text(change: float) -> str:
     """Return the size of a change in whole per cents; with decimals where it is less than one, or would round to
     all."""
-    size, left = abs(change), 1 + change
+    size, remainder = abs(change), 1 + change
     if size < 0.01:
         return small_percent(size)
-    return percent(size, decimals_of(100 * left, 1) if 0 < left < SAME else 0)
+    return percent(size, decimals_of(100 * remainder, 1) if 0 < remainder < SAME else 0)
 
 
 def times_text(ratio: float) -> str:
@@ -212,7 +212,7 @@ def less_or_more(change: float, same: str = "", less: str = "less", more: str = 
 Headings = Sequence[tuple[str, str, str]]  # key, heading, kind of number: how the browser writes it
 
 
-def with_ends(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
+def interval_headings(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
     """Return the headings of a quantity and of the ends of its interval."""
     return (key, title, kind), (f"{key}_low", low, kind), (f"{key}_high", high, kind)
 
@@ -234,11 +234,11 @@ class DataTable(TypedDict):
 
 def data_table(headings: Headings, rows: Sequence[Mapping[str, Any]], sign: str = "γ") -> DataTable:
     """Return rows as a table, without the columns that hold nothing; ``sign``: of the column gamma."""
-    columns = columns_of(headings, {key for row in rows for key, value in row.items() if value is not None}, sign)
+    columns = present_columns(headings, {key for row in rows for key, value in row.items() if value is not None}, sign)
     return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
 
 
-def columns_of(headings: Headings, present: Container[str], sign: str = "γ") -> list[Column]:
+def present_columns(headings: Headings, present: Container[str], sign: str = "γ") -> list[Column]:
     """Return the columns of a table that are present, in the order of the headings."""
     return [
         {"key": key, "title": sign if key == "gamma" else title, "kind": kind}

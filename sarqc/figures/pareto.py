@@ -21,7 +21,7 @@ from sarqc.figures.drawing import (
     scatter,
 )
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fitting, set_finding
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -115,7 +115,7 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     words = _words(runs, known, groups, best)
     if size == "bits":
         words += " Bits in full are those of codes, scales, and zero points or biases."
-    set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
+    set_finding(figure, constant_finding(_finding(best, len(known), len(groups))))
     figure["aria"] = f"{SIZES[size]} against {QUALITIES[quality]}, {len(known)} runs. {words}"
     return {"figure": figure, "words": words}
 
@@ -137,16 +137,16 @@ def _draw(
     """Return the points and the frontier of one model and text; returns the names of the runs on it."""
     xs = [float(getattr(run, size)) for run in group]
     ys = [float(getattr(run, quality)) for run in group]
-    on = frontier(list(zip(xs, ys, strict=True)))
+    indices = frontier(list(zip(xs, ys, strict=True)))
     colour = f"var(--series-{index + 1})"
     style = {"color": colour, "width": 2, "shape": "hv"}
     series = f"{group[0].model}, {group[0].test}"
-    best = {"x": [xs[at] for at in on], "y": [ys[at] for at in on]}
+    best = {"x": [xs[at] for at in indices], "y": [ys[at] for at in indices]}
     figure["data"].append(scatter(f"frontier of {series}", "lines", hoverinfo="skip", line=style, **best))
     marker = {
         "size": 9,
         "symbol": ("circle", "square", "diamond", "cross")[index],
-        "color": [colour if at in on else "var(--surface)" for at in range(len(group))],
+        "color": [colour if at in indices else "var(--surface)" for at in range(len(group))],
         "line": {"color": colour, "width": 1.5},
     }
     points = scatter(
@@ -167,7 +167,7 @@ def _draw(
     ink = f"var(--series-{index + 1}-ink)"
     if named:
         add_note(figure, f"{'●■◆✚'[index]} {series}", ink, **CORNER, yshift=6 + SERIES_ROOM * index)
-    return [_Label(xs[at], ys[at], group[at].name, ink) for at in on]
+    return [_Label(xs[at], ys[at], group[at].name, ink) for at in indices]
 
 
 def _write(figure: Figure, labels: Sequence[_Label]) -> None:

@@ -30,31 +30,33 @@ def plotly_figure(
     """``figure`` at the positions of γ and λ. ``arrays``: as the view names them; ``colours``: see ``colours_of``."""
     import plotly.graph_objects as go
 
-    made = resolved(figure, {"gamma": gamma, "lambda": lam}, lambda name, at: _matrix(facts, arrays[name], name, at))
-    data, layout = (coloured(made[part], colours) for part in ("data", "layout"))
+    parts = resolved(
+        figure, {"gamma": gamma, "lambda": lam}, lambda name, point: _matrix(facts, arrays[name], name, point)
+    )
+    data, layout = (coloured(parts[part], colours) for part in ("data", "layout"))
     layout.setdefault("title", {"text": figure.get("title", "")})
     layout["paper_bgcolor"] = layout["plot_bgcolor"] = colours.get("--surface", "white")
     layout["margin"] = {**layout.get("margin", {}), "t": layout.get("margin", {}).get("t", 24) + 36}
     return go.Figure(data=data, layout=layout)
 
 
-def resolved(figure: Figure, at: dict[str, int], matrix: Any) -> dict[str, Any]:
+def resolved(figure: Figure, point: dict[str, int], matrix: Any) -> dict[str, Any]:
     """Return data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study
     there."""
-    made: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})
+    parts: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})
     for binding in figure["bindings"]:
         if binding["path"] == "aria":
             continue
         if "array" in binding:
-            value = matrix(binding["array"], at | ({"lambda": binding["lambda"]} if "lambda" in binding else {}))
+            value = matrix(binding["array"], point | ({"lambda": binding["lambda"]} if "lambda" in binding else {}))
             if "minus" in binding:
-                value = value - matrix(binding["array"], at | {"lambda": binding["minus"]})
+                value = value - matrix(binding["array"], point | {"lambda": binding["minus"]})
         else:
             value = binding["values"]
             for axis in binding["over"]:
-                value = value[at[axis]]
-        _put(made, binding["path"].split("."), value)
-    return made
+                value = value[point[axis]]
+        _put(parts, binding["path"].split("."), value)
+    return parts
 
 
 def _put(place: Any, keys: list[str], value: Any) -> None:
@@ -64,9 +66,9 @@ def _put(place: Any, keys: list[str], value: Any) -> None:
     place[keys[-1]] = value
 
 
-def _matrix(facts: LineFacts, place: dict[str, Any], name: str, at: dict[str, int]) -> np.ndarray:
+def _matrix(facts: LineFacts, place: dict[str, Any], name: str, point: dict[str, int]) -> np.ndarray:
     """Return a pooled picture of the layer that the view shows, in the unit of the weights: (rows, columns)."""
-    cells: np.ndarray = facts.study.array(facts.line, name, place["layer"])[at["gamma"], at["lambda"]]
+    cells: np.ndarray = facts.study.array(facts.line, name, place["layer"])[point["gamma"], point["lambda"]]
     zero, scale = float(place["zero"]), float(place["scale"])
     return (cells.astype(np.float64) - zero) * (scale / (255 - zero))
 

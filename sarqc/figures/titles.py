@@ -60,7 +60,7 @@ def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
     return str(value)
 
 
-def each_point(facts: LineFacts, say: Callable[[At], Result]) -> list[list[Result]]:
+def map_points(facts: LineFacts, say: Callable[[At], Result]) -> list[list[Result]]:
     """Return what belongs to every γ, then λ, of a line by their positions."""
     return [[say((g, m)) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
 
@@ -72,16 +72,16 @@ def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
 
 def bind_aria(figure: Figure, facts: LineFacts, say: Say) -> None:
     """Bind the words for those who don't see a figure, at every γ and λ of a line."""
-    figure["bindings"].append(bind("aria", each_point(facts, say), *BOTH))
+    figure["bindings"].append(bind("aria", map_points(facts, say), *BOTH))
 
 
-def at_each(facts: LineFacts, say: Say) -> BoundValues | None:
+def finding_by_point(facts: LineFacts, say: Say) -> BoundValues | None:
     """Return the findings of a figure at every γ and λ of a line; None where all are empty."""
-    values = each_point(facts, say)
+    values = map_points(facts, say)
     return bind("finding", values, *BOTH) if any(any(row) for row in values) else None
 
 
-def everywhere(text: str) -> BoundValues | None:
+def constant_finding(text: str) -> BoundValues | None:
     """Return a finding that neither γ nor λ changes; None for an empty one."""
     return bind("finding", text) if text else None
 
@@ -104,8 +104,11 @@ def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: S
         return ""
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
-        return fitting(*(f"No λ stands out in {one.noun}" for one in words))
-    leads = [f"{one.noun[0].upper()}{one.noun[1:]} is {one.superlative} at {lam_point(lams[best])}" for one in words]
+        return fitting(*(f"No λ stands out in {quantity.noun}" for quantity in words))
+    leads = [
+        f"{quantity.noun[0].upper()}{quantity.noun[1:]} is {quantity.superlative} at {lam_point(lams[best])}"
+        for quantity in words
+    ]
     if not runs:
         return fitting(*(f"{lead} on one draw" for lead in leads))
     if len(runs) > 1:
@@ -122,7 +125,9 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     quality: Quality | None = getattr(facts, name)
     if quality is None or not has_lam(facts.line):
         return None
-    return at_each(facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], BEST[name]))
+    return finding_by_point(
+        facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], BEST[name])
+    )
 
 
 @once
@@ -133,7 +138,7 @@ def error_finding(facts: LineFacts) -> BoundValues | None:
     if name is None or values is None or not has_lam(facts.line):
         return None
     best, band = least(values)
-    return at_each(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], BEST[name]))
+    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], BEST[name]))
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:
@@ -200,7 +205,7 @@ def trade_off_finding(facts: LineFacts, *, along: bool = False) -> BoundValues |
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
     over = trade_off(facts)
-    return at_each(facts, (lambda at: over.along(at[0])) if along else over.at)
+    return finding_by_point(facts, (lambda at: over.along(at[0])) if along else over.at)
 
 
 @once
@@ -209,7 +214,7 @@ def drift_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
     over = trade_off(facts)
-    return at_each(facts, lambda at: over.along(at[0], error=False))
+    return finding_by_point(facts, lambda at: over.along(at[0], error=False))
 
 
 def absolute_finding(facts: LineFacts) -> BoundValues | None:
@@ -225,4 +230,4 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
             parts.append(f"{small_percent(error[at])} error on {TEXTS[name]}")
         return fitting(", ".join(parts))
 
-    return at_each(facts, say)
+    return finding_by_point(facts, say)

@@ -16,12 +16,12 @@ from sarqc.figures.numbers import (
     counted,
     data_table,
     draws_text,
+    interval_headings,
     lam_text,
     listed,
     number,
     percent,
     plus_minus,
-    with_ends,
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
@@ -36,13 +36,13 @@ HEADINGS: Headings = (
     ("draws", "Draws", "plain"),
     ("perplexity", "Perplexity", "perplexity"),
     ("log_ratio", "ln(perplexity / float model’s)", "significant"),
-    *with_ends("worse", "Above the best, paired", "significant", high="95 % to"),
-    *with_ends("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
+    *interval_headings("worse", "Above the best, paired", "significant", high="95 % to"),
+    *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
     ("accuracy", "Accuracy on tasks", "share"),
     ("accuracy_error", "± standard error", "share"),
-    *with_ends("more_accurate", "Above GPTQ 1 %, paired", "share", high="95 % to"),
+    *interval_headings("more_accurate", "Above GPTQ 1 %, paired", "share", high="95 % to"),
     ("layer_error", "ln error of layers, unseen text", "significant"),
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.
@@ -156,7 +156,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     """
     best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
     if best is None:
-        parts = [_too_little(tuning), _one_draw(tuning)]
+        parts = [_too_little(tuning), _single_draws(tuning)]
     elif tuning["next"] == "keep":
         parts = [_keep(tuning, best), _accuracy(tuning, best)]
     else:
@@ -204,10 +204,10 @@ def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
     names, value, error = " and ".join(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
     if not tasks["draws"]:
         return f"{names}: not asked, the budget was spent before." if has_ended else f"{names}: asked at the end."
-    asked = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
+    lead = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
     if value is None or error is None:
-        return f"{asked}."
-    return f"{asked}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
+        return f"{lead}."
+    return f"{lead}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
 
 
 def _too_little(tuning: Tuning) -> list[Piece]:
@@ -231,16 +231,16 @@ def _too_little(tuning: Tuning) -> list[Piece]:
     return [piece(f"The errors of layers suggest {lams}. So far {measured}: too few to compare.")]
 
 
-def _one_draw(tuning: Tuning) -> list[Piece]:
+def _single_draws(tuning: Tuning) -> list[Piece]:
     """Return what single draws say of the λ that leads in them."""
     seen = tuning["one_draw"]
     if not seen:
         return []
     lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
     saving = savings_words(seen[0]["better"], seen[0]["low"], seen[0]["high"])
-    where = "On the one draw measured" if len(seen) == 1 else f"On the first of {draws_text(len(seen))}"
+    lead = "On the one draw measured" if len(seen) == 1 else f"On the first of {draws_text(len(seen))}"
     doubt = "which can’t say how sure that is" if seen[0]["low"] is None else "by the windows of the test text"
-    return [piece(f"{where} λ = {lam_text(lam)} has {saving}, {doubt}.")]
+    return [piece(f"{lead} λ = {lam_text(lam)} has {saving}, {doubt}.")]
 
 
 def _sign(sign: str, value: float) -> str:
@@ -254,7 +254,10 @@ def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     if best["better"] is None:
         return pieces([*lead, "."])
     saving = piece(savings_text(best), "quality", verdict=True)
-    return [*pieces([*lead, ": ", saving, f", compared in {draws_text(tuning['draws'])}."]), *_in_each(tuning)]
+    return [
+        *pieces([*lead, ": ", saving, f", compared in {draws_text(tuning['draws'])}."]),
+        *_single_draw_doubt(tuning),
+    ]
 
 
 def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
@@ -263,18 +266,18 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
     if best["gamma"] is not None:
         point = pieces([point, " at ", _sign("γ", best["gamma"])])
     blocks = ""
-    if (own := tuning["blocks"]) is not None:
-        blocks = f" with block{'' if len(own) == 1 else 's'} {listed([*map(str, own)])} quantized and no other"
+    if (numbers := tuning["blocks"]) is not None:
+        blocks = f" with block{'' if len(numbers) == 1 else 's'} {listed([*map(str, numbers)])} quantized and no other"
     if lam == 0:
         return pieces([point, f", which is not a penalty at all{',' if blocks else ''}{blocks}"])
     return pieces([point, blocks]) if blocks else point
 
 
-def _in_each(tuning: Tuning) -> list[Piece]:
+def _single_draw_doubt(tuning: Tuning) -> list[Piece]:
     """Return what is said where more draws are needed although each of them is clear by itself."""
     if tuning["next"] != "go_on":
         return []
-    least = min((one["low"] for one in tuning["one_draw"] if one["low"] is not None), default=math.nan)
+    least = min((draw["low"] for draw in tuning["one_draw"] if draw["low"] is not None), default=math.nan)
     if not least > 0:
         return []
     words = f"In each of them by itself it is at least {percent(saved(least), 1)} less"
@@ -289,17 +292,17 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     lead = "Keep what you have, GPTQ 1 %: no measurable difference."
     if best["better_high"] is not None and best["better_high"] < 0:
         lead = "Keep GPTQ 1 %: every λ is measurably worse."
-    rest = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
-    return [piece(f"{lead} {rest}, on {draws_text(tuning['draws'])}.")]
+    reason = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
+    return [piece(f"{lead} {reason}, on {draws_text(tuning['draws'])}.")]
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    others = rows_of_standing(tuning, "as_good")
-    if not others:
+    rows = rows_of_standing(tuning, "as_good")
+    if not rows:
         return [piece("No other λ that was compared is as good.")]
     draws = draws_text(tuning["draws"])
-    if len(others) == 1 and others[0]["lambda"] is not None:
-        return [piece(f"{lam_text(others[0]['lambda'])} is as good, as far as {draws} can tell.")]
+    if len(rows) == 1 and rows[0]["lambda"] is not None:
+        return [piece(f"{lam_text(rows[0]['lambda'])} is as good, as far as {draws} can tell.")]
     lead = "Each of" if len(tuning["band"]) > 1 else "Anything from"
     whole = piece(f"{lead} {spans_text(tuning['band']).replace(' ', NBSP)}", "lambda")
     return pieces([whole, f" is as good, as far as {draws} can tell."])

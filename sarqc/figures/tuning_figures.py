@@ -66,7 +66,7 @@ from sarqc.study.paired import spans
 Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
 
 MEASURED = "measured, not compared yet"
-_TO_COME = "here: each λ that is left, quantized and measured as a whole model"
+_EMPTY_TEXT = "here: each λ that is left, quantized and measured as a whole model"
 _GREEN, _GREY, _FAINT = "var(--quality)", "var(--ink-2)", "var(--ink-3)"
 _HOLLOW = "var(--surface)"
 # Diameter in pixels, on a narrow screen, fill, edge and its width, dash of the edge.
@@ -79,10 +79,10 @@ _MARKS: dict[Mark, tuple[int, int, str, str, float, str]] = {
     "best": (22, 16, _GREEN, _GREEN, 2, "solid"),
 }
 _GHOSTS: tuple[Mark, ...] = ("not_reached", "ruled_out")
-_BESIDE = (0.14, 0.20, 0.26, 0.32)  # places of the draws beside their λ, to the left and right in turns
+_OFFSETS = (0.14, 0.20, 0.26, 0.32)  # places of the draws beside their λ, to the left and right in turns
 _TOP_ROOM = 0.13  # of the span of values, above it, for the band's words
 _GHOST_ROOM, _LINE_ROOM = 0.11, 0.05  # of that span, below it, for the row of ghosts and for each line of its words
-_GHOSTS_AT = 0.055  # of that span, below it
+_GHOST_DEPTH = 0.055  # of that span, below it
 _REACH = 4  # times the span of points and zero that intervals may go beyond it
 _WIDE = 780  # pixels for which words are set; narrower figures leave them to the legend
 _LETTER = 6.3  # pixels of a letter
@@ -284,7 +284,7 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
             yaxis="y",
             cliponaxis=False,
             ids=[f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
-            x=[at + _beside(draw) for at, _, draw, _ in dots],
+            x=[at + _draw_offset(draw) for at, _, draw, _ in dots],
             y=[min(max(value, low), high) for *_, value in dots],
             text=texts,
             hovertemplate=HOVER,
@@ -293,9 +293,9 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
     )
 
 
-def _beside(draw: int) -> float:
+def _draw_offset(draw: int) -> float:
     """Return where a draw stands beside its λ, whatever further ones there are."""
-    offset = _BESIDE[draw // 2 % len(_BESIDE)]
+    offset = _OFFSETS[draw // 2 % len(_OFFSETS)]
     return offset if draw % 2 else -offset
 
 
@@ -308,7 +308,7 @@ def _scale(figure: Figure) -> Span:
 def _ghost_depth(figure: Figure) -> float:
     """Return how far the row of ghosts is below the scale."""
     low, high = _scale(figure)
-    return _GHOSTS_AT * (high - low)
+    return _GHOST_DEPTH * (high - low)
 
 
 def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
@@ -316,10 +316,10 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
     low, high = _scale(figure)
     ghosts = low - _ghost_depth(figure)
     for kind, (size, narrow, fill, edge, width, dash) in _MARKS.items():
-        own = [(at, row) for at, row in enumerate(rows) if mark_of(row) == kind]
+        members = [(at, row) for at, row in enumerate(rows) if mark_of(row) == kind]
         heights = [
             ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved(row["better"]), low), high)
-            for _, row in own
+            for _, row in members
         ]
         line = {"width": width, "color": edge, "dash": dash}
         trace = scatter(
@@ -327,15 +327,15 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
             "markers",
             yaxis="y",
             cliponaxis=False,
-            ids=[lam_text(lam_of(row)) for _, row in own],
-            x=[at for at, _ in own],
+            ids=[lam_text(lam_of(row)) for _, row in members],
+            x=[at for at, _ in members],
             y=heights,
-            text=[_hover(row) for _, row in own],
+            text=[_hover(row) for _, row in members],
             hovertemplate=HOVER,
             marker={"symbol": "circle", "size": size, "color": fill, "line": line},
         )
         if kind not in (*_GHOSTS, "measured"):
-            trace["error_y"] = _intervals([row for _, row in own], heights, (low, high), edge)
+            trace["error_y"] = _intervals([row for _, row in members], heights, (low, high), edge)
         figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = narrow
         figure["data"].append(trace)
 
@@ -384,7 +384,7 @@ def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
     if any(row["better"] is not None for row in rows):
         return
     place = {**PAPER, "x": 0.5, "xanchor": "center", "y": 0.6, "yanchor": "middle"}
-    add_note(figure, _TO_COME, _GREY, narrow={"text": _TO_COME.replace(", ", ",<br>", 1)}, **place)
+    add_note(figure, _EMPTY_TEXT, _GREY, narrow={"text": _EMPTY_TEXT.replace(", ", ",<br>", 1)}, **place)
 
 
 def _kind_words(kind: Mark) -> str:
@@ -420,10 +420,10 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
         lam = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
         groups.setdefault(mark_words(row), []).append(lam)
-    return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(each)}." for words, each in groups.items())
+    return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(lams)}." for words, lams in groups.items())
 
 
-_FEWEST_SHOWN = 0.15  # relative error up to which the axis reaches at least
+_LEAST_REACH = 0.15  # relative error up to which the axis reaches at least
 
 
 def layers_figure(tuning: Tuning) -> Figure:
@@ -431,9 +431,9 @@ def layers_figure(tuning: Tuning) -> Figure:
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
     known, layers = tuning["screened"]
-    of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
+    subtitle = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
     title, aria = _layers_finding(tuning, rows), _layers_aria(tuning, rows)
-    figure = _figure({**lam_axis(names), "anchor": "y"}, _errors_axis(rows), title, of_how_many, aria)
+    figure = _figure({**lam_axis(names), "anchor": "y"}, _errors_axis(rows), title, subtitle, aria)
     _add_layers_title(figure)
     for first, last in tuning["suggested"]:
         start, end = (next(at for at, row in enumerate(rows) if lam_of(row) == lam) for lam in (first, last))
@@ -477,7 +477,7 @@ def _add_layers_title(figure: Figure) -> None:
 def _errors_axis(rows: Sequence[TuningRow]) -> Part:
     """Return an axis over the band in which λ are left, and where the means are; layers beyond are cut."""
     finite = sorted(value for value in mean_excess(rows) if math.isfinite(value))
-    high = max(_FEWEST_SHOWN, min(2 * finite[len(finite) // 2], finite[-1])) if finite else 0.5
+    high = max(_LEAST_REACH, min(2 * finite[len(finite) // 2], finite[-1])) if finite else 0.5
     return {**value_axis((0.0, 1.0), (-0.06 * high, 1.1 * high)), "tickformat": PERCENT}
 
 
@@ -488,9 +488,9 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
         for value in row.get("layer_excess", [])
     ]
     means = mean_excess(rows)
-    shown = [(name, float(f"{value:.4g}")) for name, value in dots if value <= figure["layout"]["yaxis"]["range"][1]]
+    visible = [(name, float(f"{value:.4g}")) for name, value in dots if value <= figure["layout"]["yaxis"]["range"][1]]
     faint = {"symbol": "circle", "size": 4, "color": "var(--held-out-faint)"}
-    x, y = [name for name, _ in shown], [value for _, value in shown]
+    x, y = [name for name, _ in visible], [value for _, value in visible]
     figure["data"].append(scatter("layers", "markers", x=x, y=y, yaxis="y", hoverinfo="skip", marker=faint))
     texts = [
         f"λ = {name}: error of layers {percent(value, 1)} above each one’s best" if math.isfinite(value) else ""
@@ -513,14 +513,14 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
 
 def _layers_aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """Return the drawing in words: the mean of each λ."""
-    each = [
+    parts = [
         f"λ = {lam_text(lam_of(row))}: {percent(value, 1)}"
         for row, value in zip(rows, mean_excess(rows), strict=True)
         if math.isfinite(value)
     ]
     known, layers = tuning["screened"]
     words = f"Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
-    return f"{words} {'; '.join(each) if each else 'none is known yet'}."
+    return f"{words} {'; '.join(parts) if parts else 'none is known yet'}."
 
 
 class LogLine(TypedDict):
@@ -576,7 +576,7 @@ def tuning_log(tuning: Tuning) -> list[LogLine]:
 def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
     """Return the marks that there are, the best first; at those that are out also why."""
     rows = candidates(tuning)
-    every: list[tuple[Mark, str]] = [
+    entries: list[tuple[Mark, str]] = [
         ("best", STANDINGS["best"]),
         ("as_good", STANDINGS["as_good"]),
         (
@@ -591,16 +591,16 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
         ("not_reached", STANDINGS["not_reached"] if tuning["end"] else "not reached yet"),
         ("ruled_out", "ruled out by errors of layers, perplexity not measured"),
     ]
-    there = {mark_of(row) for row in rows}
-    return [LegendEntry(mark=mark, text=text) for mark, text in every if mark in there]
+    present = {mark_of(row) for row in rows}
+    return [LegendEntry(mark=mark, text=text) for mark, text in entries if mark in present]
 
 
 def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
     """Return one turning point; ``lams``: all λ, of which neighbours are named as spans."""
 
     out, left = (  # “0 to 0.02 and 2”: neighbours on the axis as a span
-        spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, some))])
-        for some in (turn["out"], turn["left"])
+        spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, rows))])
+        for rows in (turn["out"], turn["left"])
     )
     leading = "" if turn["leading"] is None else lam_text(turn["leading"])
     match turn["what"]:

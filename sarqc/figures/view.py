@@ -21,7 +21,7 @@ from sarqc.figures.hero import SCALES, Shown, curves, hero, scales_of
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words, worth_of
 from sarqc.figures.layer_map import QUANTITIES, layer_label, layer_map, quantities_of, quantity_of
-from sarqc.figures.measured import Fact, grid_text, how_measured
+from sarqc.figures.measured import Fact, grid_text, measurement_facts
 from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
@@ -30,7 +30,7 @@ from sarqc.figures.ruler import RulerTargets, ruler, ruler_targets
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
-from sarqc.figures.titles import each_point
+from sarqc.figures.titles import map_points
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
 from sarqc.recipe import fitting_text
@@ -295,7 +295,7 @@ class ShownLine:
             "draw": self.seed,
             "draws": list(self.draws),
             "default": {"method": self.usual.name, "bits": self.usual.bits},
-            "choices": [_line_choice(one) for one in study.lines],
+            "choices": [_line_choice(other) for other in study.lines],
             "lams": list(line.lams),
             "gammas": list(line.gammas),
             "lam_texts": lam_names(line),
@@ -304,8 +304,8 @@ class ShownLine:
             "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
             "start": start_of(facts),
             "told": {
-                "perplexity": _told(facts, facts.perplexity, "perplexity"),
-                **({} if facts.accuracy is None else {"accuracy": _told(facts, facts.accuracy, "accuracy")}),
+                "perplexity": _quality_words(facts, facts.perplexity, "perplexity"),
+                **({} if facts.accuracy is None else {"accuracy": _quality_words(facts, facts.accuracy, "accuracy")}),
             },
             "figures": {
                 "hero": first_figure(facts, "perplexity", by_scale["scale"]),
@@ -324,7 +324,7 @@ class ShownLine:
             "theorem": theorem_terms(facts),
             "ladder": None if climbed is None else ladder_words(climbed),
             "ruler": ruler_targets(facts),
-            "measured": how_measured(facts),
+            "measured": measurement_facts(facts),
             "explore": study.prefix == "float",
             "as_recipe": as_recipe(study, line),
         }
@@ -392,12 +392,12 @@ def lab_view(
     return ShownLine.of(study, method=method, bits=bits, layer=layer, draw=draw).view(scale, quantity, steps)
 
 
-def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
+def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
-        "band": each_point(facts, lambda at: quality is not None and bool(quality.band[at])),
+        "band": map_points(facts, lambda at: quality is not None and bool(quality.band[at])),
         "best": [None if quality is None else _best_difference(quality, g) for g in range(len(facts.line.gammas))],
-        "sentences": each_point(facts, lambda at: sentence(facts, *at, name)),
-        "small_print": each_point(facts, lambda at: small_print(facts, *at, name)),
+        "sentences": map_points(facts, lambda at: sentence(facts, *at, name)),
+        "small_print": map_points(facts, lambda at: small_print(facts, *at, name)),
     }
 
 
@@ -405,8 +405,8 @@ def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None:
         return None
-    here = among.at((best,))
-    return {"at": best, "chosen_of": here.among, **worth_of(here)}
+    difference = among.at((best,))
+    return {"at": best, "chosen_of": difference.among, **worth_of(difference)}
 
 
 def line_title(facts: LineFacts) -> str:
@@ -437,14 +437,14 @@ def _whole(value: int | str | None, name: str) -> int | None:
 def default_line(study: Study, method: str | None, bits: int | None) -> Line:
     """Return the line asked for; with a part of it left open, the one with most to show."""
     method = None if method is None else public_method(method)
-    fitting = [one for one in study.lines if method in (None, one.name, one.method) and bits in (None, one.bits)]
-    fitting = [one for one in fitting if one.name == method] or fitting
-    if not fitting:
+    matches = [line for line in study.lines if method in (None, line.name, line.method) and bits in (None, line.bits)]
+    matches = [line for line in matches if line.name == method] or matches
+    if not matches:
         if method is not None and bits is not None:
             return study.line(method, bits)
-        have = ", ".join(f"{one.name} at {one.bits} bits" for one in study.lines)
+        have = ", ".join(f"{line.name} at {line.bits} bits" for line in study.lines)
         raise NotFound("the study has no such line", f"study {study.id}", f"It has {have}.")
-    return max(fitting, key=lambda one: (len(one.lams) > 1, one.method == "sarqc-gbs", len(one.lams), -one.bits))
+    return max(matches, key=lambda line: (len(line.lams) > 1, line.method == "sarqc-gbs", len(line.lams), -line.bits))
 
 
 def start_of(facts: LineFacts) -> Point:
@@ -493,12 +493,12 @@ def equation(line: Line) -> Equation | None:
     if entry is None:
         return None
     fitting = {name: value for name, value in line.fitting.items() if hasattr(entry.make, name)}
-    made = entry.make.with_(**fitting)
+    solver = entry.make.with_(**fitting)
     fixed: str | None = None
-    if made.lam is not None and not has_lam(line):
-        fixed = "auto" if line.selected and "lam" in entry.tunes else lam_text(made.lam)
-    penalised = made.lam is not None and fixed != "0"
-    return {"aim": made.aim, "weighing": made.weighing if penalised else None, "lam": fixed if penalised else None}
+    if solver.lam is not None and not has_lam(line):
+        fixed = "auto" if line.selected and "lam" in entry.tunes else lam_text(solver.lam)
+    penalised = solver.lam is not None and fixed != "0"
+    return {"aim": solver.aim, "weighing": solver.weighing if penalised else None, "lam": fixed if penalised else None}
 
 
 def _line_choice(line: Line) -> LineChoice:
@@ -513,14 +513,14 @@ def _line_choice(line: Line) -> LineChoice:
     }
 
 
-def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:
+def _layer_choices(study: Study, surface: int) -> list[LayerChoice]:
     """Return the layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's
     block."""
     whole = all(layer.expert is None for layer in study.layers)
     return [
-        {"index": i, "label": layer_label(one), "name": one.name, "block": one.block, "expert": one.expert}
-        for i, one in enumerate(study.layers)
-        if whole or one.block == study.layers[shown].block
+        {"index": i, "label": layer_label(layer), "name": layer.name, "block": layer.block, "expert": layer.expert}
+        for i, layer in enumerate(study.layers)
+        if whole or layer.block == study.layers[surface].block
     ]
 
 

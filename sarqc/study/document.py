@@ -87,8 +87,8 @@ from sarqc.study.stamp import Stamp, StudyPart, first_wrong
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
 Result = TypeVar("Result")
-One = TypeVar("One")
-Row = Annotated[tuple[One, ...], FailFast()]  # a million wrong values are one error
+Item = TypeVar("Item")
+Row = Annotated[tuple[Item, ...], FailFast()]  # a million wrong values are one error
 # What the axis “gamma” of a line may hold the values of, with its sign; FOEM's first-order term is β.
 Second = Literal["gamma", "shift_strength", "first_order"]
 SECOND_SIGNS: dict[Second, str] = {"gamma": "γ", "shift_strength": "α", "first_order": "β"}
@@ -116,9 +116,9 @@ def common_scale(most: np.ndarray) -> np.ndarray:
     Returns:
         The scales (layer,).
     """
-    of_layer = np.sort(most.reshape(len(most), -1), axis=-1)
-    middle = of_layer[:, [(of_layer.shape[-1] - 1) // 2]]
-    largest = np.where(of_layer <= RUNS_AWAY * middle, of_layer, 0).max(axis=-1)
+    values = np.sort(most.reshape(len(most), -1), axis=-1)
+    middle = values[:, [(values.shape[-1] - 1) // 2]]
+    largest = np.where(values <= RUNS_AWAY * middle, values, 0).max(axis=-1)
     scale: np.ndarray = np.maximum(largest, np.finfo(np.float32).tiny)
     return scale
 
@@ -339,9 +339,9 @@ class Study(StudyPart):
             NotFound: If there is no such line.
         """
         name = public_method(name)
-        of_width = [line for line in self.lines if line.bits == bits]
-        exact = [line for line in of_width if line.name == name]
-        if matches := exact or [line for line in of_width if line.method == name]:
+        candidates = [line for line in self.lines if line.bits == bits]
+        exact = [line for line in candidates if line.name == name]
+        if matches := exact or [line for line in candidates if line.method == name]:
             return matches[0]
         have = ", ".join(f"{line.name} at {line.bits} bits" for line in self.lines)
         raise NotFound(f"no line for {name} at {bits} bits", f"study {self.id}", f"It has {have}.")
@@ -400,10 +400,10 @@ class Study(StudyPart):
             raise NotFound(
                 f"{line.name} at {line.bits} bits has no array “{name}”", f"study {self.id}", f"It has {have}."
             )
-        where = None if layer is None else ref.axes.index("layer")
-        whole = self._whole(line, name, where, layer)
+        axis = None if layer is None else ref.axes.index("layer")
+        whole = self._whole(line, name, axis, layer)
         array = whole[ref.at : ref.at + 1] if isinstance(ref, OneDraw) else whole
-        shape = ref.shape if where is None else (*ref.shape[:where], *ref.shape[where + 1 :])
+        shape = ref.shape if axis is None else (*ref.shape[:axis], *ref.shape[axis + 1 :])
         if array.shape != shape or array.dtype != np.dtype(ref.dtype):
             raise self._misshapen(line, name, array.shape)
         return array
@@ -462,7 +462,7 @@ class Study(StudyPart):
             raise Refused(what, f"study {self.id}", tensors.REMEDY)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
-    def once(self, line: Line | None, what: Hashable, make: Callable[[], Result]) -> Result:
+    def once(self, line: Line | None, name: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of ``make``, computed once and kept, for results that take long.
 
         Args:
@@ -470,7 +470,7 @@ class Study(StudyPart):
             what: Name of the result.
             make: Function that computes it.
         """
-        key = (line and (line.name, line.bits, line.draws), what)
+        key = (line and (line.name, line.bits, line.draws), name)
         if key not in self._once:
             self._once[key] = make()
         result: Result = self._once[key]
@@ -559,18 +559,18 @@ def one_draw(study: Study, seed: int) -> Study:
     Raises:
         NotFound: If no line has the draw.
     """
-    return study.once(None, f"draw {seed}", lambda: _one_draw(study, seed))
+    return study.once(None, f"draw {seed}", lambda: _select_draw(study, seed))
 
 
-def _one_draw(study: Study, seed: int) -> Study:
-    lines = [_line_of_draw(line, line.draws.index(seed)) for line in study.lines if seed in line.draws]
+def _select_draw(study: Study, seed: int) -> Study:
+    lines = [_reduce_line(line, line.draws.index(seed)) for line in study.lines if seed in line.draws]
     if not lines:
-        have = ", ".join(str(one) for one in dict.fromkeys(one for line in study.lines for one in line.draws))
+        have = ", ".join(str(draw) for draw in dict.fromkeys(draw for line in study.lines for draw in line.draws))
         raise NotFound(f"no calibration draw {seed}", f"study {study.id}", f"It has {have}.")
     return study.model_copy(update={"lines": tuple(lines)})
 
 
-def _line_of_draw(line: Line, at: int) -> Line:
+def _reduce_line(line: Line, at: int) -> Line:
     arrays: dict[str, ArrayRef] = {}
     for name, ref in line.arrays.items():
         if ref.axes[0] == "draw":

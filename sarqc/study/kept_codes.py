@@ -58,7 +58,7 @@ class KeptCodes(TypedDict):
     points: list[KeptPoint]
 
 
-_KEPT = TypeAdapter(KeptCodes)
+_CODES = TypeAdapter(KeptCodes)
 
 
 def kept_codes(study: Study) -> KeptCodes | None:
@@ -72,16 +72,16 @@ def kept_codes(study: Study) -> KeptCodes | None:
     path = own_file(study.folder, f"{FOLDER}/{FILE}")
     document = {} if path is None else read_object(path, f"study {study.id}", remedy=_AGAIN)
     try:
-        kept = _KEPT.validate_python(document, strict=True)
+        codes = _CODES.validate_python(document, strict=True)
     except ValidationError:
         raise _damaged(FILE, study) from None
-    is_right = {file["name"] for file in kept["files"]} == {*MODEL_FILES} and _NAME.fullmatch(kept["model"])
-    if not is_right or not all(map(_is_right, files_of_model(kept))):
+    is_valid = {file["name"] for file in codes["files"]} == {*MODEL_FILES} and _NAME.fullmatch(codes["model"])
+    if not is_valid or not all(map(_is_valid, files_of_model(codes))):
         raise _damaged(FILE, study)
-    return kept
+    return codes
 
 
-def _is_right(file: ModelFile) -> bool:
+def _is_valid(file: ModelFile) -> bool:
     is_named = _NAME.fullmatch(file["name"]) and _VERSION.fullmatch(file["version"])
     return bool(is_named) and 0 <= file["bytes"] < _MOST_BYTES
 
@@ -90,7 +90,7 @@ def _damaged(name: str, study: Study) -> Refused:
     return Refused(f"{name} is damaged", f"study {study.id}", _AGAIN)
 
 
-def write_kept(folder: Path, kept: KeptCodes) -> None:
+def write_codes(folder: Path, codes: KeptCodes) -> None:
     """Write which points of a study have codes; their files are there by then.
 
     Args:
@@ -98,13 +98,13 @@ def write_kept(folder: Path, kept: KeptCodes) -> None:
         kept: The points.
     """
     partial = folder / FOLDER / f".{FILE}"
-    partial.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(codes, indent=1) + "\n", encoding="utf-8")
     partial.rename(folder / FOLDER / FILE)
 
 
-def files_of_model(kept: KeptCodes) -> list[ModelFile]:
+def files_of_model(codes: KeptCodes) -> list[ModelFile]:
     """Return all files of a model: those of the float one and those of its points."""
-    return [*kept["files"], *(point["file"] for point in kept["points"])]
+    return [*codes["files"], *(point["file"] for point in codes["points"])]
 
 
 def model_files(study: Study, models: Path, name: str | None = None) -> dict[str, tuple[ModelFile, Path]]:
@@ -119,14 +119,14 @@ def model_files(study: Study, models: Path, name: str | None = None) -> dict[str
         NotFound: If no codes of the study are kept.
         Refused: If a file is missing, is not what is listed, or if a link leads to it from elsewhere.
     """
-    kept = kept_codes(study)
-    if kept is None:
+    codes = kept_codes(study)
+    if codes is None:
         raise NotFound("no codes are kept of the study", f"study {study.id}", "Open the study of a run of tiny-llama.")
     files: dict[str, tuple[ModelFile, Path]] = {}
-    for file in files_of_model(kept):
+    for file in files_of_model(codes):
         if name in (None, file["name"]):
             is_shipped = file["name"] in MODEL_FILES
-            path = own_file(models / kept["model"] if is_shipped else study.folder / FOLDER, file["name"])
+            path = own_file(models / codes["model"] if is_shipped else study.folder / FOLDER, file["name"])
             if path is None or path.stat().st_size != file["bytes"] or sha256_of(path)[:16] != file["version"]:
                 raise _damaged(f"{file['name']} of its model", study)
             files[file["name"]] = file, path

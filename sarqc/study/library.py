@@ -22,7 +22,7 @@ from sarqc.study.tensors import FILE, REMEDY
 log = logging.getLogger(__name__)
 
 STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-KEPT_OPEN = 16  # studies; a comparison has at most half of that
+MOST_OPEN = 16  # studies; a comparison has at most half of that
 MOST_BYTES = 8 << 30  # of arrays, which are read to the last byte before they are shown
 
 Stamp = tuple[int, int]  # time of the last change of a study.json in nanoseconds, and its bytes
@@ -221,7 +221,7 @@ class Library:
         study = known[1] if known is not None and known[0] == stamp else Study.open(folder)
         _check_arrays(study)
         self._open[folder] = (stamp, study)
-        for oldest in list(self._open)[:-KEPT_OPEN]:
+        for oldest in list(self._open)[:-MOST_OPEN]:
             self._open.pop(oldest, None)
         return study
 
@@ -308,7 +308,7 @@ class Library:
             }
             self._known = fresh if is_all else known | fresh
             if is_all:  # but for what can't be read today: the next version may read it
-                self._kept.write({folder: one for folder, one in fresh.items() if "error" not in one[1]})
+                self._kept.write({folder: stored for folder, stored in fresh.items() if "error" not in stored[1]})
         return {folder: entry for folder, (_, entry) in fresh.items()}
 
     def _entry(self, root: Path, name: str) -> Entry:

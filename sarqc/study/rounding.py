@@ -17,7 +17,7 @@ class BlockRounding:
     """One block: its checks, the start first, and the step whose state was kept."""
 
     block: int
-    kept: int
+    kept_step: int
     checks: tuple[RoundingCheck, ...]
 
 
@@ -76,15 +76,15 @@ class RoundingCurves:
             return f"{lead}."
         return f"{lead}; calibration error {'keeps falling' if error[last] < error[best] else 'does not fall further'}."
 
-    def kept_words(self) -> str:
+    def kept_steps_text(self) -> str:
         """Return which steps were kept: “Kept: step 40 of block 0, …” for few blocks, or their range."""
-        steps = [block.kept for block in self.blocks]
+        steps = [block.kept_step for block in self.blocks]
         if min(steps) == max(steps):
-            where = f"the state after {steps[0]:,} steps" if steps[0] else "its start"
-            return f"Every block keeps {where}."
+            state = f"the state after {steps[0]:,} steps" if steps[0] else "its start"
+            return f"Every block keeps {state}."
         starts = steps.count(0)
-        own = f"; {starts:,} of {len(steps):,} keep their start" if starts else ""
-        return f"Blocks keep the states after {min(steps):,} to {max(steps):,} steps{own}."
+        unchanged = f"; {starts:,} of {len(steps):,} keep their start" if starts else ""
+        return f"Blocks keep the states after {min(steps):,} to {max(steps):,} steps{unchanged}."
 
 
 def blocks_of(reports: Iterable[tuple[int, Mapping[str, Any]]]) -> list[BlockRounding]:
