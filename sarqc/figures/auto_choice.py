@@ -1,4 +1,4 @@
-"""What “auto” chose, and what it chose among: errors or perplexities of the candidates on held-out calibration text."""
+"""Choices of “auto” among its candidates, by their errors or perplexities on held-out calibration text."""
 
 import math
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ from sarqc.study.paired import mean_over_draws
 
 
 def selection(facts: LineFacts) -> Figure | None:
-    """Return the perplexities of candidates for one λ of the whole model; else the candidates of a layer, or what
-    all layers chose."""
+    """Return the perplexities of candidates for one λ of the whole model; else the candidates of a layer, or the
+    choices of all layers."""
     choice = facts.selection
     if choice is None or len(choice.lams) * len(choice.gammas) == 1:
         return None
@@ -65,8 +65,7 @@ def chosen_counts(choice: Selection, layer: int | None) -> np.ndarray:
 def _layer_heatmap(
     facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None
 ) -> Figure:
-    """Return the errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved
-    on, C K."""
+    """Draw the held-out errors (D C K) of candidates of λ and γ; ``train``: errors on the solved sequences, C K."""
     validation, counts = mean_over_draws(errors), chosen_counts(choice, layer)
     relative = validation / np.nanmin(validation)  # 1 is the best
     draws, scope = choice.lam.shape[0], draws_text(choice.lam.shape[0])
@@ -115,7 +114,7 @@ def _all_layers(facts: LineFacts, choice: Selection) -> Figure:
 
 
 def _heatmap(choice: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
-    """Return candidates, λ across and γ upwards."""
+    """Draw candidates, λ across and γ upwards."""
     lams, gammas = [lam_text(lam) for lam in choice.lams], [lam_text(gamma or 0.0) for gamma in choice.gammas]
     across = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
     across["range"] = [-0.5, len(lams) - 0.5]
@@ -129,7 +128,7 @@ def _layer_curves(
     facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None
 ) -> Figure:
     """Draw one γ, or none: the errors on both parts of the calibration text over the candidate λ; see
-    ``_one_layer``."""
+    ``_layer_heatmap``."""
     draws, names = choice.lam.shape[0], [lam_text(lam) for lam in choice.lams]
     counts = chosen_counts(choice, layer)[0]
     curves = [("held-out part", HELD_OUT, mean_over_draws(errors)[0])]
@@ -157,8 +156,7 @@ def _layer_curves(
 
 
 def _model_curves(facts: LineFacts, choice: Selection) -> Figure:
-    """Return perplexity on the held-out part for each λ: a faint line for each draw, their mean, and what was
-    chosen."""
+    """Draw held-out perplexity over λ: a faint line for each draw, their mean, and the choices."""
     assert choice.perplexity is not None
     names, draws = [lam_text(lam) for lam in choice.lams], len(choice.perplexity)
     mean = mean_over_draws(choice.perplexity)
@@ -208,7 +206,7 @@ def _name_end(figure: Figure, name: str, color: str, last: int, row: np.ndarray)
 
 
 def _label(figure: Figure, choice: Selection, counts: np.ndarray, title: str, aria: str, scope: str) -> Figure:
-    """Give a figure its title, its finding and its words; ``counts`` C K of draws and layers ``of`` so many."""
+    """Set the title, finding and alternative text of a figure; ``counts``: C K, over ``scope``."""
     figure["title"] = f"What “auto” chose: {title}"
     set_finding(figure, _finding(choice, counts))
     figure["aria"] = f"{aria} {_chosen_words(choice, counts, scope)}"
@@ -258,7 +256,7 @@ def _add_cell(figure: Figure, at: tuple[int, ...], text: str, color: str, narrow
 
 
 def _text_color(dark: bool) -> str:
-    """Return the colour of what stands on a cell."""
+    """Return the colour of text on a cell."""
     return "var(--on-dark)" if dark else "var(--on-light)"
 
 

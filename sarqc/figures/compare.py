@@ -72,7 +72,7 @@ class StudyComparison(TypedDict):
 
 @dataclass(frozen=True)
 class Ending:
-    """What the run of a study said at its end and the study does not."""
+    """Results that a run reports at its end and its study lacks."""
 
     tuned: Tuned | None = None  # of a run that tuned
     against_gptq: float | None = None  # relative difference of the perplexity to that of GPTQ 1 %
@@ -116,7 +116,7 @@ class _Side:
 
 def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = None) -> StudyComparison:
     """Compare two or more studies: first where their recipes differ, then numbers, then curves overlaid. ``endings``:
-    what their runs say beside, one for each study.
+    further results of runs, one for each study.
 
     Raises ``Refused`` for fewer than two, and where models or test texts differ.
     """
@@ -138,7 +138,7 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
 
 
 def _check_comparable(studies: Sequence[Study]) -> None:
-    """Refuse studies of other models, or on other test texts: their numbers are not differences of methods."""
+    """Refuse studies of different models or test texts: their numbers are not differences of methods."""
     same_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
         ("the models differ", [study.model.name for study in studies], "Pick runs of one model."),
@@ -174,7 +174,7 @@ def _chosen_facts(study: Study) -> LineFacts:
 
 
 def _recipe_differences(sides: Sequence[_Side]) -> list[RecipeDifference]:
-    """Fields in which the recipes (or, for shipped studies, the facts of the line) are not equal."""
+    """Return the fields in which recipes (of shipped studies, facts of the line) differ."""
     described: list[dict[str, Any]] = [
         {
             "model": side.study.model.name,
@@ -197,7 +197,7 @@ def _recipe_differences(sides: Sequence[_Side]) -> list[RecipeDifference]:
 
 
 def _lam(side: _Side) -> float | str | None:
-    """Return λ at the chosen point; “auto” where each layer has its own; of a tuning run what it came to, in words."""
+    """Return λ at the chosen point; “auto” where each layer has its own; of a tuning run its result, in words."""
     if side.ending.tuned is not None:
         words, band = side.ending.tuned["words"], side.ending.tuned["band"]
         return f"{words}; as good as the best: {band}" if band else words
@@ -207,7 +207,7 @@ def _lam(side: _Side) -> float | str | None:
 
 
 def _gamma(line: Line, at: int) -> float | str | None:
-    """γ at the chosen point; “auto” where it was chosen among several."""
+    """Return γ at the chosen point; “auto” if chosen among several."""
     if not line.selected or not line.candidate_gammas:
         return line.gammas[at] if line.second == "gamma" else None
     return "auto" if len(line.candidate_gammas) > 1 else line.candidate_gammas[0]
@@ -235,7 +235,7 @@ def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
 
 
 def _bits(side: _Side) -> float | None:
-    """Bits of a weight in full; not known of a quantized checkpoint, which has grids of its own."""
+    """Return full bits per weight; None for a quantized checkpoint, which has its own grids."""
     if "opened" in side.study.protocol:
         return None
     shapes = [layer.shape for layer in side.study.layers]
@@ -243,7 +243,7 @@ def _bits(side: _Side) -> float | None:
 
 
 def _perplexity(side: _Side) -> float | None:
-    """Return the perplexity on the test text; of a tuning run as the run says it, over the draws of its best λ."""
+    """Return the perplexity on the test text; of a tuning run the reported one, over the draws of its best λ."""
     if side.ending.tuned is not None:
         return side.ending.tuned["perplexity"]
     return side.at_start("perplexity")
@@ -298,7 +298,7 @@ def _texts(sides: Sequence[_Side]) -> list[TextColumn]:
 def _overlay(sides: Sequence[_Side]) -> Figure:
     """Return the studies' curves over the union of their λ; one colour per study, one panel per quantity.
 
-    What has no λ of its own, “auto” too, is level over the whole axis: there is no place on it where it belongs.
+    A study without λ of its own, “auto” too, is a level line over the whole axis, on which it has no place.
     """
     lams = sorted({float(lam) for side in sides if has_lam(side.line) for lam in side.line.lams})
     names = [lam_text(lam) for lam in lams] or ["chosen"]

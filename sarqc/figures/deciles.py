@@ -1,7 +1,7 @@
 """Drift by decile of channel saliency at the smallest λ, at the shown one, and without saliency: what it protects.
 
-Beside it the same drift as a difference to identity's, in percent: the two curves are near each other, and which
-channels saliency holds, and which it lets go, is in that difference.
+A second panel shows the drift relative to identity's, in percent: the two curves are close, and their difference shows
+which channels saliency protects.
 """
 
 import numpy as np
@@ -96,7 +96,7 @@ def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: 
 
 
 def _against(ratio: float, point: str, reference: str) -> str:
-    """Return the drift of the most salient decile beside that “under identity”, or “at λ = 0”."""
+    """Compare the drift of the most salient decile with that “under identity”, or “at λ = 0”."""
     if abs(ratio - 1) < SAME:
         return fitting(f"{point}: most salient decile drifts as {reference}")
     change = f"{change_text(ratio - 1)} {'less' if ratio < 1 else 'more'} than {reference}"
@@ -185,7 +185,7 @@ def _add_identity_panel(figure: Figure, percent: np.ndarray) -> None:
 
 
 def _place_labels(figure: Figure, high: float) -> None:
-    """Add heights of the end labels at each point, never nearer than the gap; what is not there, or twice, has none."""
+    """Bind heights of the end labels at each point, at least the gap apart; absent or repeated curves have none."""
     curves = [bound["values"] for bound in figure["bindings"] if "values" in bound and bound["path"].endswith(".y")]
     n_g, n_m, n_c = len(curves[0]), len(curves[0][0]), len(curves)
     heights = np.zeros((n_c, n_g, n_m))
@@ -200,13 +200,13 @@ def _place_labels(figure: Figure, high: float) -> None:
 
 
 def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
-    """Return the drift of all deciles (M, 10) at a λ, and beside it at the smallest."""
+    """Describe the drift of all deciles (M, 10) at a λ and at the smallest λ."""
     (first, last), (least, most) = ([number(row[end], 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
-    point, base = f", {names[lam]}", ""
+    at, base = f", {names[lam]}", ""
     if len(names) > 1:
-        point = f" at {names[lam]}"
+        at = f" at {names[lam]}"
         base = f"; at {names[0]} {first} and {last}"
-    return f"Root-mean-square weight change by saliency decile{point}: least salient {least}, most salient {most}{base}."
+    return f"Root-mean-square weight change by saliency decile{at}: least salient {least}, most salient {most}{base}."
 
 
 def _identity_aria(drift: np.ndarray, twin: np.ndarray) -> str:

@@ -32,7 +32,7 @@ NONE_MARK = {"symbol": "x-thin", "line": {"color": "var(--bad)", "width": 2}}
 
 @once_a_line
 def counts_of(facts: LineFacts) -> TokenCounts | None:
-    """Tokens of each expert in the line's draws; None for dense models and where the study did not count."""
+    """Return tokens of each expert by draw; None for dense models and studies without counts."""
     experts, tokens = facts.study.experts, facts.read("tokens")
     return None if experts is None or tokens is None else token_counts(experts, tokens)
 
@@ -65,7 +65,7 @@ def _token_map(facts: LineFacts) -> Figure | None:
     trace = _token_cells(counts, counts.mean, rows)
     wide = len(experts.numbers)
     leads = {place: [positions[0], tokens_text(counts, *place)] for place, positions in experts.members.items()}
-    # Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none.
+    # Target of a click on an expert, its first linear, and the hover text; -1 where there is none.
     trace["customdata"] = [[leads.get((row, column), [-1, ""]) for column in range(wide)] for row in range(len(rows))]
     data = [trace]
     size = 9 if wide <= 16 else 5 if wide <= MOST_DOTTED else 3
@@ -159,7 +159,7 @@ def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
 
 
 def _extremes(counts: TokenCounts) -> str:
-    """Return which expert saw least and which most, for those who don't see the map."""
+    """Name the experts that saw least and most, for screen readers."""
     mean, experts, parts = counts.mean, counts.experts, []
     for lead, find in (("Least", np.nanargmin), ("most", np.nanargmax)):
         row, column = divmod(int(find(mean)), mean.shape[1])
@@ -204,7 +204,7 @@ def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     if experts is None or chosen is None or chosen.expert is None or quantity is None:
         return None
     expert, (row, _) = chosen.expert, experts.place(chosen)
-    # One block is kept, that its layers share: a large mixture has many.
+    # One block is cached for its layers: a large mixture has many.
     shared: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
     block = shared.get(row) or _block_map(facts, experts, row, quantity)
     shared.clear()
@@ -279,7 +279,7 @@ BINS = 6
 
 @once_a_line
 def tokens_error(facts: LineFacts) -> Figure | None:
-    """Error on unseen text against the tokens that an expert saw, at the smallest λ and at the shown one.
+    """Draw error on unseen text against an expert's tokens, at the smallest λ and at the shown one.
 
     A point is an expert: the mean over its linears and over the draws. None for dense models and without unseen text.
     """
@@ -362,7 +362,7 @@ def _thirds(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _expert_means(values: np.ndarray, experts: Experts) -> np.ndarray:
-    """Return means over each expert's linears (P G M) of what is known of them (L G M), in the order of ``members``."""
+    """Return means (P G M) of known values (L G M) over each expert's linears, in the order of ``members``."""
     owner = np.full(len(values), -1)
     for position, layers in enumerate(experts.members.values()):
         owner[list(layers)] = position
@@ -377,7 +377,7 @@ def _expert_means(values: np.ndarray, experts: Experts) -> np.ndarray:
 
 
 def _position(tokens: np.ndarray) -> np.ndarray:
-    """Return where counts lie on the axis: their logarithm, and none a step left of the smallest."""
+    """Return places of counts on the axis: logarithms, and zero a step left of the smallest."""
     seen = tokens[tokens > 0]
     low = math.log10(seen.min()) if seen.size else 0.0
     return np.where(tokens > 0, np.log10(np.where(tokens > 0, tokens, 1)), low - 0.5)

@@ -1,4 +1,4 @@
-"""The finding of each part of the Lab that opens, in one short sentence that is read before.
+"""Findings of the parts of the Lab that open, each one short sentence beside a heading.
 
 A sentence has no full stop and begins in lower case or with a number, since it stands beside a heading. Ratios are of
 positive finite numbers only. A difference that several draws do not show clearly is not given a size.
@@ -68,11 +68,11 @@ def _place(ahead: int, behind: int, count: int, lowest: str, highest: str) -> st
 
 
 def _error_layers(facts: LineFacts) -> Say:
-    """Return which layers the error is in.
+    """Describe where the error lies.
 
     A layer's error is ‖ΔW X‖² / ‖W X‖², relative to its own output, as on the map of layers. The Lab's error of all
-    layers is the mean of these, so they add up to it, and half of it is what is spoken of; absolute errors of layers
-    would not tell more, as the outputs of different layers have different units.
+    layers is the mean of these, so half of their sum is described; absolute errors of layers would not tell more, as
+    the outputs of different layers have different units.
     """
     name = next((name for name in TEXTS if name in quantities_of(facts)), None)
     if name is None:
@@ -113,7 +113,7 @@ def _rank(error: float, known: np.ndarray, on_text: str) -> str:
 
 
 def _trade_off(facts: LineFacts) -> Say:
-    """Return what λ does to drift and error, against λ = 0 of the same γ, or against the first λ."""
+    """Describe the effect of λ on drift and error, against λ = 0 of the same γ, or the first λ."""
     line = facts.line
     text = error_of(facts)
     if not has_lam(line) or len(line.lams) < 2:
@@ -149,7 +149,7 @@ def _effect(name: str, ratio: Ratio, at: At) -> str:
 
 
 def _exchange(known: Sequence[tuple[str, Ratio]], at: At, base: str) -> str:
-    """Return what is had for what: of drift and error that which moves first, then that which does not."""
+    """Describe a trade: of drift and error first the one that moves, then the other."""
     moved = [(name, ratio) for name, ratio in known if ratio.clear(at) and not ratio.same(at)]
     still = [(name, ratio) for name, ratio in known if not ratio.clear(at) or ratio.same(at)]
     if len(moved) == 2:
@@ -168,7 +168,7 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: At, base: str) -> str:
 
 
 def _absolute(facts: LineFacts, text: str | None) -> Say:
-    """Return where a point stands that has no other λ beside it."""
+    """Describe a point without another λ to compare with."""
     error = None if text is None else getattr(facts, text)
 
     def say(at: At) -> str:
@@ -185,8 +185,7 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
 
 
 def _worth(ladder: Ladder) -> str:
-    """Return which step of a ladder is worth most: each taken alone, which does not depend on the order that is
-    shown."""
+    """Name the most valuable step of a ladder: each alone, which does not depend on the shown order."""
     alone = {step: worth["perplexity"] for step, worth in ladder.alone.items() if "perplexity" in worth}
     alone = {step: worth for step, worth in alone.items() if math.isfinite(worth.mean)}
     before = next((rung.mean("perplexity") for rung in ladder.rungs if rung.step == "gptq"), math.nan)
@@ -222,7 +221,7 @@ def _steps(facts: LineFacts) -> str:
 
 
 def _text(facts: LineFacts) -> Say:
-    """Return how much calibration text flatters, and which λ is best with the most of it that was tried."""
+    """Compare the errors on both texts, and name the best λ with the most calibration text tried."""
     unseen, calibration = facts.selected("held_out"), facts.selected("recon")
     ratio = None if unseen is None or calibration is None else ratio_of(unseen, calibration)
     best = [_best_lam(facts, g) for g in range(len(facts.line.gammas))]
@@ -239,7 +238,7 @@ def _text(facts: LineFacts) -> Say:
 
 
 def _compare_texts(ratio: Ratio, at: At, *, brief: bool) -> str:
-    """Compare unseen with calibration text; in brief where more follows, and the comparison goes without saying."""
+    """Compare unseen with calibration text; ``brief``: more follows, and the comparison is implied."""
     if not ratio.clear(at):
         return (
             "no clear extra error on unseen text"
@@ -259,7 +258,7 @@ def _compare_texts(ratio: Ratio, at: At, *, brief: bool) -> str:
 def _best_lam(facts: LineFacts, gamma: int) -> str:
     """Return the λ with the least error on unseen text with the most calibration text, and those that may be the best.
 
-    Empty where they leave open where the best lies: on one draw, for λ apart, and for more than half of those tried.
+    Empty where the best is unclear: on one draw, for separate λ, and for more than half of those tried.
     """
     unseen = facts.selected("held_out_by_size")  # D S G M
     if unseen is None or len(facts.line.sizes) < 2 or len(facts.line.lams) < 2 or not has_lam(facts.line):
@@ -273,7 +272,7 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
 
 
 def _proof(facts: LineFacts) -> Say:
-    """Return on how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
+    """Give the size of the evidence, and how far the bound of Theorem 1 lies above the measured gap."""
     known, rows = terms(facts), theorem_terms(facts)
     loose = next((row["values"] for row in rows or () if row["symbol"] == LOOSENESS), None)
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")

@@ -58,7 +58,7 @@ TOOLS_BY_DEFAULT = {default: [*tools] for default, tools in groupby(TOOLS, key=l
 
 @dataclass(frozen=True)
 class Flag:
-    """A setting: its λ, or the two ends of a range, what stands on the axis, and for tables who takes it."""
+    """A setting: its λ, or the two ends of a range, its name on the axis, and for tables its tools."""
 
     lam: float
     name: str
@@ -67,7 +67,7 @@ class Flag:
     end: float | None = None
 
     def label(self, *, short: bool = False) -> str:
-        """Return what stands on the axis: the name, of a range with its ends."""
+        """Return the label on the axis: the name, of a range with its ends."""
         name = (short and self.short) or self.name
         return name if self.end is None else f"{name} {self.value}"
 
@@ -78,7 +78,7 @@ class Flag:
 
     @property
     def words(self) -> str:
-        """What the flag marks, in full: for those who point at it."""
+        """The flag's full text, shown on hover."""
         return f"λ = {self.value}: {self.tools}"
 
 
@@ -96,7 +96,7 @@ NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal"
 
 @once
 def flags_of(facts: LineFacts) -> list[Flag]:
-    """Return the flags of a line's λ axis, those alone that mean the same there; the lowest λ first."""
+    """Return the flags that apply to a line's λ axis; the lowest λ first."""
     line, entry = facts.line, METHODS.get(facts.line.method)
     if entry is None or not has_lam(line) or len(line.lams) < 2:
         return []
@@ -127,7 +127,7 @@ def _shrinkage_flag(shrinkage: ShrinkageLam) -> Flag:
 
 
 def _place(flag: Flag, lams: Sequence[float]) -> float | None:
-    """Return place of a flag on the axis, of a range where it begins there; None where it is beyond."""
+    """Return the place of a flag on the axis, of a range its start; None beyond the axis."""
     first, last = max(flag.lam, lams[0]), min(flag.lam if flag.end is None else flag.end, lams[-1])
     return None if first > last else position(first, lams)
 
@@ -162,7 +162,7 @@ def place_flags(flags: Sequence[Flag], lams: Sequence[float], width: float, *, s
 
 
 def name_width(flag: Flag, *, short: bool = False) -> float:
-    """Pixels that a name takes at most in type of 11, with the room around it."""
+    """Return the most pixels that a name takes in type of 11, with its margin."""
     return 6.1 * len(flag.label(short=short)) + 6
 
 
@@ -175,6 +175,6 @@ def no_flags_reason(facts: LineFacts) -> str:
 
 
 def flags_text(facts: LineFacts) -> str:
-    """Return the flags in words, for those who don't see them; empty where there are none."""
+    """Return the flags in words, for screen readers; empty without any."""
     parts = [f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts)]
     return "; ".join([*parts, *filter(None, [no_flags_reason(facts)])])

@@ -43,7 +43,7 @@ LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Means over draws with their intervals, S G M, and where they stand."""
+    """Means over draws with their intervals, S G M, by amount of text."""
 
     amounts: list[int]  # tokens, or sequences where their length is not known
     unit: str
@@ -58,7 +58,7 @@ class _Sizes:
 
 
 def gap(facts: LineFacts) -> Figure | None:
-    """Return the two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
+    """Draw the two errors at the shown λ and γ, the gap between them, and faintly the same at the smallest λ."""
     sizes = read_sizes(facts)
     if sizes is None:
         return None
@@ -80,7 +80,7 @@ def gap(facts: LineFacts) -> Figure | None:
 
 
 def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
-    """Return where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
+    """Describe how the best λ moves as the text grows, if clearly; else how the gap changes."""
     unseen, calibration = facts.selected("held_out_by_size"), facts.selected("recon_by_size")
     assert unseen is not None
     assert calibration is not None
@@ -118,7 +118,7 @@ def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:
-    """Return the errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
+    """Return the errors by amount of calibration of the layer, or their mean over layers; None if not measured."""
     line = facts.line
     calibration, unseen = (facts.selected(name) for name in ("recon_by_size", "held_out_by_size"))
     if calibration is None or unseen is None or not line.sizes:
@@ -164,7 +164,7 @@ def _amount_axis(sizes: _Sizes) -> Part:
 
 
 def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
-    """Add the smallest λ, behind; what runs off the scale is marked at the edge with its value."""
+    """Add the smallest λ behind; values off the scale are marked at the edge."""
     off: list[tuple[np.ndarray, np.ndarray]] = []
     for _, style, errors in sizes.both:
         values = errors.mean[..., 0].T  # G S
@@ -229,7 +229,7 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
 
 
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
-    """Write above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
+    """Write the gap at the least and at the most text above the plot; all errors for screen readers."""
     points = point_names(facts.line)
     long = map_points(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
     short = map_points(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")

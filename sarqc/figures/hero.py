@@ -154,7 +154,7 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
 
 
 def _title(facts: LineFacts, name: str, words: str) -> str:
-    """Return what a panel shows, on which scale, and whether of the layer alone."""
+    """Return a panel's title with its scale, and whether it is of one layer."""
     return f"{name}, {words}" if facts.layer is None else f"{name}, this layer, {words}"
 
 
@@ -181,7 +181,7 @@ _NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["
 
 
 def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False) -> list[Curve]:
-    """Return the curve that stands faintly behind: of the line without saliency, or on the min–max grid.
+    """Return the faint curve behind: of the line without saliency, or on the min–max grid.
 
     There is one for every γ where that line has only one; NaN where it has no such λ.
     """
@@ -227,8 +227,8 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
 
 
 def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
-    """Known settings between the axis and its numbers: a pole at each λ, or at the start of a range, with its name;
-    under a saliency penalty, in words, whose axis the other tools' dampings are on. ``room``: pixels between axis and
+    """Add known settings between the axis and its ticks: a pole at each λ, or at the start of a range, with its name;
+    under a saliency penalty, in words, the axis of the other tools' dampings. ``room``: pixels between axis and
     names."""
     flags, lams, layout = flags_of(facts), facts.line.lams, figure["layout"]
     if not flags:
@@ -313,7 +313,7 @@ def rescaled(facts: LineFacts, scale: str) -> LineFacts:
     """Return the facts with errors and drift on a scale, for drawing; the given ones are not changed.
 
     Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
-    left out where it has not the λ that the scale needs.
+    left out where it lacks the λ that the scale needs.
     """
     return facts if scale == "raw" else facts.once(f"scale {scale}", lambda: _rescale(facts, scale))
 
@@ -330,7 +330,7 @@ def _rescale(facts: LineFacts, scale: str) -> LineFacts:
 
 
 def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
-    """G M on a scale; a curve without any spread, or without a value at λ = 0, has nothing to be measured by."""
+    """Scale values G M; a curve without spread, or without a value at λ = 0, becomes NaN."""
     if values is None:
         return None
     scaled = np.full(values.shape, np.nan)

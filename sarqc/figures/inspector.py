@@ -1,4 +1,4 @@
-"""One group of weights, weight by weight: where it was, the levels it may take, and the one it got at the shown λ.
+"""One group of weights, weight by weight: its float values, the grid's levels, and those taken at the shown λ.
 
 Axes in comments: G γ values, M λ values, C weights of the group, B levels.
 """
@@ -35,7 +35,7 @@ TIE = 1e-3  # of a step: a weight so near the middle of two levels is at its nea
 
 @dataclass(frozen=True)
 class WeightGroup:
-    """The inspected group of one layer, from what its study holds."""
+    """The inspected group of one layer, read from its study."""
 
     row: int
     first: int  # input channel of the first weight
@@ -105,8 +105,8 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
 
 
 def _heights(group: WeightGroup, *, has_levels: bool) -> Span:
-    """Return from where to where the picture reaches: all weights, levels and what is taken of them, but those of
-    the smallest λ only where they do not flatten the others."""
+    """Return the range of the picture: all weights, levels and taken levels, but those of the smallest λ only where
+    they do not flatten the others."""
     first = 1 if group.taken.shape[1] > 1 else 0
     parts = [group.taken, *([group.levels] if has_levels else [])]
     inner = np.concatenate([group.weight, *(part[:, first:].ravel() for part in parts)])
@@ -192,8 +192,8 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
 
 
 def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: Span) -> None:
-    """Write how many weights are not at their nearest level, above the drawing and for who can't see it; and where
-    levels are beyond the picture, how far they reach."""
+    """Write how many weights are not at their nearest level, above the drawing and for screen readers; and the reach of
+    levels beyond the picture."""
     points, count = point_names(facts.line), len(group.weight)
     reach = np.abs(group.levels).max(axis=(-2, -1))  # G M
     is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])

@@ -192,7 +192,7 @@ def _finding(rungs: Sequence[Rung]) -> str:
 
 
 def _sentence(ladder: Ladder) -> str:
-    """Return what λ is worth on the min–max grid, and what on the grid with every other step taken."""
+    """State the worth of λ on the min–max grid, and on the grid with every other step taken."""
     alone, last = (steps["lambda"]["perplexity"] for steps in (ladder.alone, ladder.last))
     value = ladder.rungs[0].mean("perplexity")
     parts = [
@@ -379,7 +379,7 @@ def _name(rung: Rung) -> str:
 
 
 def _start_words(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
-    """Return what is known before two points are measured."""
+    """Report the state before two points are measured."""
     if not rungs:
         return [piece("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model.")]
     value = perplexity_text(rungs[0].mean("perplexity"))
@@ -437,7 +437,7 @@ def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
 
 
 def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, Any]) -> list[str]:
-    """Return what the sentence rests on, one plain sentence each."""
+    """List the evidence, one plain sentence each."""
     test = Path(str(recipe["test"])).name
     lines = [
         "Each step is added to those before it. In another order it would be worth something else.",

@@ -117,8 +117,8 @@ def _whole_map(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int |
 
 
 def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
-    """Return what a map of a quantity shows of these layers: how few make up half the error, which drifts most, what
-    most of them chose, or how many tokens they saw. ``noun``: what they are called together, in the plural."""
+    """State the finding of a map for these layers: how few make up half the error, which drifts most, the most frequent
+    choice, or their range of tokens. ``noun``: their name, in the plural."""
     values = quantity.values[list(layers)]
 
     def say(at: At) -> str:
@@ -158,7 +158,7 @@ def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {count_text}")
 
 
-# The place of a cell (row, column), its numbers (G M), its layers, and where a click leads with the words for that.
+# The place of a cell (row, column), its numbers (G M), its layers, and the target of a click with its text.
 Cell = tuple[tuple[int, int], np.ndarray, Sequence[int], list[Any]]
 
 
@@ -276,7 +276,7 @@ def frame(across: tuple[float, float], row: float) -> Part:
 
 
 def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) -> str:
-    """``values`` are those of all layers (L) at one point."""
+    """Describe the values of all layers (L) at one point."""
 
     def name(at: int) -> str:
         layer = facts.study.layers[at]
@@ -331,7 +331,7 @@ class Quantity:
 
     @property
     def stripe(self) -> str:
-        """Whose number stands beside that of several experts together; empty where none is better or worse."""
+        """The expert singled out beside the mean of several; empty where none is better or worse."""
         return {"tokens": "fewest", "lambda": "", "gamma": ""}.get(self.name, "worst")
 
     def pooled(self, layers: Sequence[int]) -> np.ndarray:
@@ -341,7 +341,7 @@ class Quantity:
         return mean_over_draws(self.values[list(layers)])
 
     def extreme(self, layers: Sequence[int]) -> tuple[np.ndarray, int]:
-        """Return the worst of several layers at each point (G M), and the layer that is it most of the way."""
+        """Return the worst of several layers at each point (G M), and the layer that is worst on average."""
         part, sign = self.values[list(layers)], -1 if self.stripe == "fewest" else 1
         known = np.isfinite(part)
         if len(layers) == 1:  # as of every cell of a dense model
@@ -351,7 +351,7 @@ class Quantity:
         return np.where(np.isfinite(worst), worst, np.nan), layers[int(pick)]
 
     def text(self, value: float, layers: Sequence[int]) -> str:
-        """Return a number as the pointer is told it, of these layers."""
+        """Return the hover text of a number of these layers."""
         if not math.isfinite(value):
             return "not measured"
         if self.name == "tokens":
@@ -365,11 +365,11 @@ class Quantity:
 
     @property
     def sign(self) -> str:
-        """Of what “auto” chose."""
+        """The parameter's sign."""
         return "λ" if self.name == "lambda" else "γ"
 
     def counts(self, known: np.ndarray) -> dict[float, int]:
-        """Return how many of the numbers are each of the candidates."""
+        """Count the numbers by candidate."""
         return {step: int(np.isclose(known, step).sum()) for step in self.steps}
 
     def colours(self, values: np.ndarray) -> np.ndarray:
@@ -415,8 +415,7 @@ class Quantity:
         }
 
     def aria(self, facts: LineFacts, values: np.ndarray, lam: int, noun: str, name: Any) -> str:
-        """Return one sentence about numbers (…) at a point; ``called`` is what they are of, ``name`` names one by
-        position."""
+        """Return one sentence about numbers (…) at a point; ``noun`` names all, ``name`` one by position."""
         known = values[np.isfinite(values)]
         if not known.size:
             return f"Nothing was measured for {noun}."
@@ -437,12 +436,12 @@ class Quantity:
 
 @once_a_line
 def quantities_of(facts: LineFacts) -> list[str]:
-    """Return names of the quantities that a line has, the one shown without a wish first."""
+    """Return names of the quantities that a line has, the default first."""
     return [name for name in QUANTITIES if _samples(facts, name) is not None]
 
 
 def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
-    """Return a quantity of a line; the first it has where it has not that one, None where it has none at all."""
+    """Return a quantity of a line; its first if it lacks that one, None if it has none."""
     have = quantities_of(facts)
     name = name if name in have else next(iter(have), None)
     samples = None if name is None else _samples(facts, name)
@@ -459,7 +458,7 @@ def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
 
 
 def _samples(facts: LineFacts, name: str) -> np.ndarray | None:
-    """Return numbers of each draw, D L or D L G M; None where the line has no such, or they would tell nothing."""
+    """Return numbers of each draw, D L or D L G M; None if missing or uninformative."""
     if name in ("lambda", "gamma"):
         choice = facts.selection
         if choice is None or choice.by != "layer" or len(_steps(choice, name)) < 2:
@@ -477,7 +476,7 @@ def _steps(choice: Selection, name: str) -> tuple[float, ...]:
 
 
 def _most_frequent(values: np.ndarray) -> float:
-    """Return what occurs most often, the smallest of several; NaN where nothing is known."""
+    """Return the most frequent value, the smallest of several; NaN without known values."""
     kinds, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return float(kinds[counts.argmax()]) if kinds.size else math.nan
 

@@ -1,4 +1,4 @@
-"""How the numbers of a line were measured, in words."""
+"""The measurement protocol of a line, in words."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
@@ -9,7 +9,7 @@ from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
 from sarqc.study.stamp import shown
 
-GRID_WORDS = {"full_range": "full-range symmetric"}  # where it is not called by its name
+GRID_WORDS = {"full_range": "full-range symmetric"}  # where words differ from the name
 # Of the protocol of a study, where a heading is not the name of its field.
 _HEADINGS = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text"}
 
@@ -123,7 +123,7 @@ def _experts_text(study: Study) -> str | None:
 
 
 def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:
-    """Return what a line is compared with; where another line's λ stands for it, that too."""
+    """Describe a line's baseline, and the line whose λ stands for it."""
     names = (line.name for line in facts.study.lines if line.bits == facts.line.bits)
     holder = "" if base.method in names else f", λ = {lam_text(base.lam)} of {base.held_by}"
     return f"{baseline_name(base)}{holder}, in the same calibration draws"
@@ -144,7 +144,7 @@ def _pictures(line: Line) -> Iterator[tuple[str, str]]:
 
 
 def _choice_text(line: Line) -> str:
-    """Return what “auto” chose among, and by what."""
+    """Describe how “auto” chose, and among what."""
     lams, gammas = (
         ", ".join(lam_text(value) for value in values if value is not None)
         for values in (line.candidate_lams, line.candidate_gammas)

@@ -1,4 +1,4 @@
-"""How numbers are written, in text and in tables: λ, perplexities, errors, differences, changes, names of points.
+"""Formats of numbers in text and in tables: λ, perplexities, errors, differences, changes, names of points.
 
 Axes in comments: D calibration draws, G γ values, M λ values.
 """
@@ -47,7 +47,7 @@ def lam_names(line: Line) -> list[str]:
 
 
 def point_names(line: Line) -> list[str]:
-    """Return the λ of a line as labels: “λ = 0.1”, or what its one point is where that is not a value of λ."""
+    """Return the λ of a line as labels: “λ = 0.1”, or the name of its one point without a λ."""
     if has_lam(line):
         later = "" if line.later is None else f", {line.later.words}"
         return [f"λ = {lam_text(lam)}{later}" for lam in line.lams]
@@ -75,9 +75,9 @@ def percent(value: float, decimals: int = 0) -> str:
     return f"{number(100 * value, decimals)}{NBSP}%"
 
 
-@lru_cache(maxsize=1024)  # a view says the same values in several figures
+@lru_cache(maxsize=1024)  # a view has the same values in several figures
 def significant(value: float) -> str:
-    """Return a value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
+    """Return a value of any size with three significant digits: 0.870, 1.05, 0.000123, 1.00·10^−9."""
     if 0 < abs(value) < 1e-6:
         digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"
@@ -85,7 +85,7 @@ def significant(value: float) -> str:
 
 
 def small_percent(value: float) -> str:
-    """Return per cents with at least two digits that mean something: 62 %, 4.2 %, 0.18 %."""
+    """Return per cents with at least two significant digits: 62 %, 4.2 %, 0.18 %."""
     return percent(value, decimals_of(100 * value, 2) if value else 0)
 
 
@@ -106,13 +106,13 @@ def plus_minus(mean: float, error: float, value: float) -> str:
 
 
 def difference_text(difference: Difference, value: float) -> str:
-    """Return the same of a difference without axes. ``value``: of what it is the difference, for its decimals."""
+    """Format a difference without axes, with its interval. ``value``: the size compared, for the decimals."""
     decimals = difference_decimals(float(difference.doubt), value)
     return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
 
 
 def unsigned(difference: Difference) -> Difference:
-    """Return the difference the way round that is not negative: “2.9 better” has no sign."""
+    """Return the difference with a mean that is not negative: “2.9 better” has no sign."""
     return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
@@ -130,13 +130,13 @@ def accuracy_text(value: float) -> str:
 
 
 def baseline_name(baseline: BaselinePoint) -> str:
-    """Return what people call the point that a line is compared with."""
+    """Return the common name of a line's baseline."""
     name = baseline_title(baseline)
     return f"{name} on this grid" if baseline.on_its_grid else name
 
 
 def baseline_title(baseline: BaselinePoint) -> str:
-    """Its method's, even where another method's λ stands for it."""
+    """Return its method's title, even for another method's λ."""
     return METHODS[baseline.method].title if baseline.method in METHODS else baseline.held_by
 
 
@@ -159,8 +159,7 @@ class Ratio:
         return bool(np.isfinite(self.mean[at]))
 
     def clear(self, at: At) -> bool:
-        """Return whether the draws show the direction. One draw has no others beside it, so its ratio stands as it
-        is."""
+        """Return whether the draws show the direction; the ratio of a single draw stands as it is."""
         error = self.paired.error[at]
         if not math.isfinite(error) or error == 0:
             return True

@@ -138,7 +138,7 @@ class _PanelDrawing:
 
     @property
     def room(self) -> float:
-        """From the lower end of the span to the upper one."""
+        """Length of the span."""
         return self.span[1] - self.span[0]
 
     def add(self, top: float, bottom: float) -> None:

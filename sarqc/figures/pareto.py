@@ -36,7 +36,7 @@ QUALITIES: dict[Quality, str] = {"log_ratio": "ln(perplexity / float model)", "p
 
 @dataclass(frozen=True)
 class ParetoRun:
-    """A run as far as the figure needs it. None: not known."""
+    """A run's data for the figure. None: not known."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class ParetoRun:
 
 
 class _Label(NamedTuple):
-    """The name of a run on a frontier, and where it is."""
+    """The name and place of a run on a frontier."""
 
     x: float
     y: float
@@ -81,7 +81,7 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality = "log_ratio") -> ParetoView:
-    """Each run as a point, and a frontier for each model and test text.
+    """Draw each run as a point, and a frontier for each model and text.
 
     Raises ``Refused`` where no run has both numbers, and where there are more models and texts than colours.
     """
@@ -134,7 +134,7 @@ def _on_frontier(best: str, known: str, groups: int) -> str:
 def _draw(
     figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool
 ) -> list[_Label]:
-    """Return the points and the frontier of one model and text; returns the names of the runs on it."""
+    """Draw the points and the frontier of one model and text; return labels of the runs on it."""
     xs = [float(getattr(run, size)) for run in group]
     ys = [float(getattr(run, quality)) for run in group]
     indices = frontier(list(zip(xs, ys, strict=True)))

@@ -40,7 +40,7 @@ NO_WEIGHT = (math.inf, -math.inf)
 
 @dataclass(frozen=True)
 class _Points:
-    """What is drawn: P points for each γ, and which of them is the shown one for each λ of the line."""
+    """The drawn points, P for each γ, and the index of the shown one for each λ of the line."""
 
     names: list[str]  # P
     drift: np.ndarray  # G P
@@ -139,7 +139,7 @@ def _add_curve(
     y: np.ndarray,
     off: np.ndarray,
 ) -> None:
-    """Add one error: the way through its points, their hull, the points themselves, and the shown one."""
+    """Add one error: the path through its points, their hull, the points themselves, and the shown one."""
     if points.lines is None:
         way = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
         add_trace(figure, way, {"x": x, "y": y}, "gamma")
@@ -175,7 +175,7 @@ def _add_curve(
 
 
 def weight_text(interval: Interval) -> str:
-    """Return in words for which multipliers of relative drift² a point is the best of all that are drawn."""
+    """Describe the multipliers of relative drift² for which a point is the best of all drawn."""
     lowest, highest = interval
     if interval == NO_WEIGHT:
         return "no weight μ selects this point"
@@ -192,7 +192,7 @@ def weight_text(interval: Interval) -> str:
 
 
 def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) -> None:
-    """Add labels: both ends of the way, or above the plot the one method that is shown."""
+    """Label both ends of the path, or above the plot the one method that is shown."""
     if points.lines is not None:
         if len(points.lines) > 1:
             add_note(figure, f"shown: {points.names[points.shown[0]]}", **PAPER, x=0, y=1, yshift=2)

@@ -27,7 +27,7 @@ _ROLE = re.compile(r"var\((--[\w-]+)\)")
 def plotly_figure(
     figure: Figure, facts: LineFacts, arrays: dict[str, Any], gamma: int, lam: int, colours: dict[str, str]
 ) -> go.Figure:
-    """``figure`` at the positions of γ and λ. ``arrays``: as the view names them; ``colours``: see ``colours_of``."""
+    """Draw ``figure`` at one γ and λ. ``arrays``: by their names in the view; ``colours``: see ``colours_of``."""
     import plotly.graph_objects as go
 
     parts = resolved(
@@ -60,7 +60,7 @@ def resolved(figure: Figure, point: dict[str, int], matrix: Any) -> dict[str, An
 
 
 def _put(place: Any, keys: list[str], value: Any) -> None:
-    """Set place[a][3][c] for the path a.3.c, making dicts on the way where there is nothing."""
+    """Set place[a][3][c] for the path a.3.c, creating missing dicts on the way."""
     for key in keys[:-1]:
         place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
     place[keys[-1]] = value
@@ -74,7 +74,7 @@ def _matrix(facts: LineFacts, place: dict[str, Any], name: str, point: dict[str,
 
 
 def coloured(part: Any, colours: dict[str, str]) -> Any:
-    """Return the same with every var(--role) replaced by the theme's colour."""
+    """Replace every var(--role) in a part by the theme's colour."""
     if isinstance(part, dict):
         return {key: coloured(value, colours) for key, value in part.items()}
     if isinstance(part, list):

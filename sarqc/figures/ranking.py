@@ -56,7 +56,7 @@ ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's
 
 @dataclass(frozen=True)
 class _Row:
-    """One method: how it is called, its value, and its paired difference to its baseline, in the shown unit."""
+    """One method: its name, its value, and its paired difference to its baseline, in the shown unit."""
 
     line: str | None  # where a click leads; None for a point of another line
     label: str
@@ -162,7 +162,7 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 
 
 def _short(line: Line) -> str:
-    """Return the label with one word for each thing that it says, as “GPTQ + saliency range ×3 auto”."""
+    """Return a short label, as “GPTQ + saliency range ×3 auto”."""
     title = method_title(line.method)
     short = title.removesuffix(" penalty")
     lead = short if short.endswith((" + identity", " + saliency")) else title
@@ -178,7 +178,7 @@ def _best(quality: Quality, name: str) -> tuple[int, int] | None:
 def _mean_interval(
     facts: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool
 ) -> tuple[float, tuple[float, float]]:
-    """Return the mean over draws and its 95 % interval, to which test items belong where their answers are known."""
+    """Return the mean over draws and its 95 % interval, over test items too where their answers are known."""
     correct = facts.read("correct") if quality.items else None
     if correct is None:
         mean, low, high = interval_of_draws(quality.values[:, at[0], at[1]], of_ratio=lower)

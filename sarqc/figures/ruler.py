@@ -93,8 +93,8 @@ class Steps:
         return [_perplexity_text(self, m) for m in range(len(self.lams))]
 
     def target(self, lam: float) -> int:
-        """Return the step that is spoken of while a λ is shown: to that λ, or the first step where it is not a
-        larger λ of the identity line."""
+        """Return the step described for a shown λ: to that λ, or the first step where it is not a larger λ of the
+        identity line."""
         at = lam_index(self.facts.line, lam)
         return at if at in self.larger else self.larger[0]
 
@@ -185,7 +185,7 @@ def ruler(facts: LineFacts) -> Figure | None:
 
 
 def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> None:
-    """Add the change at every λ with its interval, and a ring at the step that is spoken of."""
+    """Add the change at every λ with its interval, and a ring at the described step."""
     mean, ends = steps.perplexity.mean, (steps.perplexity.low, steps.perplexity.high)
     drawn, side = clamp(mean, span)
     down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
@@ -265,7 +265,7 @@ def _names(tools: Sequence[Tool], most: int) -> str:
 
 
 def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
-    """Write the step to the shown λ in words, above the plot and for those who don't see it; the ring at its end."""
+    """Write the step to the shown λ in words, above the plot and for screen readers; the ring at its end."""
     targets = [steps.target(lam) for lam in facts.line.lams]
     wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
     line, tools = _aria(facts, steps)
@@ -289,7 +289,7 @@ def step_words(steps: Steps, m: int) -> str:
 
 
 def _words(steps: Steps, m: int, *, narrow: bool) -> str:
-    """Return the same in two lines, in three on a narrow screen."""
+    """Format the step in two lines, in three on a narrow screen."""
     lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
     details = ", ".join([*_further_changes(steps, m), "no additional time"])
     return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{details}"
@@ -341,7 +341,7 @@ def _verdict(steps: Steps) -> str:
 
 
 def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
-    """Return what is said before the words for a step, and after them."""
+    """Return the words before those for a step, and after them."""
     tools = "; ".join(
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)
@@ -359,7 +359,7 @@ class RulerTargets(TypedDict):
 
 
 def ruler_targets(facts: LineFacts) -> RulerTargets | None:
-    """Return where the steps lead, for a link to a run; None as for ``read_steps``."""
+    """Return the steps' targets, for a link to a run; None as for ``read_steps``."""
     steps = read_steps(facts)
     if steps is None:
         return None

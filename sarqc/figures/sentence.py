@@ -1,12 +1,12 @@
-"""The one sentence that the Lab says about a point (γ, λ), made from facts, and the small print under it; of perplexity
-or of accuracy, whichever is shown.
+"""The Lab's sentence about a point (γ, λ), made from facts, and the small print under it; of perplexity or of accuracy,
+whichever is shown.
 
-A sentence is a list of pieces ``{"text": …, "role": …, "verdict": …}``; a role names the quantity that it speaks of
-("quality", "recon", "held_out", "drift", "lambda"), or is empty. A quantity's name and value have its colour; a verdict
-(better, worse, less) has none, since a colour says what is spoken of and never how it came out. Joined, the texts are
-what is copied, read aloud and tested.
+A sentence is a list of pieces ``{"text": …, "role": …, "verdict": …}``; a role names the quantity described ("quality",
+"recon", "held_out", "drift", "lambda"), or is empty. A quantity's name and value have its colour; a verdict (better,
+worse, less) has none, since a colour names a quantity and never its outcome. The joined texts are copied, read aloud
+and tested.
 
-A clause is a list of its words and pieces in the order in which they are read; a clause that goes on is itself in it.
+A clause is a list of its words and pieces in reading order; a clause that is continued is itself an item.
 """
 
 import math
@@ -194,7 +194,7 @@ def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
 
 
 def _lam(text: str) -> Piece:
-    """Return words on λ, which are never broken into two lines."""
+    """Return words on λ, without line breaks."""
     return piece(text.replace(" ", NBSP), "lambda")
 
 
@@ -216,7 +216,7 @@ def _point_words(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
-    """Return how λ was chosen, with its value where the whole model has one."""
+    """Describe the choice of λ, with its value if the whole model has one."""
     choice, model = facts.selection, "for the whole model on held-out calibration text"
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
@@ -232,7 +232,7 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
 
 
 def _chosen_texts(choice: Selection) -> list[str]:
-    """Return what was chosen of λ and γ, where there were several, and of α."""
+    """Describe the choices of λ and γ, where there were several, and of α."""
     texts = [_chosen_text(choice)] if len(choice.lams) * len(choice.gammas) > 1 or choice.strength is None else []
     if choice.strength is not None:
         values, counts = np.unique(choice.strength[np.isfinite(choice.strength)], return_counts=True)
@@ -246,7 +246,7 @@ def _count_texts(values: Iterable[float], counts: Iterable[int]) -> str:
 
 
 def _chosen_text(choice: Selection) -> str:
-    """Return what was chosen most often, and how often each λ was where the model has one."""
+    """Describe the most frequent choice, and the count of each λ if chosen for the whole model."""
     pairs = choice.pairs if choice.by == "layer" else choice.pairs[:, :1]
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
@@ -296,7 +296,7 @@ def _add_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> list
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
-    """Return how much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
+    """Return the sample of a comparison: “five calibration sets”, with test items where those were a sample too."""
     sets = draws_text(draws).replace("draw", "calibration set")  # for those who have not heard of draws
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
@@ -332,7 +332,7 @@ def _judged(difference: Difference, reference: float, wording: _Wording) -> Piec
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """Return what the rest of the curve offers, said at the baseline itself."""
+    """Describe the best of the curve, for the sentence at the baseline."""
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None or len(facts.line.lams) < 2:
         return []
@@ -354,7 +354,7 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
 
 
 def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
-    """Return how far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text:
+    """Describe the weight drift of the chosen layer, or of all, and its cost on the calibration text:
     relative to the baseline, or absolute at it."""
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
@@ -373,8 +373,7 @@ def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _error_text(facts: LineFacts, at: At) -> str:
-    """Return how well both texts are reproduced: relative to the baseline, or absolute at it; empty where not
-    measured."""
+    """Describe the errors on both texts: relative to the baseline, or absolute at it; empty where not measured."""
     where = "Over all layers" if facts.layer is None else "In this layer"
     texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
     changes = [
@@ -402,7 +401,7 @@ def _change(facts: LineFacts, name: str, at: At) -> float | None:
 
 @once
 def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
-    """Return the sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
+    """Describe the sweet spot at this γ, with its confidence, and state when no λ beats the baseline."""
     quality = wording.quality(facts)
     best = None if quality is None else quality.best[gamma]
     if quality is None or best is None or len(facts.line.lams) < 2:
@@ -429,8 +428,8 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """Return what is said only where the regulariser does not help: no λ of this curve is clearly better than the
-    baseline, once it is taken into account of how many it is the best."""
+    """State that the regulariser does not help, where no λ of this curve is clearly better than the baseline, allowing
+    for the choice of the best among several."""
     among, base = quality.best_of(gamma), facts.baseline
     if among is None or base is None or not np.isfinite(among.error).any():
         return []
@@ -460,8 +459,7 @@ def _baseline_comparison(quality: Quality, at: At, name: str, wording: _Wording)
 
 
 def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
-    """Return where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in
-    it."""
+    """Compare GPTQ's own damping with the band, for a line whose λ it is; empty where all λ are in it."""
     quality = wording.quality(facts)
     runs = [] if quality is None else spans(quality.band[gamma])
     lams, lam = facts.line.lams, GPTQ.lam
@@ -478,8 +476,8 @@ def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
 
 
 def _shrinkage_text(facts: LineFacts) -> str:
-    """Return what λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ
-    is not that of the model, and for lines and studies without it."""
+    """State the cost of λ from shrinkage against the best λ of the line; empty for a single layer, whose λ is not that
+    of the model, and for lines and studies without it."""
     shrinkage, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
     if shrinkage is None or quality is None or len(lams) < 2 or not shrinkage.is_median:
         return ""
@@ -497,7 +495,7 @@ def _shrinkage_text(facts: LineFacts) -> str:
 
 
 def _compared_text(title: str, difference: Difference, at: At) -> str:
-    """Return how the line compares with another of its kind."""
+    """Compare the line with another of its kind."""
     wording, point_difference = _WORDINGS["perplexity"], difference.at(at)
     if not math.isfinite(point_difference.error):
         return f"{title}: {wording.size(point_difference, 50.0)} in perplexity, on one draw."

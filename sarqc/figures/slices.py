@@ -1,4 +1,4 @@
-"""The Lab of a study as files for a server that computes nothing: which there are, and what each of them says.
+"""The Lab of a study as files for a server that computes nothing: their names and contents.
 
 All that the Lab shows is made by the same functions as the answers of the REST interface. The product of all choices
 is too large for files, so it is cut where a browser can join it again (``assets/js/base/published.js``): a view, and
@@ -50,7 +50,7 @@ class Contents(TypedDict):
 
 @dataclass(frozen=True)
 class Slice:
-    """What is made in one go: files of one view, of all layers of a line, or of a bit width."""
+    """A unit of work: files of one view, of all layers of a line, or of a bit width."""
 
     kind: Literal["view", "line", "width"]
     number: int  # position of a line, of a width its first
@@ -62,7 +62,7 @@ FurtherLayers = Sequence[tuple[int, int]]  # positions of a line and of one of i
 
 
 def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Contents:
-    """Return what there is of a study.
+    """List the files of a study.
 
     Args:
         study: The study.
@@ -109,7 +109,7 @@ def _line_positions(study: Study) -> dict[str, int]:
 
 
 def pieces(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Iterator[Slice]:
-    """Yield all that has to be made, views first; see ``contents``."""
+    """Yield all slices, views first; see ``contents``."""
     every = contents(study, detail, further)["choices"]
     for number, files in enumerate(every):
         yield Slice("view", number)
@@ -137,7 +137,7 @@ def files_of(study: Study, piece: Slice) -> Iterator[tuple[str, Any]]:
 
 
 def stem(number: int, *, layer: int | None = None, draw: int | None = None) -> str:
-    """Return the name of files by what they are of: a position of a line or a width, a layer, a draw."""
+    """Return a file name from a position of a line or a width, a layer, a draw."""
     parts = ((f"layer-{layer}", layer), (f"draw-{draw}", draw))
     return "-".join([str(number), *(words for words, value in parts if value is not None)])
 

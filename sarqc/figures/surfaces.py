@@ -42,10 +42,10 @@ LIGHTING = {
 class Pooling:
     """One way of pooling ΔW; the first is what every study with surfaces has."""
 
-    name: str  # as links say it
+    name: str  # in links
     array: str
-    title: str  # as the page offers it
-    words: str  # as sentences say it
+    title: str  # in the page's choice
+    words: str  # in sentences
     by_saliency: bool = False  # inputs from the least to the most salient
     signed: bool = False  # ΔW and not |ΔW|
 
@@ -104,8 +104,8 @@ Arrays = dict[str, ArrayPlace]
 
 
 def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
-    """Return where the browser finds each pooled picture of one layer that the line has: file and its version, the
-    bytes of that layer, shape, the value of 255 and what stands for 0. By name; empty where there are none."""
+    """Return the places of one layer's pooled pictures for the browser, by name: file and its version, the bytes of
+    that layer, shape, the value of 255 and the number for 0; empty without pictures."""
     arrays: Arrays = {}
     for pooling in POOLINGS:
         name = pooling.array
@@ -129,7 +129,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
 
 
 def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
-    """Return what a page offers: name, title, and whether the inputs are sorted by saliency."""
+    """Return a page's choices: name, title, and whether the inputs are sorted by saliency."""
     return [
         {"name": pooling.name, "title": pooling.title, "by_saliency": pooling.by_saliency}
         for pooling in POOLINGS
@@ -213,8 +213,8 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
 
 
 def _sides(facts: LineFacts, gap: float) -> list[Span]:
-    """Return from where to where each side reaches, of maps across the figure, of surfaces from its top: the
-    smallest λ and the shown one, or a lone one."""
+    """Return the extent of each side, of maps across the figure, of surfaces from its top: the smallest λ and the shown
+    one, or a lone one."""
     if len(facts.line.lams) < 2:
         return [(0.0, 1.0)]
     return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
@@ -232,7 +232,7 @@ def mean_array(pooling: Pooling) -> str:
 
 
 def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Means | None:
-    """Return what the walls of a surface show; None for a study without the means of cells.
+    """Return the means on a surface's walls; None for a study without the means of cells.
 
     Means are far smaller than the largest values, so that they are drawn a round number of times as high, the same for
     all γ and λ: the largest of 1, 2 and 5 times a power of ten with which the highest mean of a channel fits.
@@ -253,8 +253,8 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
 
 
 def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -> dict[str, list[Any]]:
-    """Return the first input and output channel of each cell, and as ``meta`` how many outputs and inputs there are
-    and what an input's number is."""
+    """Return the first input and output channel of each cell, and as ``meta`` the numbers of outputs and inputs and the
+    name of an input's number."""
     outputs, inputs = facts.study.layers[layer].shape
     rows, columns = array["shape"][-2:]
     return {
@@ -265,7 +265,7 @@ def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -
 
 
 def _flat_axes(layout: Part, suffix: str, domain: Span, pooling: Pooling) -> dict[str, str]:
-    """Put a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
+    """Add a map's two axes to the layout, named and without ticks; return their names for its trace."""
     bare = {"fixedrange": True, "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False}
     across = {"text": "input, by saliency" if pooling.by_saliency else "input", "standoff": 4}
     layout[f"xaxis{suffix}"] = {**bare, "domain": list(domain), "anchor": f"y{suffix}", "title": across}
@@ -286,7 +286,7 @@ def cut_values(facts: LineFacts, layer: int, array: str, scale: float) -> list[l
 def _bind_sides(
     figure: Figure, facts: LineFacts, array: str, quantity: str, cut: list[list[float | None]], *, flat: bool
 ) -> None:
-    """Binds the traces to the smallest λ and to the shown one, with names above maps and beside surfaces."""
+    """Bind the traces to the smallest λ and to the shown one, with names above maps and beside surfaces."""
     sides = _sides(facts, 0.0)
     texts = [
         [

@@ -28,7 +28,7 @@ from sarqc.study.ladder import ladder
 from sarqc.study.paired import interval_of_draws, mean_over_draws
 
 Row = dict[str, Any]
-COLUMN_NAMES = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise
+COLUMN_NAMES = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where they differ
 # A table has those of its rows, in this order.
 HEADINGS: Headings = (
     ("step", "Step", "text"),
@@ -83,7 +83,7 @@ def figure_table(
     offset: int = 0,
     limit: int | None = None,
 ) -> TablePart:
-    """Columns and rows of the numbers behind a figure of the Lab, for every γ and λ of a line.
+    """Return the numbers behind a figure of the Lab, for every γ and λ of a line.
 
     ``draw`` is a seed, None the mean over draws; ``steps`` the order of the ladder's, joined by commas. Of the rows
     those from ``offset`` on, at most ``limit``: a mixture has a hundred thousand layers at each λ. Raises
@@ -97,7 +97,7 @@ def figure_table(
 def table_of(
     facts: LineFacts, figure: str, steps: str | None = None, offset: int = 0, limit: int | None = None
 ) -> TablePart:
-    """Return the same from the facts, for several tables of one line and layer."""
+    """Return a table from the facts, for several tables of one line and layer."""
     study = facts.study
     window = slice(offset, None if limit is None else offset + limit)
     if figure in ("hero", "plane", "gamma_grid"):
@@ -165,8 +165,8 @@ def _deciles(facts: LineFacts) -> Iterator[Row]:
 
 
 def _layers(facts: LineFacts, window: slice) -> tuple[int, set[str], Iterator[Row]]:
-    """Yield every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change
-    stand in every row. Return how many rows there are, the keys of the columns that say something, and the shown rows.
+    """Return the number of rows, the keys of non-empty columns, and the rows in ``window``: every quantity of the map,
+    of each layer at every (γ, λ); those that λ does not change stand in every row.
     """
     quantities = [quantity_of(facts, name) for name in quantities_of(facts)]
     arrays = {

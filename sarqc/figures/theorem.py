@@ -72,7 +72,7 @@ class Terms:
 
 
 def terms(facts: LineFacts) -> Terms | None:
-    """Return what the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
+    """Return both sides of Theorem 1; None where a study holds no unseen text or no norms of tokens."""
     return (_terms_of_line if facts.layer is None else _terms)(facts)
 
 

@@ -18,14 +18,14 @@ from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
 
-Say = Callable[[At], str]  # what is said at a point
+Say = Callable[[At], str]  # text at a point
 LONGEST = 60  # characters of a finding
-ERRORS = ("held_out", "recon")  # in the order in which an error is looked for
+ERRORS = ("held_out", "recon")  # in order of preference
 TEXTS = {"held_out": "unseen text", "recon": "calibration text"}
 
 
 class Best(NamedTuple):
-    """A quantity as findings name it."""
+    """A quantity's name in findings."""
 
     noun: str
     superlative: str = "lowest"  # of its best value
@@ -61,17 +61,17 @@ def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
 
 
 def map_points(facts: LineFacts, say: Callable[[At], Result]) -> list[list[Result]]:
-    """Return what belongs to every γ, then λ, of a line by their positions."""
+    """Evaluate ``say`` at every γ, then λ, of a line by their positions."""
     return [[say((g, m)) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
 
 
 def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
-    """Return the name of the facts' layer, or what all together are called."""
+    """Return the name of the facts' layer, or of all together."""
     return every if facts.layer is None else facts.study.layers[facts.layer].name
 
 
 def bind_aria(figure: Figure, facts: LineFacts, say: Say) -> None:
-    """Bind the words for those who don't see a figure, at every γ and λ of a line."""
+    """Bind a figure's words for screen readers, at every γ and λ of a line."""
     figure["bindings"].append(bind("aria", map_points(facts, say), *BOTH))
 
 
@@ -87,12 +87,12 @@ def constant_finding(text: str) -> BoundValues | None:
 
 
 def lam_point(lam: float) -> str:
-    """“λ = 0.1”, which is never broken into two lines."""
+    """Return “λ = 0.1”, without a line break."""
     return f"λ{NBSP}={NBSP}{lam_text(lam)}"
 
 
 def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: Sequence[Best]) -> str:
-    """Return which λ of a curve is best, and between which λ the truly best one lies.
+    """Name the best λ of a curve, and the λ between which the true best lies.
 
     Args:
         lams: The λ of the curve, M.
@@ -167,13 +167,13 @@ class TradeOff:
         )
 
     def at(self, at: At) -> str:
-        """Return what a λ does to drift and error, against the reference; at the reference what all λ do."""
+        """Describe the effect of a λ on drift and error, against the reference; there, that of all λ."""
         if at[1] == self.reference:
             return self.along(at[0])
         return self._words(f"{lam_point(self.lams[at[1]])} against {lam_text(self.lams[self.reference])}", at)
 
     def along(self, g: int, *, error: bool = True) -> str:
-        """Return what drift, and error, do from the reference to the largest λ."""
+        """Describe drift, and error, from the reference to the largest λ."""
         lead = f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
         return self._words(lead, (g, self.last), error=error)
 
@@ -200,7 +200,7 @@ def _change(ratio: Ratio | None, at: At, noun: str) -> list[str]:
 
 @once
 def trade_off_finding(facts: LineFacts, *, along: bool = False) -> BoundValues | None:
-    """Return what each λ does to drift and error, with ``along`` what λ does over its whole range; of a line without λ,
+    """Describe the effect of each λ on drift and error, with ``along`` over the whole range of λ; of a line without λ,
     its drift and error."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
@@ -210,7 +210,7 @@ def trade_off_finding(facts: LineFacts, *, along: bool = False) -> BoundValues |
 
 @once
 def drift_finding(facts: LineFacts) -> BoundValues | None:
-    """Return what λ does to drift over its whole range."""
+    """Describe the effect of λ on drift over its range."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
     over = trade_off(facts)

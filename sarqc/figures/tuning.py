@@ -1,5 +1,5 @@
-"""What the figures, the table and the words of a tuning run share: its candidates, the words for their standings, and
-how a saving is written; and the sentence of a run at any moment of it, and the small print.
+"""Shared parts of a tuning run's figures, table and words: its candidates, the words for their standings, the format of
+a saving; and the sentence of a run at any moment of it, and the small print.
 """
 
 import math
@@ -80,8 +80,7 @@ def spans_text(spans: Sequence[Sequence[float]]) -> str:
 
 
 def saved(better: float) -> float:
-    """Return the share of GPTQ's perplexity that is saved, of a difference of logarithms; negative: that it costs
-    more."""
+    """Return the saved share of GPTQ's perplexity from a difference of logarithms; negative for a cost."""
     return -math.expm1(-better)
 
 
@@ -111,7 +110,7 @@ def savings_text(row: TuningRow) -> str:
 
 
 def savings_words(better: float, low: float | None, high: float | None) -> str:
-    """Return the same of numbers."""
+    """Format a saving's numbers."""
     sign = 1 if better >= 0 else -1
     size = sign * saved(better)
     words = f"{'less' if sign > 0 else 'more'} perplexity than GPTQ 1 %"
@@ -165,8 +164,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
 
 
 def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
-    """Return what the sentence rests on, one plain sentence each. ``recipe``: of the tuning run, under its public
-    names."""
+    """List the evidence, one plain sentence each. ``recipe``: of the tuning run, under its public names."""
     test = Path(str(recipe["test"])).name
     lines = [
         f"λ was chosen on {test}: judge the final model on another text.",
@@ -211,7 +209,7 @@ def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
 
 
 def _too_little(tuning: Tuning) -> list[Piece]:
-    """Return what the errors of layers say alone, before two λ were compared in two draws."""
+    """Report the errors of layers alone, before two λ were compared in two draws."""
     known, layers = tuning["screened"]
     if not known:
         return [piece("Not enough time: nothing is known yet." if tuning["end"] else "Comparing the errors of layers.")]
@@ -232,7 +230,7 @@ def _too_little(tuning: Tuning) -> list[Piece]:
 
 
 def _single_draws(tuning: Tuning) -> list[Piece]:
-    """Return what single draws say of the λ that leads in them."""
+    """Report the λ that leads in single draws."""
     seen = tuning["one_draw"]
     if not seen:
         return []
@@ -274,7 +272,7 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
 
 
 def _single_draw_doubt(tuning: Tuning) -> list[Piece]:
-    """Return what is said where more draws are needed although each of them is clear by itself."""
+    """Note that more draws are needed although each of them is clear by itself."""
     if tuning["next"] != "go_on":
         return []
     least = min((draw["low"] for draw in tuning["one_draw"] if draw["low"] is not None), default=math.nan)
@@ -285,7 +283,7 @@ def _single_draw_doubt(tuning: Tuning) -> list[Piece]:
 
 
 def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """No measurable gain: nothing is to be changed."""
+    """Advise no change: no gain is measurable."""
     count = sum(len(rows_of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
     assert best["lambda"] is not None
     saving = "" if best["better"] is None else savings_text(best)
@@ -309,7 +307,7 @@ def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 
 def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """Return what the best λ answers on the tasks, beside GPTQ 1 %."""
+    """Compare the best λ with GPTQ 1 % on the tasks."""
     tasks, value, more = tuning["tasks"], best.get("accuracy"), best.get("more_accurate")
     if not tasks or value is None or more is None:
         return []
@@ -324,7 +322,7 @@ def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """Return what is said where the best λ has no neighbour on one side: what lies beyond was not tried."""
+    """Note that the best λ has no neighbour on one side: λ beyond it were not tried."""
     if not tuning["end"] or best["lambda"] is None:
         return []
     lams = [row["lambda"] for row in candidates(tuning) if row["lambda"] is not None]
@@ -344,7 +342,7 @@ def _left_out(tuning: Tuning) -> list[Piece]:
 
 
 def _end(tuning: Tuning) -> list[Piece]:
-    """Return why it ended, and what a sweep of everything in as many draws would have taken."""
+    """Return why it ended, and the cost of a full sweep in as many draws."""
     if not tuning["end"]:
         return []
     why = ENDS[tuning["end"]]

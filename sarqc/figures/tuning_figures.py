@@ -123,14 +123,14 @@ def mark_of(row: TuningRow) -> Mark:
 
 
 def mark_words(row: TuningRow) -> str:
-    """Return the standing of a λ, and what it rests on."""
+    """Return the standing of a λ and its evidence."""
     if row["standing"] == "worse":
         return f"clearly worse after draw {row['draws']}"
     return _kind_words(mark_of(row))
 
 
 def finding(tuning: Tuning) -> tuple[str, str]:
-    """Return the title of the figure, from its numbers, and what it rests on."""
+    """Return the title of the figure, from its numbers, and its evidence."""
     if tuning["best"] is None:
         return _first_finding(tuning), ""
     best = tuning["rows"][tuning["best"]]
@@ -186,7 +186,7 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
 
 
 def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
-    """Write what the axis is, and what dots and bars are, above the panel."""
+    """Explain the axis, dots and bars above the panel."""
     place, text = {**PAPER, "y": 1, "yshift": 5}, "<b>Perplexity saved against GPTQ’s default</b>"
     add_note(figure, f"{text}, same calibration text", "var(--ink)", narrow={"text": text}, **place, x=0)
     if any(draw_savings(row) for row in rows):
@@ -262,7 +262,7 @@ def interval_of(row: TuningRow) -> Span | None:
 
 
 def draw_savings(row: TuningRow) -> list[float]:
-    """Return what each draw says that the λ saves; of former versions the mean alone is known."""
+    """Return the saving of the λ in each draw; former versions hold the mean alone."""
     return [saved(value) for value in row.get("better_by_draw", [])]
 
 
@@ -294,7 +294,7 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 
 def _draw_offset(draw: int) -> float:
-    """Return where a draw stands beside its λ, whatever further ones there are."""
+    """Return a draw's offset from its λ, whatever further draws there are."""
     offset = _OFFSETS[draw // 2 % len(_OFFSETS)]
     return offset if draw % 2 else -offset
 
@@ -380,7 +380,7 @@ def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 
 def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Write what will be here."""
+    """Announce coming marks."""
     if any(row["better"] is not None for row in rows):
         return
     place = {**PAPER, "x": 0.5, "xanchor": "center", "y": 0.6, "yanchor": "middle"}
@@ -397,7 +397,7 @@ def _wrapped(text: str, width: float) -> str:
 
 
 def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Write at each λ that is out why: below its interval, or above where there is no room."""
+    """Write the reason at each excluded λ: below its interval, or above where there is no room."""
     (low, high), column = _scale(figure), _WIDE / max(1, len(rows))
     for at, row in enumerate(rows):
         if row["standing"] != "worse" or row["better"] is None:
@@ -574,7 +574,7 @@ def tuning_log(tuning: Tuning) -> list[LogLine]:
 
 
 def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
-    """Return the marks that there are, the best first; at those that are out also why."""
+    """Return the marks that there are, the best first; of excluded ones also why."""
     rows = candidates(tuning)
     entries: list[tuple[Mark, str]] = [
         ("best", STANDINGS["best"]),

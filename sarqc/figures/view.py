@@ -236,7 +236,7 @@ class ByQuantity(TypedDict):
 
 @dataclass(frozen=True)
 class ShownLine:
-    """A line and layer of a study, of which views are made: their parts that depend on nothing else, made once."""
+    """A line and layer of a study for views, with the parts of these that depend on nothing else."""
 
     study: Study  # reduced to the draw that is shown
     line: Line
@@ -330,7 +330,7 @@ class ShownLine:
         }
 
     def by_scale(self, scale: str | None = None) -> ByScale:
-        """Return the part of a view that depends on the scale of the errors; raw where the line has no such."""
+        """Return the part of a view that depends on the scale of the errors; raw where the line lacks it."""
         facts = self.facts
         chosen = scale if scale in scales_of(facts) else "raw"
         return {
@@ -343,7 +343,7 @@ class ShownLine:
         }
 
     def by_quantity(self, quantity: str | None = None) -> ByQuantity:
-        """Return the part that depends on the quantity of the map; the line's first where it has no such."""
+        """Return the part that depends on the quantity of the map; the line's first where it lacks it."""
         coloured = quantity_of(self.facts, quantity)
         return {
             "quantity": None if coloured is None else coloured.name,
@@ -354,7 +354,7 @@ class ShownLine:
         }
 
     def _figures(self) -> dict[str, Figure | None]:
-        """Return every other figure by name, None for what this line has not."""
+        """Return every other figure by name, None where this line has none."""
         facts = self.facts
         several = not is_point(facts.line)  # a lone point has them in the first place
         return {
@@ -410,14 +410,14 @@ def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
 
 
 def line_title(facts: LineFacts) -> str:
-    """Model, bits, method and layer: what a page of this line is about."""
+    """Return the title of a line's page: model, bits, method and layer."""
     title = f"{facts.study.model.name} at {facts.line.bits} bits: {facts.line.label}"
     return title if facts.layer is None else f"{title}, {layer_label(facts.study.layers[facts.layer])}"
 
 
 def first_figure(facts: LineFacts, shown: Shown, scale: str) -> Figure:
     """Return the Lab's main figure. A line of one point has no curves: there the methods of the study, side by side,
-    take the first place; without them, and where the quantity was not measured, stand all that were."""
+    take the first place; without them, and where the quantity was not measured, all measured ones do."""
     quality = "accuracy" if shown == "accuracy" else "perplexity"
     compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
     if compared is None and not is_point(facts.line):
@@ -435,7 +435,7 @@ def _whole(value: int | str | None, name: str) -> int | None:
 
 
 def default_line(study: Study, method: str | None, bits: int | None) -> Line:
-    """Return the line asked for; with a part of it left open, the one with most to show."""
+    """Return the requested line; where a part is left open, the one with most to show."""
     method = None if method is None else public_method(method)
     matches = [line for line in study.lines if method in (None, line.name, line.method) and bits in (None, line.bits)]
     matches = [line for line in matches if line.name == method] or matches
@@ -448,7 +448,7 @@ def default_line(study: Study, method: str | None, bits: int | None) -> Line:
 
 
 def start_of(facts: LineFacts) -> Point:
-    """Return where the marker stands first: the point that a run was asked for, else the best λ, else 0.1."""
+    """Return the marker's first point: the requested point of a run, else the best λ, else 0.1."""
     line = facts.line
     if line.chosen is not None:
         return {"gamma": line.chosen[0], "lambda": line.chosen[1]}

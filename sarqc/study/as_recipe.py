@@ -116,7 +116,7 @@ def _recipe_value(candidates: Sequence[float | None]) -> float | str | None:
 
 
 def _text_fields(study: Study) -> dict[str, Any]:
-    """Return model and texts: of the recipe that left the study, or, of a survey, from its protocol."""
+    """Return model and texts: from the study's recipe, or, for a survey, from its protocol."""
     if study.recipe is not None:
         sampling = {"sampling": "random"} if study.recipe.get("kind") == "tune" else {}
         return {name: value for name, value in study.recipe.items() if name not in _STUDY_FIELDS} | sampling

@@ -301,7 +301,7 @@ class Study(StudyPart):
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
     def __copy__(self) -> Self:
-        """Return a copy without kept results, since it may get other lines or layers."""
+        """Return a copy without cached results, since it may get other lines or layers."""
         copied = super().__copy__()
         copied._once = {}
         return copied
@@ -463,11 +463,11 @@ class Study(StudyPart):
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
     def once(self, line: Line | None, name: Hashable, make: Callable[[], Result]) -> Result:
-        """Return the result of ``make``, computed once and kept, for results that take long.
+        """Return the result of ``make``, computed once and cached, for slow ones.
 
         Args:
             line: The line that the result is about; None for the whole study.
-            what: Name of the result.
+            name: Name of the result.
             make: Function that computes it.
         """
         key = (line and (line.name, line.bits, line.draws), name)
@@ -478,7 +478,7 @@ class Study(StudyPart):
 
 
 def _read_document(folder: Path) -> dict[str, Any]:
-    """Content of a study.json; refused if it can't be sent on as JSON either."""
+    """Read a study.json; refuse it if it can't be sent on as JSON either."""
     where = f"study {folder.name}"
     try:
         if not (folder / "study.json").exists():
@@ -512,7 +512,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _check_shapes(study: Study, where: str) -> None:
-    """Refuse a study with an array that has not the axes that its line and the study give it."""
+    """Refuse a study with an array that lacks the axes given by its line and the study."""
     for line in study.lines:
         lengths = {
             "draw": len(line.draws),

@@ -33,7 +33,7 @@ class _Run:
     line: Line
 
     def places(self, whole: Line) -> dict[str, list[int]]:
-        """Along each axis, the positions of this line's values among those of the whole."""
+        """Return the positions of this line's values among those of the whole, by axis."""
         return {
             axis: [getattr(whole, name).index(value) for value in getattr(self.line, name)]
             for axis, name in _PLACES.items()
@@ -123,7 +123,7 @@ def _check(first: Study, other: Study) -> None:
 
 
 def _comparable_parts(*parts: Any) -> list[Any]:
-    """Return two parts of protocols without what “auto” adds, and without the draw where that is another one."""
+    """Return two parts of protocols without fields of “auto”, and without the draw where draws differ."""
     if not all(isinstance(part, dict) for part in parts):
         return list(parts)
     same_draw = len({part.get("seed") for part in parts}) == 1
@@ -177,8 +177,7 @@ def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: Stu
 
 
 def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
-    """Return an array of the whole line with every run's numbers in their places; the first run that knows one is
-    taken."""
+    """Return an array of the whole line with every run's numbers in their places; the first known number is taken."""
     known = [(run, run.line.arrays[name]) for run in runs if name in run.line.arrays]
     ref = known[0][1]
     longest = np.max(

@@ -1,7 +1,7 @@
-"""Codes kept beside a study, with which pages run its model: which points there are, and their files.
+"""Codes stored beside a study, with which pages run its model: their points and their files.
 
-The folder ``codes`` of a study has ``codes.json`` and a file for each kept point, written by a run or by
-``python -m sarqc codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
+The folder ``codes`` of a study has ``codes.json`` and a file for each point, written by a run or by ``python -m sarqc
+codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
 """
 
 import json
@@ -62,7 +62,7 @@ _CODES = TypeAdapter(KeptCodes)
 
 
 def kept_codes(study: Study) -> KeptCodes | None:
-    """Return which points of a study have codes; None for a study without any.
+    """Return the points of a study with codes; None for a study without any.
 
     Raises:
         Refused: If the list of points is damaged.
@@ -91,11 +91,11 @@ def _damaged(name: str, study: Study) -> Refused:
 
 
 def write_codes(folder: Path, codes: KeptCodes) -> None:
-    """Write which points of a study have codes; their files are there by then.
+    """Write the list of points with codes; their files exist by then.
 
     Args:
         folder: The folder of the study.
-        kept: The points.
+        codes: The points.
     """
     partial = folder / FOLDER / f".{FILE}"
     partial.write_text(json.dumps(codes, indent=1) + "\n", encoding="utf-8")
@@ -113,10 +113,10 @@ def model_files(study: Study, models: Path, name: str | None = None) -> dict[str
     Args:
         study: The study.
         models: The folder of the models that ship with the app.
-        name: Name of the only file that is wanted; None for all.
+        name: Name of a single file; None for all.
 
     Raises:
-        NotFound: If no codes of the study are kept.
+        NotFound: If no codes of the study are stored.
         Refused: If a file is missing, is not what is listed, or if a link leads to it from elsewhere.
     """
     codes = kept_codes(study)

@@ -97,7 +97,7 @@ def first_study(studies: Sequence[StudySummary]) -> str | None:
 class KeptEntries:
     """A file with the entries of studies that could be read, each valid while its ``study.json`` has the same stamp.
 
-    They are kept between starts of the app, since reading two thousand studies takes seconds.
+    They last between starts of the app, since reading two thousand studies takes seconds.
 
     Args:
         path: The file.
@@ -125,7 +125,7 @@ class KeptEntries:
         return entries
 
     def write(self, entries: Mapping[str, tuple[Stamp, Any]]) -> None:
-        """Replace the kept entries, if they have changed."""
+        """Replace the stored entries, if they have changed."""
         stamps = {folder: stamp for folder, (stamp, _) in entries.items()}
         if stamps == self._written:
             return
@@ -294,9 +294,9 @@ class Library:
         return folders
 
     def _entries(self, folders: _Folders, *, is_all: bool = False) -> dict[str, Entry]:
-        """Entries of studies: kept ones where the documents are the same, else new ones.
+        """Return entries of studies: cached ones of unchanged documents, else new ones.
 
-        ``is_all``: there are no others, so these are kept and all others forgotten.
+        ``is_all``: there are no others, so these are stored and all others dropped.
         """
         with self._listing:
             known = self._kept.read() if self._known is None else self._known
@@ -312,7 +312,7 @@ class Library:
         return {folder: entry for folder, (_, entry) in fresh.items()}
 
     def _entry(self, root: Path, name: str) -> Entry:
-        """Entry of a study; only its document is read."""
+        """Return a study's entry, from its document."""
         origin = self._origin(root, name, ())  # which may change: the listing finds it out anew
         try:
             return summary_of(Study.open(root / name), name, origin)
@@ -321,7 +321,7 @@ class Library:
 
 
 def _stamp(folder: Path | str) -> Stamp | None:
-    """Stamp of the study in a folder; None without a study."""
+    """Return a folder's study stamp; None without a study."""
     try:
         status = os.stat(f"{folder}/study.json")
     except (FileNotFoundError, NotADirectoryError):
