@@ -188,8 +188,8 @@ def _worth(ladder: Ladder) -> str:
     """Name the most valuable step of a ladder: each alone, which does not depend on the shown order."""
     alone = {step: worth["perplexity"] for step, worth in ladder.alone.items() if "perplexity" in worth}
     alone = {step: worth for step, worth in alone.items() if math.isfinite(worth.mean)}
-    before = next((rung.mean("perplexity") for rung in ladder.rungs if rung.step == "gptq"), math.nan)
-    if not alone or not before > 0:
+    gptq = next((rung.mean("perplexity") for rung in ladder.rungs if rung.step == "gptq"), math.nan)
+    if not alone or not gptq > 0:
         return ""
     step = min(alone, key=lambda name: float(alone[name].mean))
     most, lam = alone[step], alone.get("lambda")
@@ -202,7 +202,7 @@ def _worth(ladder: Ladder) -> str:
         ratio = float(most.mean / lam.mean)
         times = "" if round(ratio, 1) == 1 else f"{times_text(ratio)} "
         return f"{name} alone is worth {times}as much as {lam_words}"
-    size = change_text(float(most.mean) / before)
+    size = change_text(float(most.mean) / gptq)
     return f"{name} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
 
 

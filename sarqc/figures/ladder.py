@@ -247,14 +247,14 @@ def _bar_of(difference: Difference, width: float) -> Span:
 def _bars(side: _Side, values: list[float], bars: list[Span], texts: list[str]) -> dict[str, Any]:
     """Return bars from the rung before to each rung, the first a mark alone; the bar's end carries the step's 95 %
     interval."""
-    before = [values[0], *values[:-1]]
+    starts = [values[0], *values[:-1]]
     return {
         "type": "bar",
         "orientation": "h",
         "name": side.quality,
         "y": list(range(len(values))),
-        "base": before,
-        "x": [value - first for value, first in zip(values, before, strict=True)],
+        "base": starts,
+        "x": [value - first for value, first in zip(values, starts, strict=True)],
         "xaxis": side.axis,
         "width": 0.5,
         "marker": {"color": "var(--quality-faint)", "line": {"color": QUALITY["color"], "width": 1.5}},
@@ -456,10 +456,10 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
     if counts and max(counts) == 1:
         lines.append("One draw has no intervals: whether a difference holds in others, it can’t say.")
     by_step = {row["step"]: row.get("bits_per_weight") for row in ladder["rows"]}
-    if (affine := by_step.get("affine")) and (before := by_step["gptq"]):
+    if (affine := by_step.get("affine")) and (plain_bits := by_step["gptq"]):
         lines.append(
             f"The affine grid stores a bias for each group: {affine:.3g} bits per weight in full, "
-            f"{before:.3g} before. Its codes are saved for MLX alone."
+            f"{plain_bits:.3g} before. Its codes are saved for MLX alone."
         )
     for entry in ladder["left_out"]:
         step = NOUNS.get(entry["step"], "the step of λ")

@@ -151,8 +151,8 @@ def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     """Return what “auto” chose most often in most of the layers."""
     sign, counts = quantity.sign, quantity.counts(known)
     most = max(counts.values())
-    first, *others = [step for step, count in counts.items() if count == most]
-    if others:
+    first, *ties = [step for step, count in counts.items() if count == most]
+    if ties:
         return f"No {sign} was chosen in more {noun} than the others"
     count_text = f"{number(most, 0)} of {number(known.size, 0)} {noun}"
     return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {count_text}")

@@ -274,9 +274,9 @@ class _PanelDrawing:
             seen: dict[tuple[int, float], list[Any]] = {}
             for values, side in off:
                 for i in np.flatnonzero(side[row]).tolist():
-                    is_above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
-                    text, corner = self.panel.show(values[row, i]), "bottom right" if is_above else "top right"
-                    mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if is_above else "triangle-down"]
+                    above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
+                    text, corner = self.panel.show(values[row, i]), "bottom right" if above else "top right"
+                    mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if above else "triangle-down"]
                     # Two curves off the scale at one λ share the place at the edge, and one line of text.
                     first = seen.setdefault((i, edge), mark)
                     if first is not mark:

@@ -141,8 +141,8 @@ def _add_curve(
 ) -> None:
     """Add one error: the path through its points, their hull, the points themselves, and the shown one."""
     if points.lines is None:
-        way = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
-        add_trace(figure, way, {"x": x, "y": y}, "gamma")
+        path = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
+        add_trace(figure, path, {"x": x, "y": y}, "gamma")
     # The supported points from the smallest drift to the largest.
     hulls = [
         [k for k in np.argsort(drift, kind="stable") if supports[g][k] != NO_WEIGHT]

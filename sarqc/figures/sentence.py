@@ -486,12 +486,12 @@ def _shrinkage_text(facts: LineFacts) -> str:
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
     wording, reference = _WORDINGS["perplexity"], float(quality.mean[0, best])
-    size, beside = wording.size(cost, reference), f"the best λ, {lam_text(lams[best])}"
+    size, best_text = wording.size(cost, reference), f"the best λ, {lam_text(lams[best])}"
     if not math.isfinite(cost.error):
-        return f"{clause}: perplexity {size} above {beside}, on one draw."
+        return f"{clause}: perplexity {size} above {best_text}, on one draw."
     if cost.verdict(()) == 0:
-        return f"{clause}: no measurable difference to {beside} ({size})."
-    return f"{clause}: perplexity {size} above {beside}, {wording.interval(cost, reference)}."
+        return f"{clause}: no measurable difference to {best_text} ({size})."
+    return f"{clause}: perplexity {size} above {best_text}, {wording.interval(cost, reference)}."
 
 
 def _compared_text(title: str, difference: Difference, at: At) -> str:

@@ -66,7 +66,7 @@ from sarqc.study.paired import spans
 Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
 
 MEASURED = "measured, not compared yet"
-_EMPTY_TEXT = "here: each λ that is left, quantized and measured as a whole model"
+_PLACEHOLDER = "here: each λ that is left, quantized and measured as a whole model"
 _GREEN, _GREY, _FAINT = "var(--quality)", "var(--ink-2)", "var(--ink-3)"
 _HOLLOW = "var(--surface)"
 # Diameter in pixels, on a narrow screen, fill, edge and its width, dash of the edge.
@@ -103,7 +103,7 @@ def race_figure(tuning: Tuning) -> Figure:
     _add_draws(figure, rows)
     _add_marks(figure, rows)
     _add_ghost_words(figure, rows)
-    _add_nothing_yet(figure, rows)
+    _add_placeholder(figure, rows)
     _add_reasons(figure, rows)
     name_axis(figure, names, tuning["best"])
     return figure
@@ -379,12 +379,12 @@ def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
         add_note(figure, words, _GREY, narrow={"visible": False}, x=(first + last) / 2, **below)
 
 
-def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
+def _add_placeholder(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """Announce coming marks."""
     if any(row["better"] is not None for row in rows):
         return
     place = {**PAPER, "x": 0.5, "xanchor": "center", "y": 0.6, "yanchor": "middle"}
-    add_note(figure, _EMPTY_TEXT, _GREY, narrow={"text": _EMPTY_TEXT.replace(", ", ",<br>", 1)}, **place)
+    add_note(figure, _PLACEHOLDER, _GREY, narrow={"text": _PLACEHOLDER.replace(", ", ",<br>", 1)}, **place)
 
 
 def _kind_words(kind: Mark) -> str:

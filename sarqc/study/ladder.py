@@ -67,12 +67,12 @@ def rungs_of(points: Sequence[LadderPoint]) -> tuple[Rung, ...]:
     for point in points:
         changes, means = {}, {name: _mean(name, values) for name, values in point.values.items()}
         if rungs:
-            before = rungs[-1]
-            for name, change in _differences(point.values, before.values).items():
+            previous = rungs[-1]
+            for name, change in _differences(point.values, previous.values).items():
                 if isinstance(change, RatioDifference):  # in the unit of the value that it starts from
-                    change = change.scaled(before.means[name] / float(change.scale))
+                    change = change.scaled(previous.means[name] / float(change.scale))
                 changes[name] = change
-            means |= {name: before.means[name] + float(change.mean) for name, change in changes.items()}
+            means |= {name: previous.means[name] + float(change.mean) for name, change in changes.items()}
         rungs.append(Rung(*point, differences=changes, means=means))
     return tuple(rungs)
 

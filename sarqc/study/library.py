@@ -158,7 +158,7 @@ class Library:
         self._roots = (self._shipped, settings.studies_dir(), self._uploaded)
         self._runs_among = runs_among
         self._open: dict[Path, tuple[Stamp | None, Study]] = {}  # the last used one last
-        self._kept = KeptEntries(settings.resolved_state_dir() / "listed-studies.json", FORM)
+        self._stored = KeptEntries(settings.resolved_state_dir() / "listed-studies.json", FORM)
         self._known: dict[str, tuple[Stamp, Entry]] | None = None  # by folder, as they were last listed
         self._listing = threading.Lock()
 
@@ -299,7 +299,7 @@ class Library:
         ``is_all``: there are no others, so these are stored and all others dropped.
         """
         with self._listing:
-            known = self._kept.read() if self._known is None else self._known
+            known = self._stored.read() if self._known is None else self._known
             fresh = {
                 folder: known[folder]
                 if folder in known and known[folder][0] == stamp
@@ -308,7 +308,7 @@ class Library:
             }
             self._known = fresh if is_all else known | fresh
             if is_all:  # but for what can't be read today: the next version may read it
-                self._kept.write({folder: stored for folder, stored in fresh.items() if "error" not in stored[1]})
+                self._stored.write({folder: stored for folder, stored in fresh.items() if "error" not in stored[1]})
         return {folder: entry for folder, (_, entry) in fresh.items()}
 
     def _entry(self, root: Path, name: str) -> Entry:
