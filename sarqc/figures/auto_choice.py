@@ -53,7 +53,7 @@ def selection(facts: LineFacts) -> Figure | None:
 
 
 def chosen_counts(choice: Selection, layer: int | None) -> np.ndarray:
-    """Return how many draws (and layers, for all of them) chose each candidate: C K."""
+    """Count the draws (and layers, for all of them) that chose each candidate: C K."""
     counts = np.zeros((len(choice.gammas), len(choice.lams)), dtype=int)
     pairs = choice.pairs if layer is None else choice.pairs[:, layer : layer + 1]
     for gamma, lam in pairs.reshape(-1, 2).tolist():
@@ -277,7 +277,7 @@ def _pair(choice: Selection, at: Sequence[int]) -> str:
 
 
 def _finding(choice: Selection, counts: np.ndarray) -> BoundValues | None:
-    """Return which candidate was chosen most often, of counts C K."""
+    """Name the candidate chosen most often, from counts C K."""
     total, most = int(counts.sum()), int(counts.max())
     at = np.argwhere(counts == most)
     if not total:

@@ -20,7 +20,7 @@ from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
 
 BITS_IN_FULL = "Bits per quantized weight, scales and zero points or biases included"
-LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most so many
+LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most eight
 
 
 class StudyName(TypedDict):
@@ -308,7 +308,7 @@ def _overlay(sides: Sequence[_Side]) -> Figure:
         ("held_out", "Reconstruction error on unseen text", significant),
         ("drift", "Weight drift, relative", significant),
     )
-    # By letters; what is not a curve over λ says what it is.
+    # By letters; lines that are not curves over λ say so.
     labels = [f"{LETTERS[i]}{', auto' if side.line.selected else ''}" for i, side in enumerate(sides)]
     stacked = []
     for name, title, show in quantities:
@@ -329,7 +329,7 @@ def _overlay(sides: Sequence[_Side]) -> Figure:
 
 
 def _finding(sides: Sequence[_Side]) -> str:
-    """Return which study has the lowest perplexity at its chosen point; their draws need not be the same, so that no
+    """Name the study with the lowest perplexity at its chosen point; their draws need not be the same, so that no
     interval says how sure that is."""
     known = [(value, LETTERS[i]) for i, side in enumerate(sides) if (value := _perplexity(side)) is not None]
     texts = [(perplexity_text(value), letter) for value, letter in sorted(known)]

@@ -83,7 +83,7 @@ def _token_map(facts: LineFacts) -> Figure | None:
 
 
 def _tokens_finding(counts: TokenCounts) -> str:
-    """Return how many experts no token reached, or fewer than their channels."""
+    """Count the experts that no token reached, or fewer than their channels."""
     experts = counts.experts.count
     total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
     if counts.none.any():

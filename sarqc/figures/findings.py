@@ -95,7 +95,7 @@ def _half(known: np.ndarray, layers: int, on_text: str) -> str:
     count = fewest_for_half(known)
     if count is None:
         return ""
-    # Experts that no token reached have no error, and nothing is said of them.
+    # Experts that no token reached have no error and are not counted.
     noun = f"{number(len(known), 0)} {'measured layers' if len(known) < layers else 'layers'}"
     makes = "makes" if count == 1 else "make"
     return f"{number(count, 0)} of {noun} {makes} up half the relative error {on_text}"

@@ -82,7 +82,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
 
 
 def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
-    """Return where the smallest value lies, and whether γ (or α, or β) matters there; ``draws``: D G M."""
+    """State where the smallest value lies, and whether γ (or α, or β) matters there; ``draws``: D G M."""
     sign = facts.line.sign
     n_g, n_m = draws.shape[1:]
     (best,), (band,) = least(draws.reshape(len(draws), 1, n_g * n_m))

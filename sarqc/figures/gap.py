@@ -104,8 +104,8 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
 
 
 def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
-    """Return how the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless
-    each of the two is clearly worse where the other is best."""
+    """Describe how the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless each
+    of the two is clearly worse where the other is best."""
     lams = facts.line.lams
     if errors.shape[1] < 2 or len(lams) < 2 or not has_lam(facts.line):
         return ""

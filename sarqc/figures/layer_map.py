@@ -148,7 +148,7 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
 
 
 def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
-    """Return what “auto” chose most often in most of the layers."""
+    """Name the candidate that most layers chose most often."""
     sign, counts = quantity.sign, quantity.counts(known)
     most = max(counts.values())
     first, *ties = [step for step, count in counts.items() if count == most]
@@ -326,7 +326,7 @@ class Quantity:
 
     @property
     def follows(self) -> bool:
-        """Whether it may change with γ and λ."""
+        """True if it may change with γ and λ."""
         return self.name not in ("lambda", "gamma", "tokens")
 
     @property
@@ -487,7 +487,7 @@ def slim_bar(places: list[float], names: list[str]) -> Part:
 
 
 def _flat(count: int) -> list[list[Any]]:
-    """Return a scale of so many flat colours, one for each candidate."""
+    """Return a scale of ``count`` flat colours, one for each candidate."""
     stops: list[list[Any]] = []
     for step in range(count):
         place = step / max(count - 1, 1) * (len(CIVIDIS) - 1)

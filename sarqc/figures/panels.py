@@ -48,7 +48,7 @@ VALUE_REACH = 2  # points of the axis beside which it stands
 USUAL_STEPS = 9  # between points of a line
 VALUE_HEIGHT = 0.12  # of the span
 NARROW_ROOM = 0.24  # the same on a narrow screen, where panels are low
-FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
+FEW_LAMS = 3  # up to which names at the lines' ends reach to where words at the right edge begin
 AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
 BAND = "band"  # the name of its shapes and words, by which the page finds what a link hides
 LABEL_GAP, LONE_LABEL_GAP = 0.2, 0.065  # least distance of two labels at the lines' ends, as a share of their panel
@@ -379,7 +379,7 @@ def _break_axis(axis: Part, span: Span, side: Literal[-1, 1]) -> None:
 
 
 def _room_for_value(panel: Panel, span: Span) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the shown value has room beside each point: its height, and whether it stands to the left: G M each.
+    """Find room for the shown value beside each point: its height, and whether it stands to the left: G M each.
 
     It stands above the point and all that is drawn as far as it reaches on its side, and within the span. With few
     points it ends between two of them, where nothing but the curves between them is beside it.

@@ -71,7 +71,7 @@ class ParetoView(TypedDict):
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return which of the points (size, quality; less is better in both) are on the frontier, from the smallest on."""
+    """Return indices of the points (size, quality; less is better in both) on the frontier, from the smallest on."""
     best, chosen = np.inf, []
     for at in sorted(range(len(points)), key=lambda at: points[at]):
         if points[at][1] < best:
@@ -121,7 +121,7 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
 
 
 def _finding(best: int, known: int, groups: int) -> str:
-    """Return how many runs no other run beats in both."""
+    """Count the runs that no other run beats in both."""
     if known < 2:
         return ""
     return fitting(f"{_on_frontier(number(best, 0), number(known, 0), groups)} of size and quality")

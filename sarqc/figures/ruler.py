@@ -281,7 +281,7 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
 
 
 def step_words(steps: Steps, m: int) -> str:
-    """Return what the step from the default of GPTQ to the λ at ``m`` changes, as one sentence."""
+    """Describe the step from the default of GPTQ to the λ at ``m`` in one sentence."""
     return (
         f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}: "
         f"{', '.join([steps.changes[m], *_further_changes(steps, m)])}; no additional time."

@@ -59,7 +59,7 @@ QualityName = Literal["perplexity", "accuracy"]
 
 @dataclass(frozen=True)
 class _Wording:
-    """How a quality is worded: its value, the size of a difference, and which way is better."""
+    """Wording of a quality: its value, the size of a difference, and which way is better."""
 
     name: QualityName
     quality: Callable[[LineFacts], Quality | None]
@@ -297,7 +297,7 @@ def _add_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> list
 
 def _sample_text(draws: int, quality: Quality) -> str:
     """Return the sample of a comparison: “five calibration sets”, with test items where those were a sample too."""
-    sets = draws_text(draws).replace("draw", "calibration set")  # for those who have not heard of draws
+    sets = draws_text(draws).replace("draw", "calibration set")  # for readers who do not know draws
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 

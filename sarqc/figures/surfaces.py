@@ -339,8 +339,7 @@ def _scene(domain: Span, scale: float, pooling: Pooling, quantity: str) -> Part:
 
 
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
-    """Return how much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to
-    more.
+    """Draw the change of each cell's drift from the smallest λ: |Ŵ − W| minus that, in colours from less to more.
 
     None for a line of one λ, which has nothing to be compared with.
     """

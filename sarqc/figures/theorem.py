@@ -152,7 +152,7 @@ def theorem(facts: LineFacts) -> Figure | None:
 
 
 def _finding(known: Terms, at: At) -> str:
-    """Return how loose the bound is, where the gap is clear."""
+    """State how loose the bound is, where the gap is clear."""
     gap, bound = known.gap.at(at), known.bound[at]
     if not math.isfinite(gap.mean) or not math.isfinite(bound) or gap.mean == 0 or bound <= 0:
         return ""

@@ -121,7 +121,7 @@ def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: S
 
 
 def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
-    """Return which λ has the best perplexity or accuracy."""
+    """Name the λ with the best perplexity or accuracy."""
     quality: Quality | None = getattr(facts, name)
     if quality is None or not has_lam(facts.line):
         return None
@@ -132,7 +132,7 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
 
 @once
 def error_finding(facts: LineFacts) -> BoundValues | None:
-    """Return which λ has the smallest reconstruction error, on unseen text where that was measured."""
+    """Name the λ with the smallest reconstruction error, on unseen text where that was measured."""
     name = error_of(facts)
     values = None if name is None else facts.selected(name)
     if name is None or values is None or not has_lam(facts.line):

@@ -99,7 +99,7 @@ def title_of(row: TuningRow) -> str:
 
 def lam_of(row: TuningRow) -> float:
     """Return the λ of a candidate."""
-    assert row["lambda"] is not None  # what is tuned has a λ
+    assert row["lambda"] is not None  # candidates have a λ
     return row["lambda"]
 
 

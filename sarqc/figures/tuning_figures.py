@@ -89,7 +89,7 @@ _LETTER = 6.3  # pixels of a letter
 
 
 def race_figure(tuning: Tuning) -> Figure:
-    """Return what each λ saves, at any moment of a tuning run."""
+    """Draw the saving of each λ, at any moment of a tuning run."""
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
     # λ at the places 0, 1, 2, …, so that a draw can stand beside its λ.
@@ -116,7 +116,7 @@ def _figure(across: Part, up: Part, title: str, subtitle: str, aria: str) -> Fig
 
 
 def mark_of(row: TuningRow) -> Mark:
-    """Return how a λ is drawn."""
+    """Return the mark of a λ."""
     standing = row["standing"]
     assert standing != "baseline"  # has no place on the axis
     return "measured" if standing == "not_reached" and row["better"] is not None else standing
@@ -306,7 +306,7 @@ def _scale(figure: Figure) -> Span:
 
 
 def _ghost_depth(figure: Figure) -> float:
-    """Return how far the row of ghosts is below the scale."""
+    """Return the distance of the row of ghosts below the scale."""
     low, high = _scale(figure)
     return _GHOST_DEPTH * (high - low)
 

@@ -488,7 +488,7 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
 
 
 def equation(line: Line) -> Equation | None:
-    """Return what the line's method minimises; None for a method that is not known here."""
+    """Return the objective of the line's method; None for an unknown method."""
     entry = METHODS.get(line.method)
     if entry is None:
         return None

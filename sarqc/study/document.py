@@ -296,7 +296,7 @@ class Study(StudyPart):
     _once: dict[Hashable, Any] = PrivateAttr(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Equal documents, wherever they lie: the checksum stands for the arrays."""
+        """Compare documents, wherever they lie: the checksum stands for the arrays."""
         fields = type(self).model_fields
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
