@@ -30,7 +30,7 @@ from sarqc.figures.drawing import (
     scatter,
 )
 from sarqc.figures.numbers import At, Format, draws_text, lam_text, number, perplexity_text, significant
-from sarqc.figures.titles import constant_finding, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -287,11 +287,11 @@ def _finding(choice: Selection, counts: np.ndarray) -> BoundValues | None:
     point = _pair(choice, at[0].tolist())
     lead = f"“auto” chose {point}"
     if total == 1:
-        return constant_finding(fitting(lead))
+        return constant_finding(fit_text(lead))
     if most == total:
-        return constant_finding(fitting(f"{lead} always", lead))
+        return constant_finding(fit_text(f"{lead} always", lead))
     often = f"{lead} most often"
-    return constant_finding(fitting(f"{often}, {number(most, 0)} of {number(total, 0)} times", often))
+    return constant_finding(fit_text(f"{often}, {number(most, 0)} of {number(total, 0)} times", often))
 
 
 def _chosen_words(choice: Selection, counts: np.ndarray, scope: str) -> str:

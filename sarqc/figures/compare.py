@@ -11,7 +11,7 @@ from sarqc.errors import Refused
 from sarqc.figures.drawing import Figure, Point, Role
 from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
-from sarqc.figures.titles import constant_finding, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.quantization.storage import bits_per_weight
@@ -225,12 +225,14 @@ def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
         ("Share of parameters quantized", "share", [side.study.model.share_quantized for side in sides]),
     ]
     compared = [
-        _compared(title, kind, values) for title, kind, values in rows if any(value is not None for value in values)
+        _compare_values(title, kind, values)
+        for title, kind, values in rows
+        if any(value is not None for value in values)
     ]
     against = [side.ending.against_gptq for side in sides]
     if any(value is not None for value in against):  # of each on its own texts
         notes = [_interval(side.ending.tuned) for side in sides]
-        compared.insert(1, {**_compared("Perplexity against GPTQ 1 %", "change", against), "notes": notes})
+        compared.insert(1, {**_compare_values("Perplexity against GPTQ 1 %", "change", against), "notes": notes})
     return compared
 
 
@@ -257,7 +259,7 @@ def _interval(tuned: Tuned | None) -> str:
     return f"{number(100 * low, 1)} to {number(100 * high, 1)}{NBSP}%"
 
 
-def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
+def _compare_values(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
     first = values[0]
     more = [None if value is None or first is None else value - first for value in values]
     return {"title": title, "kind": kind, "values": values, "more": more}
@@ -278,7 +280,9 @@ def _layers(sides: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
         chosen = np.nanmean(array[:, :, start["gamma"], start["lambda"]], axis=0)
         columns.append(dict(zip((layer.name for layer in side.study.layers), chosen.tolist(), strict=True)))
     common = [name for name in columns[0] if all(name in column for column in columns)]
-    return [_compared(name, "significant", [measured(column[name]) for column in columns]) for name in common], text
+    return [
+        _compare_values(name, "significant", [measured(column[name]) for column in columns]) for name in common
+    ], text
 
 
 def _texts(sides: Sequence[_Side]) -> list[TextColumn]:
@@ -336,7 +340,7 @@ def _finding(sides: Sequence[_Side]) -> str:
     if len(texts) < 2 or texts[0][0] == texts[1][0]:
         return ""
     (lowest, best), (second, next_) = texts[:2]
-    return fitting(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
+    return fit_text(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
 
 
 def _series(index: int) -> Role:

@@ -14,7 +14,6 @@ from sarqc.figures.drawing import (
     Role,
     add_note,
     add_trace,
-    apart,
     bind_fields,
     even_axis,
     honest_range,
@@ -24,10 +23,11 @@ from sarqc.figures.drawing import (
     marker_of,
     new_figure,
     scatter,
+    spread_labels,
 )
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import SAME, At, change_text, number, point_names, significant, times_text
-from sarqc.figures.titles import bind_aria, finding_by_point, fitting, set_finding
+from sarqc.figures.titles import bind_aria, finding_by_point, fit_text, set_finding
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -98,9 +98,9 @@ def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: 
 def _against(ratio: float, point: str, reference: str) -> str:
     """Compare the drift of the most salient decile with that “under identity”, or “at λ = 0”."""
     if abs(ratio - 1) < SAME:
-        return fitting(f"{point}: most salient decile drifts as {reference}")
+        return fit_text(f"{point}: most salient decile drifts as {reference}")
     change = f"{change_text(ratio - 1)} {'less' if ratio < 1 else 'more'} than {reference}"
-    return fitting(f"{point}: most salient decile drifts {change}", f"{point}: most salient drift {change}")
+    return fit_text(f"{point}: most salient decile drifts {change}", f"{point}: most salient drift {change}")
 
 
 def _flat(arrays: list[np.ndarray]) -> np.ndarray:
@@ -193,7 +193,7 @@ def _place_labels(figure: Figure, high: float) -> None:
     for g, m in np.ndindex(n_g, n_m):
         ends = [curve[g][m][-1] for curve in curves]
         drawn = [i for i, end in enumerate(ends) if end is not None and not (m == 0 and 0 < i == n_c - 1)]
-        heights[drawn, g, m] = apart([ends[i] for i in drawn], LABEL_GAP * high, 0.0, 0.97 * high)
+        heights[drawn, g, m] = spread_labels([ends[i] for i in drawn], LABEL_GAP * high, 0.0, 0.97 * high)
         visible[drawn, g, m] = True
     for i in range(n_c):
         bind_fields(figure, f"layout.annotations.{i}", {"y": heights[i], "visible": visible[i].tolist()})

@@ -406,7 +406,7 @@ def clamp(values: np.ndarray, span: Span) -> tuple[np.ndarray, np.ndarray]:
     return np.where(side > 0, span[1] - inset, np.where(side < 0, span[0] + inset, values)), side
 
 
-def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
+def spread_labels(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
     """Return heights of labels, moved apart around their middle where they are nearer than ``gap``; their order stays.
 
     Labels beyond an edge would not be drawn: together they move to below ``high``, and to above ``low``. All are NaN

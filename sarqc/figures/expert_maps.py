@@ -19,9 +19,9 @@ from sarqc.figures.drawing import (
     new_figure,
     scatter,
 )
-from sarqc.figures.layer_map import Cell, Quantity, cell_figure, frame, framed, map_finding, short_name, slim_bar
+from sarqc.figures.layer_map import Cell, Quantity, add_frames, cell_figure, frame, map_finding, short_name, slim_bar
 from sarqc.figures.numbers import At, draws_text, less_or_more, number, point_names, ratio_of, significant, times_text
-from sarqc.figures.titles import Say, bind_aria, constant_finding, finding_by_point, fitting, map_points, set_finding
+from sarqc.figures.titles import Say, bind_aria, constant_finding, finding_by_point, fit_text, map_points, set_finding
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -48,7 +48,7 @@ def token_map(facts: LineFacts) -> Figure | None:
         return figure
     row, column = counts.experts.place(facts.study.layers[facts.layer])
     expert = counts.experts.numbers[column]
-    return framed(figure, [frame((expert - 0.5, expert + 0.5), row)])
+    return add_frames(figure, [frame((expert - 0.5, expert + 0.5), row)])
 
 
 @once_a_line
@@ -87,9 +87,9 @@ def _tokens_finding(counts: TokenCounts) -> str:
     experts = counts.experts.count
     total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
     if counts.none.any():
-        return fitting(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
+        return fit_text(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
     if counts.few.any():
-        return fitting(f"{few} of {total} experts saw fewer tokens than channels")
+        return fit_text(f"{few} of {total} experts saw fewer tokens than channels")
     return "Every expert saw at least as many tokens as channels"
 
 
@@ -120,7 +120,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Pa
         "type": "heatmap",
         "x": list(counts.experts.numbers),
         "y": rows,
-        "z": _rounded(logs, 4),
+        "z": _round_values(logs, 4),
         "zmin": middle - half,
         "zmax": middle + half,
         "colorscale": [[0, "var(--recon)"], [0.5, "var(--line)"], [1, "var(--accent)"]],
@@ -131,7 +131,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Pa
     }
 
 
-def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
+def _round_values(values: np.ndarray, digits: int) -> list[list[float | None]]:
     return [[None if not math.isfinite(value) else round(value, digits) for value in row] for row in values.tolist()]
 
 
@@ -190,7 +190,7 @@ def token_table(facts: LineFacts) -> TokenTable | None:
         "channels": counts.experts.channels,
         "draws": len(counts.values),
         "words": words(counts),
-        "tokens": _rounded(counts.mean, 1),
+        "tokens": _round_values(counts.mean, 1),
     }
 
 
@@ -210,7 +210,7 @@ def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     shared.clear()
     shared[row] = block
     figure, modules = block
-    return framed(figure, [frame((expert - 0.5, expert + 0.5), modules.index(chosen.module))])
+    return add_frames(figure, [frame((expert - 0.5, expert + 0.5), modules.index(chosen.module))])
 
 
 def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity) -> tuple[Figure, list[str]]:
@@ -348,8 +348,8 @@ def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Say:
             return "Experts with few and with many tokens have equal error"
         times = ratio.mean[at]
         if times >= 2:
-            return fitting(f"Experts with few tokens have {times_text(times)} the error of busy ones")
-        return fitting(f"Experts with few tokens have {ratio.change_in('error', at)} than busy ones")
+            return fit_text(f"Experts with few tokens have {times_text(times)} the error of busy ones")
+        return fit_text(f"Experts with few tokens have {ratio.change_in('error', at)} than busy ones")
 
     return say
 

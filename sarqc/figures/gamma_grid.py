@@ -17,7 +17,7 @@ from sarqc.figures.drawing import (
     row_axis,
 )
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
-from sarqc.figures.titles import constant_finding, error_of, fitting, lam_point, least, set_finding
+from sarqc.figures.titles import constant_finding, error_of, fit_text, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
@@ -96,4 +96,4 @@ def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
     gamma, lam = divmod(best, n_m)
     shape = f"{sign}{NBSP}={NBSP}{lam_text(facts.line.gammas[gamma] or 0.0)}"
     words = f"{noun} is lowest at {lam_point(facts.line.lams[lam])}, {shape}"
-    return fitting(words if band.any() else f"{words} on one draw")
+    return fit_text(words if band.any() else f"{words} on one draw")

@@ -18,7 +18,6 @@ from sarqc.figures.drawing import (
     add_caption,
     add_note,
     add_trace,
-    apart,
     bind_fields,
     clamp,
     edge_trace,
@@ -29,11 +28,12 @@ from sarqc.figures.drawing import (
     marker_of,
     new_figure,
     plain_numbers,
+    spread_labels,
     unclipped,
     whiskers,
 )
 from sarqc.figures.numbers import At, draws_text, lam_text, point_names, significant
-from sarqc.figures.titles import Say, bind_aria, finding_by_point, fitting, least, map_points, set_finding, shown_layer
+from sarqc.figures.titles import Say, bind_aria, finding_by_point, fit_text, least, map_points, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -93,12 +93,12 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
         if moves[at[0]] or not (math.isfinite(first) and math.isfinite(last)):
             return moves[at[0]]
         if len(sizes.amounts) < 2:
-            return fitting(f"The gap between the texts is {significant(first)}")
+            return fit_text(f"The gap between the texts is {significant(first)}")
         difference = change.at(at)
         if math.isfinite(difference.error) and difference.verdict(()) == 0:
             return "The gap does not clearly change with more text"
         goes = "shrinks" if last < first else "grows"
-        return fitting(f"The gap {goes} from {significant(first)} to {significant(last)} with more text")
+        return fit_text(f"The gap {goes} from {significant(first)} to {significant(last)} with more text")
 
     return say
 
@@ -114,7 +114,7 @@ def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
     if first is None or last is None or band[0, last] or band[1, first] or not band.any(axis=1).all():
         return ""
     goes = "falls" if last < first else "rises"
-    return fitting(f"The best λ {goes} from {lam_text(lams[first])} to {lam_text(lams[last])} as the text grows")
+    return fit_text(f"The best λ {goes} from {lam_text(lams[first])} to {lam_text(lams[last])} as the text grows")
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:
@@ -217,7 +217,7 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
     """Add names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
     room = span[1] - span[0]
     pairs = np.stack([errors.mean[-1] for _, _, errors in sizes.both], axis=-1).tolist()
-    placed = np.array([[apart(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
+    placed = np.array([[spread_labels(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
     for curve, (text, style, _) in reversed([*enumerate(sizes.both)]):
         place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": "middle"}
         path = add_note(figure, text, ink_of(style), narrow={"visible": False}, **place)

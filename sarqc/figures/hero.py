@@ -320,7 +320,7 @@ def rescaled(facts: LineFacts, scale: str) -> LineFacts:
 
 def _rescale(facts: LineFacts, scale: str) -> LineFacts:
     recon, held_out, drift, sar = (
-        _scaled(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
+        _scale_values(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
     )
     identity = facts.identity
     if identity is not None:
@@ -329,7 +329,7 @@ def _rescale(facts: LineFacts, scale: str) -> LineFacts:
     return replace(facts, recon=recon, held_out=held_out, drift=drift, sar=sar, identity=identity)
 
 
-def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
+def _scale_values(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
     """Scale values G M; a curve without spread, or without a value at λ = 0, becomes NaN."""
     if values is None:
         return None

@@ -33,14 +33,14 @@ from sarqc.figures.numbers import (
     difference_text,
     draws_text,
     is_unclear,
+    join_names,
     lam_text,
-    listed,
     number,
     perplexity_text,
     unsigned,
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
-from sarqc.figures.titles import constant_finding, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.plain import measured
 from sarqc.recipe import fitting_text
 from sarqc.study.ladder import LAMBDA, QUALITIES, Ladder, LadderPoint, Rung, rungs_of
@@ -188,7 +188,7 @@ def _finding(rungs: Sequence[Rung]) -> str:
         return ""
     best = min(clear, key=lambda rung: float(rung.differences["perplexity"].mean))
     words = "learned rounding" if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
-    return fitting(f"Largest gain after GPTQ: {words}")
+    return fit_text(f"Largest gain after GPTQ: {words}")
 
 
 def _sentence(ladder: Ladder) -> str:
@@ -410,9 +410,9 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
         sentence = pieces([f"{lead} {best} is worth the most: ", gain, "."])
     clauses = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
-        clauses.append(f"{listed(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
+        clauses.append(f"{join_names(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
     more = [_change(name, changes[name], value) for name in alone if name != best]
-    clauses += [f"on one draw alone {listed(more)}"] if known and more else more
+    clauses += [f"on one draw alone {join_names(more)}"] if known and more else more
     if clauses:
         text = "; ".join(clauses)
         start = text[0] if text.startswith("λ") else text[0].upper()

@@ -29,7 +29,7 @@ from sarqc.figures.drawing import (
     plain_numbers,
 )
 from sarqc.figures.numbers import NBSP, At, lam_text, number, point_names, significant, times_text
-from sarqc.figures.titles import ERRORS, finding_by_point, fitting, set_finding
+from sarqc.figures.titles import ERRORS, finding_by_point, fit_text, set_finding
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts, Selection, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -69,7 +69,7 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     if quantity is None:
         return None
     figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _whole_map(facts, quantity))
-    return framed(figure, frames.get(facts.layer, []))
+    return add_frames(figure, frames.get(facts.layer, []))
 
 
 def _whole_map(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[Part]]]:
@@ -130,19 +130,19 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
             return _most_chosen(quantity, known, noun)
         if quantity.name == "tokens":
             low, high = (number(float(end), 0) for end in (known.min(), known.max()))
-            return fitting(
+            return fit_text(
                 f"From {low} to {high} calibration tokens" if low != high else f"{low} calibration tokens each"
             )
         if quantity.name in ERRORS:
             count = fewest_for_half(known)
             words = f"of {number(known.size, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
-            return "" if count is None else fitting(f"{number(count, 0)} {words}")
+            return "" if count is None else fit_text(f"{number(count, 0)} {words}")
         largest, middle = layers[int(np.nanargmax(column))], np.median(known)
         quantity_noun = "drift" if quantity.name == "drift" else "penalty"
         text = f"{layer_label(facts.study.layers[largest])}: the largest {quantity_noun}"
         if middle <= 0:
-            return fitting(text)
-        return fitting(f"{text}, {times_text(known.max() / middle)} the median", text)
+            return fit_text(text)
+        return fit_text(f"{text}, {times_text(known.max() / middle)} the median", text)
 
     return finding_by_point(facts, say)
 
@@ -155,7 +155,7 @@ def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     if ties:
         return f"No {sign} was chosen in more {noun} than the others"
     count_text = f"{number(most, 0)} of {number(known.size, 0)} {noun}"
-    return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {count_text}")
+    return fit_text(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {count_text}")
 
 
 # The place of a cell (row, column), its numbers (G M), its layers, and the target of a click with its text.
@@ -264,7 +264,7 @@ def short_name(module: str) -> str:
     return module.rsplit(".", 1)[-1].removesuffix("_proj")
 
 
-def framed(figure: Figure, frames: Sequence[Part]) -> Figure:
+def add_frames(figure: Figure, frames: Sequence[Part]) -> Figure:
     """Return the figure of a whole line with the marks of the chosen layer."""
     shapes = [*figure["layout"]["shapes"], *frames]
     return {**figure, "layout": {**figure["layout"], "shapes": shapes}}

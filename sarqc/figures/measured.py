@@ -7,7 +7,7 @@ from sarqc.figures.flags import flags_of, no_flags_reason
 from sarqc.figures.numbers import baseline_name, lam_text, number, percent
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
-from sarqc.study.stamp import shown
+from sarqc.study.stamp import short_digest
 
 GRID_WORDS = {"full_range": "full-range symmetric"}  # where words differ from the name
 # Of the protocol of a study, where a heading is not the name of its field.
@@ -96,7 +96,7 @@ def measurement_facts(facts: LineFacts) -> list[Fact]:
             "Stamp",
             None
             if study.stamp is None
-            else f"{shown(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study",
+            else f"{short_digest(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study",
         ),
     ]
     return [{"name": name, "text": text} for name, text in pairs if text is not None]

@@ -65,7 +65,7 @@ def draws_text(count: int) -> str:
     return f"{_WORDS[count] if count < len(_WORDS) else count} draw{'' if count == 1 else 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return “a”, “a and b”, “a, b and c”; empty without any."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 

@@ -20,7 +20,6 @@ from sarqc.figures.drawing import (
     add_note,
     add_ring,
     add_trace,
-    apart,
     bar_lengths,
     base_layout,
     bind_fields,
@@ -34,6 +33,7 @@ from sarqc.figures.drawing import (
     lam_axis,
     line_trace,
     scatter,
+    spread_labels,
     step_decimals,
     value_axis,
     whiskers,
@@ -334,7 +334,7 @@ class _PanelDrawing:
         placed = []
         for drawn in zip(*(drawn for _, drawn in ends), strict=True):
             raw = [_last(row, sum(span) / 2) for row in drawn]
-            placed.append(apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
+            placed.append(spread_labels(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
         for (curve, _), heights in zip(ends, zip(*placed, strict=True), strict=True):
             place = {"xref": "x", "yref": self.axis, "x": last, "y": 0, "yanchor": "middle", "xshift": 12}
             path = add_note(

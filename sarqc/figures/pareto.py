@@ -16,12 +16,12 @@ from sarqc.figures.drawing import (
     PLAIN_AXIS,
     Figure,
     add_note,
-    apart,
     new_figure,
     scatter,
+    spread_labels,
 )
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
-from sarqc.figures.titles import constant_finding, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -124,10 +124,10 @@ def _finding(best: int, known: int, groups: int) -> str:
     """Count the runs that no other run beats in both."""
     if known < 2:
         return ""
-    return fitting(f"{_on_frontier(number(best, 0), number(known, 0), groups)} of size and quality")
+    return fit_text(f"{_frontier_words(number(best, 0), number(known, 0), groups)} of size and quality")
 
 
-def _on_frontier(best: str, known: str, groups: int) -> str:
+def _frontier_words(best: str, known: str, groups: int) -> str:
     return f"{best} of {known} runs {'is' if best == '1' else 'are'} on {'the' if groups == 1 else 'a'} frontier"
 
 
@@ -176,7 +176,7 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
     gap = 0.055 * (max(heights) - min(heights))
     for x in dict.fromkeys(label.x for label in labels):
         column = [label for label in labels if label.x == x][:LABELLED]
-        for label, y in zip(column, apart([label.y for label in column], gap), strict=True):
+        for label, y in zip(column, spread_labels([label.y for label in column], gap), strict=True):
             add_note(figure, label.name, label.colour, x=x, y=y, xref="x", yref="y", xshift=8, yshift=2)
 
 
@@ -195,7 +195,7 @@ def _hover(run: ParetoRun) -> str:
 def _words(
     runs: Sequence[ParetoRun], known: Sequence[ParetoRun], groups: dict[tuple[str, str], list[ParetoRun]], best: int
 ) -> str:
-    lead = _on_frontier(str(best), str(len(known)), len(groups))
+    lead = _frontier_words(str(best), str(len(known)), len(groups))
     words = [f"{lead}: no other is both smaller and better."]
     if len(groups) > 1:
         words.append("Models and test texts have frontiers of their own: their perplexities can’t be compared.")

@@ -30,7 +30,7 @@ def plotly_figure(
     """Draw ``figure`` at one γ and λ. ``arrays``: by their names in the view; ``colours``: see ``colours_of``."""
     import plotly.graph_objects as go
 
-    parts = resolved(
+    parts = resolve(
         figure, {"gamma": gamma, "lambda": lam}, lambda name, point: _matrix(facts, arrays[name], name, point)
     )
     data, layout = (coloured(parts[part], colours) for part in ("data", "layout"))
@@ -40,7 +40,7 @@ def plotly_figure(
     return go.Figure(data=data, layout=layout)
 
 
-def resolved(figure: Figure, point: dict[str, int], matrix: Any) -> dict[str, Any]:
+def resolve(figure: Figure, point: dict[str, int], matrix: Any) -> dict[str, Any]:
     """Return data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study
     there."""
     parts: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})

@@ -39,7 +39,7 @@ from sarqc.figures.numbers import (
     perplexity_text,
     unsigned,
 )
-from sarqc.figures.titles import constant_finding, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.recipe import method_title, short_fitting
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
@@ -99,7 +99,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     value, side = ("Perplexity", "lower") if lower else ("Accuracy", "higher")
-    change = _with_unit("Difference", lower, ", ")
+    change = _add_unit("Difference", lower, ", ")
     place = {**PAPER, "y": 1, "yshift": 4}
     add_note(figure, f"{value}, {side} is better", narrow={"text": value, "x": NARROW_LEFT[0]}, **place, x=LEFT[0])
     add_note(figure, f"{change}, 95 %", narrow={"text": change, "x": NARROW_RIGHT[0]}, **place, x=RIGHT[0])
@@ -316,17 +316,17 @@ def _against(row: _Row, lower: bool) -> str:
     if mean == 0:
         return f"as much as {row.against}"
     if is_unclear(row.difference):
-        difference = _with_unit(difference_text(row.difference, 50.0), lower)
+        difference = _add_unit(difference_text(row.difference, 50.0), lower)
         words = f"no significant difference from {row.against}: {difference}"
     else:
-        difference = _with_unit(difference_text(unsigned(row.difference), 50.0), lower)
+        difference = _add_unit(difference_text(unsigned(row.difference), 50.0), lower)
         words = f"{difference} {'lower' if mean < 0 else 'higher'} than {row.against}"
     if row.difference.among <= 1:
         return words
     return f"{words}, chosen of {row.difference.among} points"
 
 
-def _with_unit(difference: str, lower: bool, space: str = " ") -> str:
+def _add_unit(difference: str, lower: bool, space: str = " ") -> str:
     """Return a difference of perplexities, or of accuracies in percentage points."""
     return difference if lower else f"{difference}{space}points"
 
@@ -337,14 +337,14 @@ def _finding(rows: list[_Row], lower: bool) -> str:
     lead = f"Lowest perplexity: {best.short}" if lower else f"Highest accuracy: {best.short}"
     mean, difference = float(best.difference.mean), best.difference
     if not best.against or not math.isfinite(mean):
-        return fitting(lead)
+        return fit_text(lead)
     if not math.isfinite(difference.error):
-        return fitting(f"{lead}, on one draw", lead)
+        return fit_text(f"{lead}, on one draw", lead)
     side, unclear = "below" if lower else "above", f"{lead}, not clearly"
     if difference.verdict(()) != (-1 if lower else 1):
-        return fitting(f"{unclear} {side} {best.against}", unclear, lead)
-    size = _with_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
-    return fitting(*(f"{lead}, {size} {side} {name}" for name in (best.against, best.baseline)), lead)
+        return fit_text(f"{unclear} {side} {best.against}", unclear, lead)
+    size = _add_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
+    return fit_text(*(f"{lead}, {size} {side} {name}" for name in (best.against, best.baseline)), lead)
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:

@@ -19,7 +19,6 @@ from sarqc.figures.drawing import (
     Figure,
     Role,
     add_note,
-    apart,
     ink_of,
     line_of,
     line_shape,
@@ -27,10 +26,11 @@ from sarqc.figures.drawing import (
     new_figure,
     plain_numbers,
     scatter,
+    spread_labels,
     value_axis,
 )
 from sarqc.figures.numbers import DataTable, Headings, data_table, number, percent
-from sarqc.figures.titles import constant_finding, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.study.facts import LineFacts
 from sarqc.study.rounding import BlockRounding, RoundingCurves, blocks_of
 
@@ -105,7 +105,7 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     figure["data"] += [*_block_traces(curves), *(_mean(curves, *words) for words in _MEANS)]
     figure["layout"]["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
-    heights = apart(ends, _APART * (high - low), low, high)
+    heights = spread_labels(ends, _APART * (high - low), low, high)
     for (_, long, short, style), height in zip(_MEANS, heights, strict=True):
         place = {"xref": "paper", "yref": "y", "x": 1, "y": height, "yanchor": "middle", "xshift": 6}
         add_note(figure, long, ink_of(style), narrow={"text": short}, **place)
@@ -174,7 +174,7 @@ def _mean(curves: RoundingCurves, name: str, long: str, _short: str, style: Role
 
 def _finding(curves: RoundingCurves) -> str:
     words = curves.words().removesuffix(".")
-    return fitting(words, words.partition(";")[0])
+    return fit_text(words, words.partition(";")[0])
 
 
 def _aria(curves: RoundingCurves) -> str:

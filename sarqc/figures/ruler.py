@@ -53,7 +53,7 @@ from sarqc.figures.numbers import (
     ratio_of,
     unsigned,
 )
-from sarqc.figures.titles import finding_by_point, fitting, set_finding, shown_layer
+from sarqc.figures.titles import finding_by_point, fit_text, set_finding, shown_layer
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts, once
@@ -336,7 +336,7 @@ def _verdict(steps: Steps) -> str:
         return f"You already regularise: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
     if change.verdict(()) < 0:
         lam, default = lam_text(steps.lams[best]), lam_text(GPTQ.lam)
-        return fitting(f"You already regularise; λ = {lam} is better than GPTQ’s {default}")
+        return fit_text(f"You already regularise; λ = {lam} is better than GPTQ’s {default}")
     return "You already regularise; no larger λ is clearly better"
 
 

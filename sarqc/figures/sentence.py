@@ -74,22 +74,22 @@ class _Wording:
 
     def size(self, difference: Difference, reference: float) -> str:
         """“3.2 points”, of a difference as it is."""
-        scaled, decimals = self._scaled(difference, reference)
+        scaled, decimals = self._scale(difference, reference)
         size = number(float(scaled.mean), decimals)
         return f"{size} points" if self.in_points else size
 
     def interval(self, difference: Difference, reference: float) -> str:
         """“from −0.1 to 6.4”, of a difference as it is."""
-        scaled, decimals = self._scaled(difference, reference)
+        scaled, decimals = self._scale(difference, reference)
         return interval_text(float(scaled.low), float(scaled.high), decimals)
 
     def with_interval(self, difference: Difference, reference: float, verdict: Piece) -> list[Piece]:
         """Return a verdict with “ (95 %: −0.1 to 6.4)”."""
-        scaled, decimals = self._scaled(difference, reference)
+        scaled, decimals = self._scale(difference, reference)
         limits = limits_text(float(scaled.low), float(scaled.high), decimals).replace(" ", NBSP)
         return [verdict, piece(f" (95{NBSP}%: {limits})")]
 
-    def _scaled(self, difference: Difference, reference: float) -> tuple[Difference, int]:
+    def _scale(self, difference: Difference, reference: float) -> tuple[Difference, int]:
         scaled = difference.scaled(100.0 if self.in_points else 1.0)
         value = 50.0 if self.in_points else reference  # points have one decimal at least
         return scaled, difference_decimals(float(scaled.doubt), value)
@@ -311,7 +311,7 @@ def _against(quality: Quality, at: At, name: str, wording: _Wording) -> Sequence
         if float(point_difference.mean) == 0:
             return [f", as much as {baseline}, on the only draw measured."]
         end = f" than {baseline} on the only draw measured, which gives no interval."
-        return [": ", _judged(point_difference, reference, wording), end]
+        return [": ", _verdict_piece(point_difference, reference, wording), end]
     if point_difference.verdict(()) == 0:
         size = piece(wording.size(point_difference, reference), "quality", verdict=True)
         # Where a sentence on the band follows, it has the sample.
@@ -320,12 +320,12 @@ def _against(quality: Quality, at: At, name: str, wording: _Wording) -> Sequence
         difference = wording.with_interval(point_difference, reference, size)
         return [f", no measurable difference to {baseline}{sample}: ", difference, "."]
     difference = wording.with_interval(
-        unsigned(point_difference), reference, _judged(point_difference, reference, wording)
+        unsigned(point_difference), reference, _verdict_piece(point_difference, reference, wording)
     )
     return [": ", difference, f" than {baseline}."]
 
 
-def _judged(difference: Difference, reference: float, wording: _Wording) -> Piece:
+def _verdict_piece(difference: Difference, reference: float, wording: _Wording) -> Piece:
     """“3.2 better”."""
     size = wording.size(unsigned(difference), reference)
     return piece(f"{size} {'better' if difference.mean * wording.better > 0 else 'worse'}", "quality", verdict=True)
@@ -348,7 +348,7 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
         interval = wording.interval(gain, reference)
         if best_difference.among > 1:  # the interval allows for the choice
             interval = f"{interval} (chosen of {best_difference.among})"
-        return pieces([*lead, ", is ", _judged(best_difference, reference, wording), f", {interval}."])
+        return pieces([*lead, ", is ", _verdict_piece(best_difference, reference, wording), f", {interval}."])
     sample = _sample_text(quality.n_draws, quality)
     return [piece(f"None of the λ tried is measurably better over {sample}.")]
 

@@ -31,7 +31,7 @@ from sarqc.figures.drawing import (
     new_figure,
 )
 from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, percent, point_names
-from sarqc.figures.titles import Say, bind_aria, finding_by_point, fitting, map_points, set_finding, shown_layer
+from sarqc.figures.titles import Say, bind_aria, finding_by_point, fit_text, map_points, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
@@ -159,7 +159,7 @@ def _finding(known: Terms, at: At) -> str:
     if math.isfinite(gap.error) and gap.verdict(()) == 0:
         return "No clear gap between unseen and calibration text"
     times = f"{_times(bound / abs(float(gap.mean)))}{NBSP}×"
-    return fitting(f"The bound is {times} the measured gap")
+    return fit_text(f"The bound is {times} the measured gap")
 
 
 class Term(TypedDict):

@@ -39,7 +39,7 @@ BEST = {  # from the longest words to the shortest
 }
 
 
-def fitting(*texts: str) -> str:
+def fit_text(*texts: str) -> str:
     """Return the first text that is short enough; empty without one."""
     return next((text for text in texts if len(text) <= LONGEST), "")
 
@@ -104,20 +104,20 @@ def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: S
         return ""
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
-        return fitting(*(f"No λ stands out in {quantity.noun}" for quantity in words))
+        return fit_text(*(f"No λ stands out in {quantity.noun}" for quantity in words))
     leads = [
         f"{quantity.noun[0].upper()}{quantity.noun[1:]} is {quantity.superlative} at {lam_point(lams[best])}"
         for quantity in words
     ]
     if not runs:
-        return fitting(*(f"{lead} on one draw" for lead in leads))
+        return fit_text(*(f"{lead} on one draw" for lead in leads))
     if len(runs) > 1:
-        return fitting(*(f"{lead}, not clearly" for lead in leads))
+        return fit_text(*(f"{lead}, not clearly" for lead in leads))
     (first, last), *_ = runs
     if first == last:
-        return fitting(*(f"{lead}, clearly" for lead in leads))
+        return fit_text(*(f"{lead}, clearly" for lead in leads))
     span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
-    return fitting(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
+    return fit_text(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
 
 
 def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
@@ -179,7 +179,7 @@ class TradeOff:
 
     def _words(self, lead: str, at: At, *, error: bool = True) -> str:
         changes = _change(self.drift, at, "drift") + (_change(self.error, at, "error") if error else [])
-        return fitting(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
+        return fit_text(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
 
 
 trade_off = once(TradeOff)
@@ -228,6 +228,6 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
             parts.append(f"Weights drift by {small_percent(facts.drift[at])}")
         if name is not None and error is not None and math.isfinite(error[at]):
             parts.append(f"{small_percent(error[at])} error on {TEXTS[name]}")
-        return fitting(", ".join(parts))
+        return fit_text(", ".join(parts))
 
     return finding_by_point(facts, say)

@@ -17,8 +17,8 @@ from sarqc.figures.numbers import (
     data_table,
     draws_text,
     interval_headings,
+    join_names,
     lam_text,
-    listed,
     number,
     percent,
     plus_minus,
@@ -74,12 +74,12 @@ def standing_counts(tuning: Tuning) -> str:
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
     """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
-    return listed(
+    return join_names(
         [lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans]
     )
 
 
-def saved(better: float) -> float:
+def saved_share(better: float) -> float:
     """Return the saved share of GPTQ's perplexity from a difference of logarithms; negative for a cost."""
     return -math.expm1(-better)
 
@@ -112,11 +112,11 @@ def savings_text(row: TuningRow) -> str:
 def savings_words(better: float, low: float | None, high: float | None) -> str:
     """Format a saving's numbers."""
     sign = 1 if better >= 0 else -1
-    size = sign * saved(better)
+    size = sign * saved_share(better)
     words = f"{'less' if sign > 0 else 'more'} perplexity than GPTQ 1 %"
     if low is None or high is None:
         return f"{percent(size, 1)} {words}"
-    ends = sorted((sign * saved(low), sign * saved(high)))
+    ends = sorted((sign * saved_share(low), sign * saved_share(high)))
     decimals = 1 if ends[1] - ends[0] < 0.2 else 0
     first, last = (percent(end, decimals) for end in ends)
     return f"{percent(size, decimals)} {words} ({first.removesuffix(f'{NBSP}%')} to {last})"
@@ -183,7 +183,7 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
     if len(tuning["gammas"]) > 1 and tuning["gamma"] is not None:
         values = [lam_text(value) for value in tuning["gammas"] if value is not None]
         lines.append(
-            f"γ = {lam_text(tuning['gamma'])} was chosen of {listed(values)} by the errors of layers on unseen text."
+            f"γ = {lam_text(tuning['gamma'])} was chosen of {join_names(values)} by the errors of layers on unseen text."
         )
     known, layers = tuning["screened"]
     if 0 < known < layers:
@@ -265,7 +265,9 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
         point = pieces([point, " at ", _sign("γ", best["gamma"])])
     blocks = ""
     if (numbers := tuning["blocks"]) is not None:
-        blocks = f" with block{'' if len(numbers) == 1 else 's'} {listed([*map(str, numbers)])} quantized and no other"
+        blocks = (
+            f" with block{'' if len(numbers) == 1 else 's'} {join_names([*map(str, numbers)])} quantized and no other"
+        )
     if lam == 0:
         return pieces([point, f", which is not a penalty at all{',' if blocks else ''}{blocks}"])
     return pieces([point, blocks]) if blocks else point
@@ -278,7 +280,7 @@ def _single_draw_doubt(tuning: Tuning) -> list[Piece]:
     least = min((draw["low"] for draw in tuning["one_draw"] if draw["low"] is not None), default=math.nan)
     if not least > 0:
         return []
-    words = f"In each of them by itself it is at least {percent(saved(least), 1)} less"
+    words = f"In each of them by itself it is at least {percent(saved_share(least), 1)} less"
     return [piece(f" {words}; whether it is in others too, so few draws can’t say.")]
 
 
@@ -338,7 +340,7 @@ def _left_out(tuning: Tuning) -> list[Piece]:
     missing = [row["lambda"] for row in rows_of_standing(tuning, "not_reached") if row["lambda"] is not None]
     if tuning["best"] is None or not missing:
         return []
-    return [piece(f"Not reached: λ = {listed([lam_text(lam) for lam in missing])}.")]
+    return [piece(f"Not reached: λ = {join_names([lam_text(lam) for lam in missing])}.")]
 
 
 def _end(tuning: Tuning) -> list[Piece]:

@@ -51,7 +51,7 @@ from sarqc.figures.tuning import (
     level_of,
     name_axis,
     rows_of_standing,
-    saved,
+    saved_share,
     savings_text,
     spans_text,
     standing_counts,
@@ -164,7 +164,7 @@ def _first_finding(tuning: Tuning) -> str:
 def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
     """Return the perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
     measured = [row for row in rows if row["better"] is not None]
-    points = [saved(row["better"] or 0.0) for row in measured]
+    points = [saved_share(row["better"] or 0.0) for row in measured]
     points += [value for row in measured for value in draw_savings(row)]
     ends = [end for row in measured for end in interval_of(row) or ()]
     reach = _REACH * (max([0.0, *points]) - min([0.0, *points]))
@@ -230,12 +230,12 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
     lowest, high = _scale(figure)
     gptq = next((row for row in rows_of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
     levels = [
-        (title_of(row), saved(row["better"]))
+        (title_of(row), saved_share(row["better"]))
         for row in rows_of_standing(tuning, "baseline")
         if row["better"] is not None and row["method"] != "gptq"
     ]
     if gptq is not None and gptq["log_ratio"] is not None:
-        levels.append(("float model", saved(gptq["log_ratio"])))
+        levels.append(("float model", saved_share(gptq["log_ratio"])))
     beyond = {"↓": 0, "↑": 0}
     for title, value in levels:
         right = {"xref": "paper", "x": 1, "xanchor": "right", "xshift": -4}
@@ -258,12 +258,12 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
 def interval_of(row: TuningRow) -> Span | None:
     """Return the simultaneous 95 % interval of what a λ saves; None where it is not known."""
     low, high = row["better_low"], row["better_high"]
-    return None if low is None or high is None else (saved(low), saved(high))
+    return None if low is None or high is None else (saved_share(low), saved_share(high))
 
 
 def draw_savings(row: TuningRow) -> list[float]:
     """Return the saving of the λ in each draw; former versions hold the mean alone."""
-    return [saved(value) for value in row.get("better_by_draw", [])]
+    return [saved_share(value) for value in row.get("better_by_draw", [])]
 
 
 def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
@@ -318,7 +318,7 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
     for kind, (size, narrow, fill, edge, width, dash) in _MARKS.items():
         members = [(at, row) for at, row in enumerate(rows) if mark_of(row) == kind]
         heights = [
-            ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved(row["better"]), low), high)
+            ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved_share(row["better"]), low), high)
             for _, row in members
         ]
         line = {"width": width, "color": edge, "dash": dash}
@@ -364,7 +364,7 @@ def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
         if kind in _GHOSTS:
             places = [at for at, _ in group]
             width = (len(places) - 0.05) * _WIDE / len(rows)
-            words = _wrapped(_kind_words(kind), width)
+            words = _wrap(_kind_words(kind), width)
             if kind == "ruled_out" and words.count("<br>") > 1:  # room for two; the legend has the whole reason
                 words = "ruled out"
             groups.append((places[0], places[-1], words))
@@ -391,7 +391,7 @@ def _kind_words(kind: Mark) -> str:
     return MEASURED if kind == "measured" else STANDINGS[kind]
 
 
-def _wrapped(text: str, width: float) -> str:
+def _wrap(text: str, width: float) -> str:
     """Return words in as many lines as a width in pixels needs."""
     return "<br>".join(wrap(text, max(1, int(width / _LETTER)), break_long_words=False, break_on_hyphens=False))
 
@@ -402,8 +402,8 @@ def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
     for at, row in enumerate(rows):
         if row["standing"] != "worse" or row["better"] is None:
             continue
-        words = _wrapped(mark_words(row), 1.2 * column)
-        ends = [saved(row["better"]), *(interval_of(row) or ()), *draw_savings(row)]
+        words = _wrap(mark_words(row), 1.2 * column)
+        ends = [saved_share(row["better"]), *(interval_of(row) or ()), *draw_savings(row)]
         bottom, top = max(min(ends), low), min(max(ends), high)
         room = figure["layout"]["yaxis"]["range"]
         is_above = bottom - room[0] < (_LINE_ROOM * (words.count("<br>") + 1) + 0.03) * (room[1] - room[0])

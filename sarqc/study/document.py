@@ -81,7 +81,7 @@ from sarqc.plain import plain
 from sarqc.quantization.methods import entry_of, public_method
 from sarqc.recipe import FITTING, method_title, recorded, renamed
 from sarqc.study import tensors
-from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
+from sarqc.study.experts import Experts, experts_of, mask_unreached
 from sarqc.study.stamp import Stamp, StudyPart, first_wrong
 
 SCHEMA_VERSION = 4
@@ -427,7 +427,7 @@ class Study(StudyPart):
         except (OSError, ValueError) as error:
             raise Refused(f"{path.name} is damaged: {error}", f"study {self.id}", tensors.REMEDY) from None
         if name in ERRORS and "tokens" in line.arrays:
-            array = unreached_is_unknown(array, self._whole(line, "tokens", None, None))
+            array = mask_unreached(array, self._whole(line, "tokens", None, None))
         return array if axis is None or layer is None else array.take(layer, axis)
 
     def _tensor(self, line: Line, name: str) -> tensors.Tensor:

@@ -129,7 +129,7 @@ def words(counts: TokenCounts) -> str:
     return f"Of {experts.count:,} experts, " + " and ".join(parts) + "."
 
 
-def unreached_is_unknown(errors: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+def mask_unreached(errors: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Replace zeros by NaN in the relative errors of layers that no token reached, for studies before version 4.
 
     Such studies stored 0/0 as zero. Exact zeros at every γ and λ mark such a place, but only in a layer that not all of

@@ -280,7 +280,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
     return None
 
 
-def _aligned(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:
+def _align(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:
     """Reorder rows of ``values`` from ``draws`` to ``other``; NaN for a draw that it lacks."""
     rows = [values[draws.index(seed)] if seed in draws else np.full(values.shape[1:], np.nan) for seed in other]
     return np.stack(rows)
@@ -295,7 +295,7 @@ def _quality(
     difference = baseline_mean = None
     average, compare = (geometric_mean, paired_ratio) if lower else (mean_over_draws, paired_difference)
     if base is not None and theirs is not None and np.isfinite(theirs).any():
-        difference = compare(values, _aligned(theirs, base.draws, line.draws)[:, None, None])
+        difference = compare(values, _align(theirs, base.draws, line.draws)[:, None, None])
         baseline_mean = float(average(theirs))
     best, band = sweet_spots(values, lower_is_better=lower)
     return Quality(average(values), difference, baseline_mean, best, band, values)
@@ -329,7 +329,7 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
     for name in ("recon", "held_out", "drift"):
         ours, theirs = arrays[name], getattr(base, name, None)
         if ours is not None and theirs is not None:
-            reference = _aligned(theirs, base_draws, line.draws)[:, None, None]
+            reference = _align(theirs, base_draws, line.draws)[:, None, None]
             both = np.isfinite(ours) & np.isfinite(reference)
             above = mean_over_draws(np.where(both, ours, np.nan))
             below = mean_over_draws(np.where(both, reference, np.nan))
@@ -399,7 +399,7 @@ def _accuracy_quality(study: Study, line: Line, base: BaselinePoint | None) -> Q
     quality = replace(quality, band=_item_band(correct, quality.best), items=correct.shape[-1])
     if base is None or base.correct is None or correct.shape[-1] != base.correct.shape[-1]:
         return quality
-    reference = _aligned(base.correct, base.draws, line.draws)  # D T
+    reference = _align(base.correct, base.draws, line.draws)  # D T
     shared = np.isfinite(reference).all(axis=-1) & np.isfinite(correct).all(axis=-1).any(axis=(1, 2))  # D
     if not shared.any():
         return quality
@@ -437,7 +437,7 @@ def _against(line: Line, perplexity: Quality | None, twin: LineFacts) -> Differe
     """
     if perplexity is None or twin.perplexity is None:
         return None
-    theirs = _aligned(twin.perplexity.values, twin.line.draws, line.draws)  # D G' M'
+    theirs = _align(twin.perplexity.values, twin.line.draws, line.draws)  # D G' M'
     columns = equal_points(line, twin.line)
     nothing = np.full(theirs.shape[:2], np.nan)
     matched = np.stack([nothing if column is None else theirs[..., column] for column in columns], axis=-1)  # D G' M

@@ -78,7 +78,7 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
                 model=next((study.model for study in studies if study.model.accuracy is not None), first.model),
                 protocol=first.protocol,
                 layers=first.layers,
-                lines=tuple(_joined(runs, writer) for runs in groups.values()),
+                lines=tuple(_join(runs, writer) for runs in groups.values()),
                 flags=tuple(sorted({flag for study in studies for flag in study.flags})),
             )
         )
@@ -141,7 +141,7 @@ def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
             raise Refused(what, f"study {runs[0].study.id}", "Gather runs of one grid and group size at a time.")
 
 
-def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
+def _join(runs: Sequence[_Run], writer: StudyWriter) -> Line:
     """Return one line over all draws, γ and λ of the runs."""
     lines = [run.line for run in runs]
     axes = {name: {value for line in lines for value in getattr(line, name)} for name in _PLACES.values()}
@@ -166,17 +166,17 @@ def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: Stu
     for name in names:
         axes = runs[0].line.arrays[name].axes if name in runs[0].line.arrays else ()
         if "draw" in axes:
-            yield name, writer.add(_scattered(runs, whole, name), axes)
+            yield name, writer.add(_scatter(runs, whole, name), axes)
         elif has_all and all(name in run.line.arrays for run in first_runs):
             if name in surfaces:
                 values, scale = _surfaces(first_runs, whole, name)
                 yield name, writer.add(values, axes)
                 yield f"{name}_scale", writer.add(scale, ("layer",))
             elif not name.endswith("_scale"):
-                yield name, writer.add(_scattered(first_runs, whole, name), axes)
+                yield name, writer.add(_scatter(first_runs, whole, name), axes)
 
 
-def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
+def _scatter(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
     """Return an array of the whole line with every run's numbers in their places; the first known number is taken."""
     known = [(run, run.line.arrays[name]) for run in runs if name in run.line.arrays]
     ref = known[0][1]

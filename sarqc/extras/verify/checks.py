@@ -38,7 +38,7 @@ from sarqc.models.tokenizing import beginning_of
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.study.stamp import Stamp, shown
+from sarqc.study.stamp import Stamp, short_digest
 
 LINEARS = 3  # that are solved again where nothing else is asked for
 _NAMED = 3  # of what differs, by name
@@ -125,7 +125,7 @@ def _why_no_stamp(study: Study) -> tuple[str, str]:
 
 
 def _digest(stamp: Stamp) -> Check:
-    said, own = shown(stamp.digest), shown(stamp.own_digest())
+    said, own = short_digest(stamp.digest), short_digest(stamp.own_digest())
     return _either(
         "stamp",
         stamp.digest == stamp.own_digest(),
