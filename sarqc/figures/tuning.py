@@ -181,9 +181,9 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
         "quantized layers before it make, so its perplexity differs a little."
     )
     if len(tuning["gammas"]) > 1 and tuning["gamma"] is not None:
-        values = [lam_text(value) for value in tuning["gammas"] if value is not None]
+        tried = [lam_text(value) for value in tuning["gammas"] if value is not None]
         lines.append(
-            f"γ = {lam_text(tuning['gamma'])} was chosen of {join_names(values)} by the errors of layers on unseen text."
+            f"γ = {lam_text(tuning['gamma'])} was chosen of {join_names(tried)} by the errors of layers on unseen text."
         )
     known, layers = tuning["screened"]
     if 0 < known < layers:
