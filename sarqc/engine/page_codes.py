@@ -24,7 +24,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.facts import has_lam
-from sarqc.study.kept_codes import FOLDER, MODEL_FILES, KeptPoint, ModelFile, write_kept
+from sarqc.study.kept_codes import FOLDER, MODEL_FILES, KeptPoint, ModelFile, write_codes
 
 _ARCHITECTURE = "llama"  # that of assets/js/model/llama.js
 
@@ -92,7 +92,7 @@ def keep_codes(
     path.write_bytes(packed)
     point: KeptPoint = {"method": line.name, "bits": recipe.bits, "gamma": gamma, "lam": lam, "file": file_of(path)}
     name = Path(recipe.model).name  # of the folder, where that was given
-    write_kept(study.folder, {"model": name, "draw": recipe.seed, "files": files, "points": [point]})
+    write_codes(study.folder, {"model": name, "draw": recipe.seed, "files": files, "points": [point]})
 
 
 def _is_for_pages(recipe: Recipe, checkpoint: Checkpoint) -> bool:

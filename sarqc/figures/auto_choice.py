@@ -1,4 +1,4 @@
-"""What “auto” chose, and what it chose among: errors or perplexities of the candidates on held-out calibration text."""
+"""Choices of “auto” among its candidates, by their errors or perplexities on held-out calibration text."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from sarqc.figures.drawing import (
     Span,
     add_note,
     box_shape,
-    each_text,
+    format_values,
     honest_range,
     ink_of,
     lam_axis,
@@ -30,30 +30,30 @@ from sarqc.figures.drawing import (
     scatter,
 )
 from sarqc.figures.numbers import At, Format, draws_text, lam_text, number, perplexity_text, significant
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
 
 def selection(facts: LineFacts) -> Figure | None:
-    """Return the perplexities of candidates for one λ of the whole model; else the candidates of a layer, or what
-    all layers chose."""
+    """Return the perplexities of candidates for one λ of the whole model; else the candidates of a layer, or the
+    choices of all layers."""
     choice = facts.selection
     if choice is None or len(choice.lams) * len(choice.gammas) == 1:
         return None
     if choice.by == "model":
-        return None if choice.perplexity is None else _by_model(facts, choice)
+        return None if choice.perplexity is None else _model_curves(facts, choice)
     if facts.layer is None:
         return _all_layers(facts, choice)
     errors, train = (None if part is None else part[:, facts.layer] for part in (choice.validation, choice.train))
     if errors is None or not np.isfinite(errors).any():
         return None
-    of_layer = _one_layer if len(choice.gammas) > 1 else _one_row
-    return of_layer(facts, choice, facts.layer, errors, None if train is None else mean_over_draws(train))
+    draw = _layer_heatmap if len(choice.gammas) > 1 else _layer_curves
+    return draw(facts, choice, facts.layer, errors, None if train is None else mean_over_draws(train))
 
 
 def chosen_counts(choice: Selection, layer: int | None) -> np.ndarray:
-    """Return how many draws (and layers, for all of them) chose each candidate: C K."""
+    """Count the draws (and layers, for all of them) that chose each candidate: C K."""
     counts = np.zeros((len(choice.gammas), len(choice.lams)), dtype=int)
     pairs = choice.pairs if layer is None else choice.pairs[:, layer : layer + 1]
     for gamma, lam in pairs.reshape(-1, 2).tolist():
@@ -62,12 +62,13 @@ def chosen_counts(choice: Selection, layer: int | None) -> np.ndarray:
     return counts
 
 
-def _one_layer(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
-    """Return the errors of candidates of λ and γ on the held-out part, D C K; ``train``: those on what was solved
-    on, C K."""
+def _layer_heatmap(
+    facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None
+) -> Figure:
+    """Draw the held-out errors (D C K) of candidates of λ and γ; ``train``: errors on the solved sequences, C K."""
     validation, counts = mean_over_draws(errors), chosen_counts(choice, layer)
     relative = validation / np.nanmin(validation)  # 1 is the best
-    draws, of = choice.lam.shape[0], draws_text(choice.lam.shape[0])
+    draws, scope = choice.lam.shape[0], draws_text(choice.lam.shape[0])
     worst = max(np.nanmax(relative), 1.001)
     hover = [
         [_cell_hover(train, validation, counts, draws, (c, k)) for k in range(len(choice.lams))]
@@ -77,7 +78,7 @@ def _one_layer(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarr
     for c, k in np.ndindex(counts.shape):
         text = number(relative[c, k], 2) if math.isfinite(relative[c, k]) else "–"
         # The scale is dark at the best, light at the worst.
-        color = _on_cell(bool(relative[c, k] - 1 < 0.5 * (worst - 1)))
+        color = _text_color(bool(relative[c, k] - 1 < 0.5 * (worst - 1)))
         narrow = None
         if counts[c, k]:
             narrow = {"text": f"<b>{text}</b><br>{counts[c, k]} of {draws}"}
@@ -88,16 +89,16 @@ def _one_layer(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarr
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     aria = (
         f"Error of {relative.size} candidates on held-out calibration text in {facts.study.layers[layer].name}, "
-        f"mean of {of}: lowest, {significant(validation[best])}, at {_pair(choice, best)}; the highest is "
+        f"mean of {scope}: lowest, {significant(validation[best])}, at {_pair(choice, best)}; the highest is "
         f"{number(worst, 2)} times as large."
     )
-    return _with_words(figure, choice, counts, "held-out error, best = 1", aria, of)
+    return _label(figure, choice, counts, "held-out error, best = 1", aria, scope)
 
 
 def _all_layers(facts: LineFacts, choice: Selection) -> Figure:
     counts = chosen_counts(choice, None)
     draws, layers = choice.lam.shape
-    of = f"{layers} layers" if draws == 1 else f"{layers} layers × {draws} draws"
+    scope = f"{layers} layers" if draws == 1 else f"{layers} layers × {draws} draws"
     if len(choice.gammas) == 1:
         figure = _bars(choice, counts[0])
     else:
@@ -108,12 +109,12 @@ def _all_layers(facts: LineFacts, choice: Selection) -> Figure:
         top = max(int(counts.max()), 1)
         figure = _heatmap(choice, counts.astype(float), (0, top), hover)
         for at, count in np.ndenumerate(counts):
-            _add_cell(figure, at, str(count), _on_cell(bool(count < 0.5 * top)))
-    return _with_words(figure, choice, counts, of, f"How often “auto” chose each candidate in {of}.", of)
+            _add_cell(figure, at, str(count), _text_color(bool(count < 0.5 * top)))
+    return _label(figure, choice, counts, scope, f"How often “auto” chose each candidate in {scope}.", scope)
 
 
 def _heatmap(choice: Selection, values: np.ndarray, span: Span, hover: list[list[str]]) -> Figure:
-    """Return candidates, λ across and γ upwards."""
+    """Draw candidates, λ across and γ upwards."""
     lams, gammas = [lam_text(lam) for lam in choice.lams], [lam_text(gamma or 0.0) for gamma in choice.gammas]
     across = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
     across["range"] = [-0.5, len(lams) - 0.5]
@@ -123,9 +124,11 @@ def _heatmap(choice: Selection, values: np.ndarray, span: Span, hover: list[list
     return figure
 
 
-def _one_row(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None) -> Figure:
+def _layer_curves(
+    facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray, train: np.ndarray | None
+) -> Figure:
     """Draw one γ, or none: the errors on both parts of the calibration text over the candidate λ; see
-    ``_one_layer``."""
+    ``_layer_heatmap``."""
     draws, names = choice.lam.shape[0], [lam_text(lam) for lam in choice.lams]
     counts = chosen_counts(choice, layer)[0]
     curves = [("held-out part", HELD_OUT, mean_over_draws(errors)[0])]
@@ -149,12 +152,11 @@ def _one_row(facts: LineFacts, choice: Selection, layer: int, errors: np.ndarray
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
         f"held-out calibration text lowest, {significant(held_out[best])}, at λ = {names[best]}."
     )
-    return _with_words(figure, choice, counts[None], "held-out error", aria, draws_text(draws))
+    return _label(figure, choice, counts[None], "held-out error", aria, draws_text(draws))
 
 
-def _by_model(facts: LineFacts, choice: Selection) -> Figure:
-    """Return perplexity on the held-out part for each λ: a faint line for each draw, their mean, and what was
-    chosen."""
+def _model_curves(facts: LineFacts, choice: Selection) -> Figure:
+    """Draw held-out perplexity over λ: a faint line for each draw, their mean, and the choices."""
     assert choice.perplexity is not None
     names, draws = [lam_text(lam) for lam in choice.lams], len(choice.perplexity)
     mean = mean_over_draws(choice.perplexity)
@@ -188,13 +190,13 @@ def _by_model(facts: LineFacts, choice: Selection) -> Figure:
         f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
         f"{draws_text(draws)}: the mean is lowest, {perplexity_text(mean[best])}, at λ = {names[best]}."
     )
-    return _with_words(figure, choice, counts[None], "held-out perplexity", aria, draws_text(draws))
+    return _label(figure, choice, counts[None], "held-out perplexity", aria, draws_text(draws))
 
 
 def _add_curve(
     figure: Figure, name: str, style: Role, names: list[str], row: np.ndarray, show: Format, label: str, **more: Any
 ) -> None:
-    texts = each_text(row, show)
+    texts = format_values(row, show)
     more |= {"y": plain_numbers(row), "text": texts, "hovertemplate": f"%{{text}}<extra>{label}</extra>"}
     figure["data"].append(line_trace(name, style, names, **more))
 
@@ -203,11 +205,11 @@ def _name_end(figure: Figure, name: str, color: str, last: int, row: np.ndarray)
     add_note(figure, name, color, x=last, y=float(row[-1]), xshift=12, yanchor="middle")
 
 
-def _with_words(figure: Figure, choice: Selection, counts: np.ndarray, title: str, aria: str, of: str) -> Figure:
-    """Give a figure its title, its finding and its words; ``counts`` C K of draws and layers ``of`` so many."""
+def _label(figure: Figure, choice: Selection, counts: np.ndarray, title: str, aria: str, scope: str) -> Figure:
+    """Set the title, finding and alternative text of a figure; ``counts``: C K, over ``scope``."""
     figure["title"] = f"What “auto” chose: {title}"
     set_finding(figure, _finding(choice, counts))
-    figure["aria"] = f"{aria} {_chosen_words(choice, counts, of)}"
+    figure["aria"] = f"{aria} {_chosen_words(choice, counts, scope)}"
     return figure
 
 
@@ -253,8 +255,8 @@ def _add_cell(figure: Figure, at: tuple[int, ...], text: str, color: str, narrow
     add_note(figure, text, color, narrow=narrow, size=14, **place)
 
 
-def _on_cell(dark: bool) -> str:
-    """Return the colour of what stands on a cell."""
+def _text_color(dark: bool) -> str:
+    """Return the colour of text on a cell."""
     return "var(--on-dark)" if dark else "var(--on-light)"
 
 
@@ -275,28 +277,28 @@ def _pair(choice: Selection, at: Sequence[int]) -> str:
 
 
 def _finding(choice: Selection, counts: np.ndarray) -> BoundValues | None:
-    """Return which candidate was chosen most often, of counts C K."""
+    """Name the candidate chosen most often, from counts C K."""
     total, most = int(counts.sum()), int(counts.max())
     at = np.argwhere(counts == most)
     if not total:
         return None
     if len(at) > 1:
-        return everywhere("No candidate was chosen more often than all others")
+        return constant_finding("No candidate was chosen more often than all others")
     point = _pair(choice, at[0].tolist())
     lead = f"“auto” chose {point}"
     if total == 1:
-        return everywhere(fitting(lead))
+        return constant_finding(fit_text(lead))
     if most == total:
-        return everywhere(fitting(f"{lead} always", lead))
+        return constant_finding(fit_text(f"{lead} always", lead))
     often = f"{lead} most often"
-    return everywhere(fitting(f"{often}, {number(most, 0)} of {number(total, 0)} times", often))
+    return constant_finding(fit_text(f"{often}, {number(most, 0)} of {number(total, 0)} times", often))
 
 
-def _chosen_words(choice: Selection, counts: np.ndarray, of: str) -> str:
+def _chosen_words(choice: Selection, counts: np.ndarray, scope: str) -> str:
     kinds = sorted(zip(*np.nonzero(counts), strict=True), key=lambda at: -counts[at])
     if not kinds:
         return "The choice was not recorded."
-    each = [f"{_pair(choice, at)} {counts[at]} times" for at in kinds[:4]]
+    parts = [f"{_pair(choice, at)} {counts[at]} times" for at in kinds[:4]]
     if len(kinds) > 4:
-        each.append(f"{len(kinds) - 4} others less often")
-    return f"Chosen in {of}: {'; '.join(each)}."
+        parts.append(f"{len(kinds) - 4} others less often")
+    return f"Chosen in {scope}: {'; '.join(parts)}."

@@ -11,7 +11,7 @@ from sarqc.errors import Refused
 from sarqc.figures.drawing import Figure, Point, Role
 from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.quantization.storage import bits_per_weight
@@ -20,7 +20,7 @@ from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
 
 BITS_IN_FULL = "Bits per quantized weight, scales and zero points or biases included"
-LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most so many
+LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most eight
 
 
 class StudyName(TypedDict):
@@ -72,7 +72,7 @@ class StudyComparison(TypedDict):
 
 @dataclass(frozen=True)
 class Ending:
-    """What the run of a study said at its end and the study does not."""
+    """Results that a run reports at its end and its study lacks."""
 
     tuned: Tuned | None = None  # of a run that tuned
     against_gptq: float | None = None  # relative difference of the perplexity to that of GPTQ 1 %
@@ -116,7 +116,7 @@ class _Side:
 
 def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = None) -> StudyComparison:
     """Compare two or more studies: first where their recipes differ, then numbers, then curves overlaid. ``endings``:
-    what their runs say beside, one for each study.
+    further results of runs, one for each study.
 
     Raises ``Refused`` for fewer than two, and where models or test texts differ.
     """
@@ -124,25 +124,25 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
         raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
     _check_comparable(studies)
     pairs = zip(studies, endings or [Ending()] * len(studies), strict=True)
-    facts = [_Side(_chosen_facts(study), ending) for study, ending in pairs]
-    layers, layers_on = _layers(facts)
+    sides = [_Side(_chosen_facts(study), ending) for study, ending in pairs]
+    layers, layers_on = _layers(sides)
     return {
-        "studies": [{"id": one.study.id, "name": f"{LETTERS[i]}: {one.study.title}"} for i, one in enumerate(facts)],
-        "differences": _recipe_differences(facts),
-        "numbers": _numbers(facts),
+        "studies": [{"id": side.study.id, "name": f"{LETTERS[i]}: {side.study.title}"} for i, side in enumerate(sides)],
+        "differences": _recipe_differences(sides),
+        "numbers": _numbers(sides),
         "layers": layers,
         "layers_on": layers_on,
-        "texts": _texts(facts),
-        "figure": _overlay(facts),
+        "texts": _texts(sides),
+        "figure": _overlay(sides),
     }
 
 
 def _check_comparable(studies: Sequence[Study]) -> None:
-    """Refuse studies of other models, or on other test texts: their numbers are not differences of methods."""
-    one_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
+    """Refuse studies of different models or test texts: their numbers are not differences of methods."""
+    same_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
         ("the models differ", [study.model.name for study in studies], "Pick runs of one model."),
-        ("the test texts differ", map(_test, studies), one_text),
+        ("the test texts differ", map(_test, studies), same_text),
     ):
         known = list(dict.fromkeys(value for value in values if value))
         if len(known) > 1:
@@ -167,84 +167,88 @@ def _test(study: Study) -> str:
 
 
 def _chosen_facts(study: Study) -> LineFacts:
-    line = next((one for one in study.lines if one.chosen is not None), None) or default_line(study, None, None)
+    line = next((candidate for candidate in study.lines if candidate.chosen is not None), None) or default_line(
+        study, None, None
+    )
     return line_facts(study, method=line.name, bits=line.bits, layer=None, with_identity=False)
 
 
-def _recipe_differences(facts: Sequence[_Side]) -> list[RecipeDifference]:
-    """Fields in which the recipes (or, for shipped studies, the facts of the line) are not equal."""
+def _recipe_differences(sides: Sequence[_Side]) -> list[RecipeDifference]:
+    """Return the fields in which recipes (of shipped studies, facts of the line) differ."""
     described: list[dict[str, Any]] = [
         {
-            "model": one.study.model.name,
-            **{name: getattr(one.line, name) for name in ("bits", "grid", "group_size", "method")},
+            "model": side.study.model.name,
+            **{name: getattr(side.line, name) for name in ("bits", "grid", "group_size", "method")},
             "lambda": None,
             "gamma": None,
-            "draws": len(one.line.draws),
-            **(one.study.recipe or {}),
+            "draws": len(side.line.draws),
+            **(side.study.recipe or {}),
         }
-        | {"lambda": _lam(one), "gamma": _gamma(one.line, one.start["gamma"])}
-        for one in facts
+        | {"lambda": _lam(side), "gamma": _gamma(side.line, side.start["gamma"])}
+        for side in sides
     ]
-    fields = dict.fromkeys(key for one in described for key in one)
+    fields = dict.fromkeys(key for entry in described for key in entry)
     titles = {public_name(name): str(info.title) for name, info in Recipe.model_fields.items()}
     rows: list[RecipeDifference] = [
-        {"field": key, "title": titles.get(key, key.capitalize()), "values": [one.get(key) for one in described]}
+        {"field": key, "title": titles.get(key, key.capitalize()), "values": [entry.get(key) for entry in described]}
         for key in fields
     ]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
 
 
-def _lam(one: _Side) -> float | str | None:
-    """Return λ at the chosen point; “auto” where each layer has its own; of a tuning run what it came to, in words."""
-    if one.ending.tuned is not None:
-        words, band = one.ending.tuned["words"], one.ending.tuned["band"]
+def _lam(side: _Side) -> float | str | None:
+    """Return λ at the chosen point; “auto” where each layer has its own; of a tuning run its result, in words."""
+    if side.ending.tuned is not None:
+        words, band = side.ending.tuned["words"], side.ending.tuned["band"]
         return f"{words}; as good as the best: {band}" if band else words
-    if one.line.selected:
+    if side.line.selected:
         return "auto"
-    return one.line.lams[one.start["lambda"]] if has_lam(one.line) else None
+    return side.line.lams[side.start["lambda"]] if has_lam(side.line) else None
 
 
 def _gamma(line: Line, at: int) -> float | str | None:
-    """γ at the chosen point; “auto” where it was chosen among several."""
+    """Return γ at the chosen point; “auto” if chosen among several."""
     if not line.selected or not line.candidate_gammas:
         return line.gammas[at] if line.second == "gamma" else None
     return "auto" if len(line.candidate_gammas) > 1 else line.candidate_gammas[0]
 
 
-def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
+def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
     rows: list[tuple[str, str, list[float | None]]] = [
-        ("Perplexity, unseen text", "perplexity", [_perplexity(one) for one in facts]),
-        ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
-        ("Accuracy", "share", [one.at_start("accuracy") for one in facts]),
-        ("Reconstruction error, calibration text", "significant", [one.at_start("recon") for one in facts]),
-        ("Reconstruction error, unseen text", "significant", [one.at_start("held_out") for one in facts]),
-        ("Weight drift", "significant", [one.at_start("drift") for one in facts]),
-        (BITS_IN_FULL, "significant", [_bits(one) for one in facts]),
-        ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
+        ("Perplexity, unseen text", "perplexity", [_perplexity(side) for side in sides]),
+        ("Perplexity, float model", "perplexity", [side.study.model.perplexity for side in sides]),
+        ("Accuracy", "share", [side.at_start("accuracy") for side in sides]),
+        ("Reconstruction error, calibration text", "significant", [side.at_start("recon") for side in sides]),
+        ("Reconstruction error, unseen text", "significant", [side.at_start("held_out") for side in sides]),
+        ("Weight drift", "significant", [side.at_start("drift") for side in sides]),
+        (BITS_IN_FULL, "significant", [_bits(side) for side in sides]),
+        ("Share of parameters quantized", "share", [side.study.model.share_quantized for side in sides]),
     ]
     compared = [
-        _compared(title, kind, values) for title, kind, values in rows if any(value is not None for value in values)
+        _compare_values(title, kind, values)
+        for title, kind, values in rows
+        if any(value is not None for value in values)
     ]
-    against = [one.ending.against_gptq for one in facts]
+    against = [side.ending.against_gptq for side in sides]
     if any(value is not None for value in against):  # of each on its own texts
-        notes = [_interval(one.ending.tuned) for one in facts]
-        compared.insert(1, {**_compared("Perplexity against GPTQ 1 %", "change", against), "notes": notes})
+        notes = [_interval(side.ending.tuned) for side in sides]
+        compared.insert(1, {**_compare_values("Perplexity against GPTQ 1 %", "change", against), "notes": notes})
     return compared
 
 
-def _bits(one: _Side) -> float | None:
-    """Bits of a weight in full; not known of a quantized checkpoint, which has grids of its own."""
-    if "opened" in one.study.protocol:
+def _bits(side: _Side) -> float | None:
+    """Return full bits per weight; None for a quantized checkpoint, which has its own grids."""
+    if "opened" in side.study.protocol:
         return None
-    shapes = [layer.shape for layer in one.study.layers]
-    return bits_per_weight(shapes, one.line.grid, one.line.bits, one.line.group_size)
+    shapes = [layer.shape for layer in side.study.layers]
+    return bits_per_weight(shapes, side.line.grid, side.line.bits, side.line.group_size)
 
 
-def _perplexity(one: _Side) -> float | None:
-    """Return the perplexity on the test text; of a tuning run as the run says it, over the draws of its best λ."""
-    if one.ending.tuned is not None:
-        return one.ending.tuned["perplexity"]
-    return one.at_start("perplexity")
+def _perplexity(side: _Side) -> float | None:
+    """Return the perplexity on the test text; of a tuning run the reported one, over the draws of its best λ."""
+    if side.ending.tuned is not None:
+        return side.ending.tuned["perplexity"]
+    return side.at_start("perplexity")
 
 
 def _interval(tuned: Tuned | None) -> str:
@@ -255,50 +259,52 @@ def _interval(tuned: Tuned | None) -> str:
     return f"{number(100 * low, 1)} to {number(100 * high, 1)}{NBSP}%"
 
 
-def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
+def _compare_values(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
     first = values[0]
     more = [None if value is None or first is None else value - first for value in values]
     return {"title": title, "kind": kind, "values": values, "more": more}
 
 
-def _layers(facts: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
+def _layers(sides: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
     """Return the relative error of each layer that all studies have, and on which text."""
-    on = "unseen text"
-    errors = [one.facts.read("held_out") for one in facts]  # D L G M
+    text = "unseen text"
+    errors = [side.facts.read("held_out") for side in sides]  # D L G M
     if any(array is None or np.isnan(array).all() for array in errors):
-        on = "calibration text"
-        errors = [one.facts.read("recon") for one in facts]
+        text = "calibration text"
+        errors = [side.facts.read("recon") for side in sides]
     columns = []
-    for one, array in zip(facts, errors, strict=True):
+    for side, array in zip(sides, errors, strict=True):
         if array is None:
             return [], ""
-        start = one.start
+        start = side.start
         chosen = np.nanmean(array[:, :, start["gamma"], start["lambda"]], axis=0)
-        columns.append(dict(zip((layer.name for layer in one.study.layers), chosen.tolist(), strict=True)))
+        columns.append(dict(zip((layer.name for layer in side.study.layers), chosen.tolist(), strict=True)))
     common = [name for name in columns[0] if all(name in column for column in columns)]
-    return [_compared(name, "significant", [measured(column[name]) for column in columns]) for name in common], on
+    return [
+        _compare_values(name, "significant", [measured(column[name]) for column in columns]) for name in common
+    ], text
 
 
-def _texts(facts: Sequence[_Side]) -> list[TextColumn]:
+def _texts(sides: Sequence[_Side]) -> list[TextColumn]:
     """Return the prompts that all studies have, in the order of the first, continued with the most probable tokens."""
-    each = [{text["prompt"]: text["greedy"] for text in one.line.texts} for one in facts]
+    continuations = [{text["prompt"]: text["greedy"] for text in side.line.texts} for side in sides]
     return [
         {
             "prompt": prompt,
-            "kl": [measured(float(np.mean(texts[prompt]["kl"]))) for texts in each],
-            "divergence": [texts[prompt]["divergence"] for texts in each],
+            "kl": [measured(float(np.mean(texts[prompt]["kl"]))) for texts in continuations],
+            "divergence": [texts[prompt]["divergence"] for texts in continuations],
         }
-        for prompt in each[0]
-        if all(prompt in texts for texts in each)
+        for prompt in continuations[0]
+        if all(prompt in texts for texts in continuations)
     ]
 
 
-def _overlay(facts: Sequence[_Side]) -> Figure:
+def _overlay(sides: Sequence[_Side]) -> Figure:
     """Return the studies' curves over the union of their λ; one colour per study, one panel per quantity.
 
-    What has no λ of its own, “auto” too, is level over the whole axis: there is no place on it where it belongs.
+    A study without λ of its own, “auto” too, is a level line over the whole axis, on which it has no place.
     """
-    lams = sorted({float(lam) for one in facts if has_lam(one.line) for lam in one.line.lams})
+    lams = sorted({float(lam) for side in sides if has_lam(side.line) for lam in side.line.lams})
     names = [lam_text(lam) for lam in lams] or ["chosen"]
     quantities = (
         ("perplexity", "Perplexity on unseen text, lower is better", perplexity_text),
@@ -306,35 +312,35 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
         ("held_out", "Reconstruction error on unseen text", significant),
         ("drift", "Weight drift, relative", significant),
     )
-    # By letters; what is not a curve over λ says what it is.
-    labels = [f"{LETTERS[i]}{', auto' if one.line.selected else ''}" for i, one in enumerate(facts)]
+    # By letters; lines that are not curves over λ say so.
+    labels = [f"{LETTERS[i]}{', auto' if side.line.selected else ''}" for i, side in enumerate(sides)]
     stacked = []
     for name, title, show in quantities:
         curves = tuple(
-            Curve(label, _series(i), _on_axis(one, array, lams), label=label, level=not has_lam(one.line))
-            for i, (label, one) in enumerate(zip(labels, facts, strict=True))
-            if (array := one.values(name)) is not None
+            Curve(label, _series(i), _align(side, array, lams), label=label, level=not has_lam(side.line))
+            for i, (label, side) in enumerate(zip(labels, sides, strict=True))
+            if (array := side.values(name)) is not None
         )
         if curves:
-            pinned = tuple(value for one in facts if (value := one.at_start(name)) is not None)
+            pinned = tuple(value for side in sides if (value := side.at_start(name)) is not None)
             stacked.append(Panel(title, show, curves, 1.0, pinned=pinned))
     figure = stack(lams or [0.0], names, stacked, ring=False)
     figure["title"] = "Curves over λ"
-    set_finding(figure, everywhere(_finding(facts)))
-    titles = ", ".join(one.study.title for one in facts)
-    figure["aria"] = f"Curves over λ of {len(facts)} studies: {titles}."
+    set_finding(figure, constant_finding(_finding(sides)))
+    titles = ", ".join(side.study.title for side in sides)
+    figure["aria"] = f"Curves over λ of {len(sides)} studies: {titles}."
     return figure
 
 
-def _finding(facts: Sequence[_Side]) -> str:
-    """Return which study has the lowest perplexity at its chosen point; their draws need not be the same, so that no
+def _finding(sides: Sequence[_Side]) -> str:
+    """Name the study with the lowest perplexity at its chosen point; their draws need not be the same, so that no
     interval says how sure that is."""
-    known = [(value, LETTERS[i]) for i, one in enumerate(facts) if (value := _perplexity(one)) is not None]
+    known = [(value, LETTERS[i]) for i, side in enumerate(sides) if (value := _perplexity(side)) is not None]
     texts = [(perplexity_text(value), letter) for value, letter in sorted(known)]
     if len(texts) < 2 or texts[0][0] == texts[1][0]:
         return ""
     (lowest, best), (second, next_) = texts[:2]
-    return fitting(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
+    return fit_text(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
 
 
 def _series(index: int) -> Role:
@@ -344,10 +350,10 @@ def _series(index: int) -> Role:
     return {"color": f"var(--series-{index % 4 + 1})", "dash": dash, "symbol": symbol}
 
 
-def _on_axis(one: _Side, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
+def _align(side: _Side, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
     """Return the line's γ of its chosen point, laid on the common λ axis."""
-    if not has_lam(one.line):
+    if not has_lam(side.line):
         return np.full((1, max(len(lams), 1)), float(values[0, 0]))
     row = np.full((1, len(lams)), np.nan)
-    row[0, np.searchsorted(lams, one.line.lams)] = values[one.start["gamma"]]
+    row[0, np.searchsorted(lams, side.line.lams)] = values[side.start["gamma"]]
     return row

@@ -1,7 +1,7 @@
 """Drift by decile of channel saliency at the smallest λ, at the shown one, and without saliency: what it protects.
 
-Beside it the same drift as a difference to identity's, in percent: the two curves are near each other, and which
-channels saliency holds, and which it lets go, is in that difference.
+A second panel shows the drift relative to identity's, in percent: the two curves are close, and their difference shows
+which channels saliency protects.
 """
 
 import numpy as np
@@ -14,7 +14,6 @@ from sarqc.figures.drawing import (
     Role,
     add_note,
     add_trace,
-    apart,
     bind_fields,
     even_axis,
     honest_range,
@@ -24,10 +23,11 @@ from sarqc.figures.drawing import (
     marker_of,
     new_figure,
     scatter,
+    spread_labels,
 )
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import SAME, At, change_text, number, point_names, significant, times_text
-from sarqc.figures.titles import at_each, bind_aria, fitting, set_finding
+from sarqc.figures.titles import bind_aria, finding_by_point, fit_text, set_finding
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -44,9 +44,9 @@ def deciles(facts: LineFacts) -> Figure | None:
         return None
     names, several = point_names(facts.line), len(facts.line.lams) > 1
     twin = _identity(facts) if several else None
-    every = [chosen] if twin is None else [chosen, twin]
+    curves = [chosen] if twin is None else [chosen, twin]
     # Without damping a channel may drift a thousandfold, which would flatten everything else.
-    inner, outer = ([one[:, 1:] for one in every], [one[:, :1] for one in every]) if several else (every, [])
+    inner, outer = ([curve[:, 1:] for curve in curves], [curve[:, :1] for curve in curves]) if several else (curves, [])
     high = honest_range(_flat(inner), _flat(outer), always=(0.0,), pad=0.08)[1]
     count = chosen.shape[-1]
     ends = {
@@ -56,9 +56,9 @@ def deciles(facts: LineFacts) -> Figure | None:
     }
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
     across = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
-    where = "all layers" if facts.layer is None else layer_label(facts.study.layers[facts.layer])
+    scope = "all layers" if facts.layer is None else layer_label(facts.study.layers[facts.layer])
     figure = new_figure(across, even_axis((0, high), 4), left=50, right=72, top=8, bottom=24)
-    figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
+    figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {scope}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
         if (most := np.nanmax(chosen[:, 0])) > high:
@@ -70,37 +70,37 @@ def deciles(facts: LineFacts) -> Figure | None:
     _add(figure, chosen, names if several else [""], DRIFT)
     _place_labels(figure, high)
     if twin is not None:
-        _against_identity(figure, 100 * (chosen / twin - 1))
+        _add_identity_panel(figure, 100 * (chosen / twin - 1))
 
     def aria(at: At) -> str:
         return _aria(chosen[at[0]], at[1], names) + ("" if twin is None else _identity_aria(chosen[at], twin[at]))
 
     bind_aria(figure, facts, aria)
-    set_finding(figure, at_each(facts, lambda at: _finding(facts, chosen, twin, at)))
+    set_finding(figure, finding_by_point(facts, lambda at: _finding(facts, chosen, twin, at)))
     return figure
 
 
 def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: At) -> str:
     """Return the most salient decile: against identity, against the smallest λ, or against the least salient decile."""
-    own = chosen[at][-1]
+    drift = chosen[at][-1]
     point = point_names(facts.line)[at[1]]
-    is_positive = own > 0 and facts.line.lams[at[1]] > 0
-    if twin is not None and is_positive and (other := twin[at][-1]) > 0:
-        return _against(own / other, point, "under identity")
-    if at[1] > 0 and is_positive and (other := chosen[at[0], 0, -1]) > 0:
-        return _against(own / other, point, f"at {point_names(facts.line)[0]}")
+    is_positive = drift > 0 and facts.line.lams[at[1]] > 0
+    if twin is not None and is_positive and (reference := twin[at][-1]) > 0:
+        return _against(drift / reference, point, "under identity")
+    if at[1] > 0 and is_positive and (reference := chosen[at[0], 0, -1]) > 0:
+        return _against(drift / reference, point, f"at {point_names(facts.line)[0]}")
     least = chosen[at][0]
-    if not (own > 0 and least > 0):
+    if not (drift > 0 and least > 0):
         return ""
-    return f"The most salient decile drifts {times_text(own / least)} as much as the least"
+    return f"The most salient decile drifts {times_text(drift / least)} as much as the least"
 
 
-def _against(ratio: float, point: str, other: str) -> str:
-    """Return the drift of the most salient decile beside that “under identity”, or “at λ = 0”."""
+def _against(ratio: float, point: str, reference: str) -> str:
+    """Compare the drift of the most salient decile with that “under identity”, or “at λ = 0”."""
     if abs(ratio - 1) < SAME:
-        return fitting(f"{point}: most salient decile drifts as {other}")
-    change = f"{change_text(ratio - 1)} {'less' if ratio < 1 else 'more'} than {other}"
-    return fitting(f"{point}: most salient decile drifts {change}", f"{point}: most salient drift {change}")
+        return fit_text(f"{point}: most salient decile drifts as {reference}")
+    change = f"{change_text(ratio - 1)} {'less' if ratio < 1 else 'more'} than {reference}"
+    return fit_text(f"{point}: most salient decile drifts {change}", f"{point}: most salient drift {change}")
 
 
 def _flat(arrays: list[np.ndarray]) -> np.ndarray:
@@ -147,7 +147,7 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
     bind_fields(figure, path, {"text": labels}, "lambda")
 
 
-def _against_identity(figure: Figure, percent: np.ndarray) -> None:
+def _add_identity_panel(figure: Figure, percent: np.ndarray) -> None:
     """Add a second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
     layout = figure["layout"]
     reach = max(np.nanmax(np.abs(percent)) * 1.15, 1.0)
@@ -185,35 +185,35 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
 
 
 def _place_labels(figure: Figure, high: float) -> None:
-    """Add heights of the end labels at each point, never nearer than the gap; what is not there, or twice, has none."""
+    """Bind heights of the end labels at each point, at least the gap apart; absent or repeated curves have none."""
     curves = [bound["values"] for bound in figure["bindings"] if "values" in bound and bound["path"].endswith(".y")]
     n_g, n_m, n_c = len(curves[0]), len(curves[0][0]), len(curves)
     heights = np.zeros((n_c, n_g, n_m))
-    shown = np.zeros((n_c, n_g, n_m), dtype=bool)
+    visible = np.zeros((n_c, n_g, n_m), dtype=bool)
     for g, m in np.ndindex(n_g, n_m):
         ends = [curve[g][m][-1] for curve in curves]
-        there = [i for i, end in enumerate(ends) if end is not None and not (m == 0 and 0 < i == n_c - 1)]
-        heights[there, g, m] = apart([ends[i] for i in there], LABEL_GAP * high, 0.0, 0.97 * high)
-        shown[there, g, m] = True
+        drawn = [i for i, end in enumerate(ends) if end is not None and not (m == 0 and 0 < i == n_c - 1)]
+        heights[drawn, g, m] = spread_labels([ends[i] for i in drawn], LABEL_GAP * high, 0.0, 0.97 * high)
+        visible[drawn, g, m] = True
     for i in range(n_c):
-        bind_fields(figure, f"layout.annotations.{i}", {"y": heights[i], "visible": shown[i].tolist()})
+        bind_fields(figure, f"layout.annotations.{i}", {"y": heights[i], "visible": visible[i].tolist()})
 
 
 def _aria(drift: np.ndarray, lam: int, names: list[str]) -> str:
-    """Return the drift of all deciles (M, 10) at a λ, and beside it at the smallest."""
+    """Describe the drift of all deciles (M, 10) at a λ and at the smallest λ."""
     (first, last), (least, most) = ([number(row[end], 4) for end in (0, -1)] for row in (drift[0], drift[lam]))
-    at, beside = f", {names[lam]}", ""
+    at, base = f", {names[lam]}", ""
     if len(names) > 1:
         at = f" at {names[lam]}"
-        beside = f"; at {names[0]} {first} and {last}"
-    return f"Root-mean-square weight change by saliency decile{at}: least salient {least}, most salient {most}{beside}."
+        base = f"; at {names[0]} {first} and {last}"
+    return f"Root-mean-square weight change by saliency decile{at}: least salient {least}, most salient {most}{base}."
 
 
-def _identity_aria(mine: np.ndarray, row: np.ndarray) -> str:
-    if not np.isfinite(row).all():
+def _identity_aria(drift: np.ndarray, twin: np.ndarray) -> str:
+    if not np.isfinite(twin).all():
         return ""
-    changes = [f"{100 * (mine[at] / row[at] - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
+    changes = [f"{100 * (drift[end] / twin[end] - 1):+.1f} %".replace("-", "−") for end in (0, -1)]
     return (
-        f" Identity at this λ: {number(row[0], 4)} and {number(row[-1], 4)}; against it the least "
+        f" Identity at this λ: {number(twin[0], 4)} and {number(twin[-1], 4)}; against it the least "
         f"salient drift {changes[0]}, the most salient {changes[1]}."
     )

@@ -1,4 +1,4 @@
-"""The parts of figures: the form that they travel in, notes, bindings, axes with their ranges, traces, shapes, colours.
+"""Parts of figures: their form as JSON, notes, bindings, axes with their ranges, traces, shapes, colours.
 
 A figure is a plain dict: ``data`` and ``layout`` for plotly, and ``bindings`` that say what changes with γ and λ, so
 that the browser only indexes. Colours are written ``var(--role)`` and resolved where the theme is known.
@@ -90,7 +90,7 @@ LAM_CORNER = {**PAPER, "x": 1, "y": 0, "yanchor": "top", "xshift": 6, "yshift": 
 
 
 def plain_numbers(values: Any) -> Any:
-    """Nested lists of Python numbers for a drawing: six digits; None for what was not measured (JSON has no NaN)."""
+    """Return nested lists of six-digit numbers for a drawing; None for unmeasured values (JSON has no NaN)."""
     if isinstance(values, float):
         return _six_digits(values)
     if isinstance(values, np.ndarray):
@@ -133,7 +133,7 @@ def new_figure(x: Any, y: Any, /, *, left: int, right: int, top: int, bottom: in
 
 
 def add_caption(figure: Figure, wide: Any, narrow: Any, *over: Axis, color: str = "var(--ink)", **place: Any) -> None:
-    """Write what is shown above a figure, bound over these axes or over both, with its words on a narrow screen."""
+    """Write a caption above a figure, bound over these axes or over both, with another for narrow screens."""
     path = add_note(figure, "", color, **PAPER, x=0, y=1, **place)
     bind_fields(figure, path, {"text": wide}, *over)
     bind_fields(figure, path, {"text": narrow}, *over, narrow=True)
@@ -144,20 +144,20 @@ def add_note(figure: Figure, text: str, color: str = "", /, *, size: Any = 12, n
     its path."""
     path = f"layout.annotations.{len(figure['layout']['annotations'])}"
     font = {"size": size, "color": color} if color else {"size": size}
-    own = {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom"}
-    figure["layout"]["annotations"].append(own | place)
+    defaults = {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom"}
+    figure["layout"]["annotations"].append(defaults | place)
     if narrow:
         figure["narrow"] |= {f"{path}.{field}": value for field, value in narrow.items()}
     return path
 
 
 def bind(path: str, values: Any, *over: Axis) -> BoundValues:
-    """``values`` is nested by the axes in ``over``, and each entry is what belongs at ``path``."""
+    """Bind ``values``, nested by the axes in ``over``, to a path, where each entry is set."""
     return {"path": path, "over": list(over), "values": plain_numbers(values)}
 
 
 def bind_fields(figure: Figure, path: str, fields: Mapping[str, Any], *over: Axis, narrow: bool = False) -> None:
-    """Bind fields of what is at a path, or with ``narrow`` those on a narrow screen; without axes over both."""
+    """Bind fields of the part at a path, with ``narrow`` for narrow screens; without axes over both."""
     bindings = figure.setdefault("narrow_bindings", []) if narrow else figure["bindings"]
     bindings += [bind(f"{path}.{field}", values, *(over or BOTH)) for field, values in fields.items()]
 
@@ -190,7 +190,7 @@ REFERENCE = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}  # the line
 SHADES = "Cividis"
 # Cividis in five places, from dark to light: plotly knows the whole by name only.
 CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))
-# Of colours.
+# Colour bar.
 SLIM_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
 FONT = {
     "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
@@ -237,8 +237,8 @@ def scatter(name: str, mode: str, /, **more: Any) -> Part:
     return {"type": "scatter", "mode": mode, "name": name, "x": [], "y": [], **more}
 
 
-def each_text(values: np.ndarray, show: Callable[[float], str], otherwise: str = "not measured") -> list[Any]:
-    """Return the text of each value, nested as they are; another one for what was not measured."""
+def format_values(values: np.ndarray, show: Callable[[float], str], otherwise: str = "not measured") -> list[Any]:
+    """Return the text of each value in the same nesting; ``otherwise`` for unmeasured values."""
     texts = np.vectorize(lambda value: show(value) if math.isfinite(value) else otherwise, otypes=[object])(values)
     nested: list[Any] = texts.tolist()
     return nested
@@ -261,8 +261,8 @@ def marker_of(style: Role, size: float, **more: Any) -> Part:
 
 def line_trace(name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, width: Any = 2, **more: Any) -> Part:
     """Return a curve over λ in the colour, dash and marker of its quantity."""
-    own = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
-    return scatter(name, "lines+markers", x=list(x), yaxis=axis, **own, hovertemplate="%{text}") | more
+    fields = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
+    return scatter(name, "lines+markers", x=list(x), yaxis=axis, **fields, hovertemplate="%{text}") | more
 
 
 def add_ring(figure: Figure, style: Role, axis: str, names: Sequence[str], heights: np.ndarray) -> None:
@@ -333,13 +333,13 @@ def even_axis(span: Span, ticks: int) -> Part:
 
 
 def row_axis(title: str, count: int, standoff: int) -> Part:
-    """Return the axis of a map's rows, so many, by their names."""
+    """Return the axis of a map's ``count`` named rows."""
     axis = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
     return axis | {"title": {"text": title, "standoff": standoff}, "range": [-0.5, count - 0.5]}
 
 
 def even_ticks(span: Span, most: int) -> Part:
-    """Return about so many ticks at most on an axis, all with the same decimals: plotly's own drop zeros at the end."""
+    """Return at most about ``most`` ticks of an axis, all with the same decimals: plotly's own drop trailing zeros."""
     rough = max((span[1] - span[0]) / most, 1e-12)
     base = 10.0 ** math.floor(math.log10(rough))
     step = base * next(times for times in (1, 2, 5, 10) if times * base >= rough * (1 - 1e-9))
@@ -347,21 +347,21 @@ def even_ticks(span: Span, most: int) -> Part:
 
 
 def step_decimals(step: float) -> int:
-    """Return the decimals of ticks that are so far apart."""
+    """Return the decimals of ticks with this step."""
     return max(0, -math.floor(math.log10(step) + 1e-9))
 
 
 def position(lam: float, lams: Sequence[float]) -> float | None:
-    """Return where a λ lies on the ordinal axis; between two ticks in proportion, None beyond the ends."""
+    """Return a λ's place on the ordinal axis; between two ticks in proportion, None beyond the ends."""
     if not lams or lam < lams[0] - 1e-12 or lam > lams[-1] + 1e-12:
         return None
     return float(np.interp(lam, lams, range(len(lams))))
 
 
 def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float] = (), pad: float = 0.12) -> Span:
-    """Return range of an axis: all ``inner`` values, and those of ``outer`` (λ = 0) that do not flatten the rest.
+    """Return an axis range: all ``inner`` values, and those of ``outer`` (λ = 0) that do not flatten the rest.
 
-    What stays outside is marked at the edge with its value (see ``clamp``), never dropped silently.
+    Values outside are marked at the edge (see ``clamp``), never dropped silently.
     """
     inside = np.concatenate([inner[np.isfinite(inner)].ravel(), [v for v in always if v is not None]])
     outside = outer[np.isfinite(outer)].ravel()
@@ -371,8 +371,8 @@ def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float
         return 0.0, 1.0
     low, high = float(inside.min()), float(inside.max())
     # A curve whose last points run away must not flatten the others either.
-    at = np.array([0.1, 0.85]) * (inside.size - 1)
-    middle_low, middle_high = np.interp(at, np.arange(inside.size), np.sort(inside)).tolist()
+    places = np.array([0.1, 0.85]) * (inside.size - 1)
+    middle_low, middle_high = np.interp(places, np.arange(inside.size), np.sort(inside)).tolist()
     reach = 6 * max(middle_high - middle_low, 0.01 * abs(middle_high), 1e-9)
     low, high = max(low, middle_low - reach), min(high, middle_high + reach)
     span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
@@ -384,8 +384,8 @@ def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float
 
 
 def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the ends of 95 % intervals, as far as they may set a range: of few draws an interval is many times as
-    wide as all values are apart, and would flatten them."""
+    """Return the ends of 95 % intervals, as far as they may set a range: with few draws an interval is many times as
+    wide as the spread of values, and would flatten them."""
     seen = values[np.isfinite(values)]
     most = float(np.ptp(seen)) if seen.size > 1 else np.inf
     down, up = (np.minimum(length, most) for length in bar_lengths(values, (low, high), most))
@@ -393,8 +393,8 @@ def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
 
 
 def bar_lengths(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], width: float) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths of error bars below and above values, 0 where an end is not known. An infinite interval reaches out of
-    an axis of this width."""
+    """Return lengths of error bars below and above values, 0 for unknown ends. An infinite interval leaves an axis of
+    this width."""
     down, up = (np.nan_to_num(reach, nan=0.0, posinf=2 * width) for reach in (values - ends[0], ends[1] - values))
     return np.maximum(down, 0.0), np.maximum(up, 0.0)
 
@@ -406,7 +406,7 @@ def clamp(values: np.ndarray, span: Span) -> tuple[np.ndarray, np.ndarray]:
     return np.where(side > 0, span[1] - inset, np.where(side < 0, span[0] + inset, values)), side
 
 
-def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
+def spread_labels(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
     """Return heights of labels, moved apart around their middle where they are nearer than ``gap``; their order stays.
 
     Labels beyond an edge would not be drawn: together they move to below ``high``, and to above ``low``. All are NaN
@@ -414,9 +414,9 @@ def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: flo
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     placed: list[float] = []
-    for at in order:
-        placed.append(max(values[at], placed[-1] + gap) if placed else values[at])
+    for index in order:
+        placed.append(max(values[index], placed[-1] + gap) if placed else values[index])
     shift = (sum(placed) - sum(values)) / max(1, len(values))
     shift = min(max(shift, max(placed, default=0.0) - high), min(placed, default=0.0) - low)
     heights = dict(zip(order, placed, strict=True))
-    return [heights[at] - shift for at in range(len(values))]
+    return [heights[index] - shift for index in range(len(values))]

@@ -19,9 +19,9 @@ from sarqc.figures.drawing import (
     new_figure,
     scatter,
 )
-from sarqc.figures.layer_map import Cell, Quantity, cell_figure, frame, framed, map_finding, short_name, slim_bar
+from sarqc.figures.layer_map import Cell, Quantity, add_frames, cell_figure, frame, map_finding, short_name, slim_bar
 from sarqc.figures.numbers import At, draws_text, less_or_more, number, point_names, ratio_of, significant, times_text
-from sarqc.figures.titles import Say, at_each, bind_aria, each_point, everywhere, fitting, set_finding
+from sarqc.figures.titles import Say, bind_aria, constant_finding, finding_by_point, fit_text, map_points, set_finding
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -32,7 +32,7 @@ NONE_MARK = {"symbol": "x-thin", "line": {"color": "var(--bad)", "width": 2}}
 
 @once_a_line
 def counts_of(facts: LineFacts) -> TokenCounts | None:
-    """Tokens of each expert in the line's draws; None for dense models and where the study did not count."""
+    """Return tokens of each expert by draw; None for dense models and studies without counts."""
     experts, tokens = facts.study.experts, facts.read("tokens")
     return None if experts is None or tokens is None else token_counts(experts, tokens)
 
@@ -47,8 +47,8 @@ def token_map(facts: LineFacts) -> Figure | None:
     if counts is None or figure is None or facts.layer is None or facts.study.layers[facts.layer].expert is None:
         return figure
     row, column = counts.experts.place(facts.study.layers[facts.layer])
-    own = counts.experts.numbers[column]
-    return framed(figure, [frame((own - 0.5, own + 0.5), row)])
+    expert = counts.experts.numbers[column]
+    return add_frames(figure, [frame((expert - 0.5, expert + 0.5), row)])
 
 
 @once_a_line
@@ -65,7 +65,7 @@ def _token_map(facts: LineFacts) -> Figure | None:
     trace = _token_cells(counts, counts.mean, rows)
     wide = len(experts.numbers)
     leads = {place: [positions[0], tokens_text(counts, *place)] for place, positions in experts.members.items()}
-    # Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none.
+    # Target of a click on an expert, its first linear, and the hover text; -1 where there is none.
     trace["customdata"] = [[leads.get((row, column), [-1, ""]) for column in range(wide)] for row in range(len(rows))]
     data = [trace]
     size = 9 if wide <= 16 else 5 if wide <= MOST_DOTTED else 3
@@ -78,18 +78,18 @@ def _token_map(facts: LineFacts) -> Figure | None:
     figure = new_figure(across, up, left=34, right=58, top=8, bottom=38, title=title)
     figure["data"] = data
     figure["aria"] = f"{words(counts)} {_extremes(counts)}"
-    set_finding(figure, everywhere(_tokens_finding(counts)))
+    set_finding(figure, constant_finding(_tokens_finding(counts)))
     return figure
 
 
 def _tokens_finding(counts: TokenCounts) -> str:
-    """Return how many experts no token reached, or fewer than their channels."""
+    """Count the experts that no token reached, or fewer than their channels."""
     experts = counts.experts.count
     total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
     if counts.none.any():
-        return fitting(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
+        return fit_text(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
     if counts.few.any():
-        return fitting(f"{few} of {total} experts saw fewer tokens than channels")
+        return fit_text(f"{few} of {total} experts saw fewer tokens than channels")
     return "Every expert saw at least as many tokens as channels"
 
 
@@ -105,10 +105,10 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Pa
     middle = math.log10(counts.experts.channels)
     ends = [math.log10(end) for end in (seen.min(), seen.max())] if seen.size else [middle]
     half = max(math.log10(2), *(abs(end - middle) for end in ends))
-    shown = [value for value in (seen.min(), counts.experts.channels, seen.max()) if value] if seen.size else []
+    named = [value for value in (seen.min(), counts.experts.channels, seen.max()) if value] if seen.size else []
     # Names on the bar that would lie on each other are left out, the channels last.
     places: list[tuple[float, str]] = []
-    for value in sorted(shown, key=lambda one: one != counts.experts.channels):
+    for value in sorted(named, key=lambda tokens: tokens != counts.experts.channels):
         place = math.log10(value)
         if all(abs(place - other) > 0.22 * half for other, _ in places):
             places.append((place, number(float(value), 0)))
@@ -120,7 +120,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Pa
         "type": "heatmap",
         "x": list(counts.experts.numbers),
         "y": rows,
-        "z": _rounded(logs, 4),
+        "z": _round_values(logs, 4),
         "zmin": middle - half,
         "zmax": middle + half,
         "colorscale": [[0, "var(--recon)"], [0.5, "var(--line)"], [1, "var(--accent)"]],
@@ -131,17 +131,17 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> Pa
     }
 
 
-def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
+def _round_values(values: np.ndarray, digits: int) -> list[list[float | None]]:
     return [[None if not math.isfinite(value) else round(value, digits) for value in row] for row in values.tolist()]
 
 
 def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: Part) -> list[Part]:
     """Return a trace of marks over cells that does not come between the pointer and the cell; none where nothing is
     marked."""
-    where = np.argwhere(mask)
-    if not len(where):
+    places = np.argwhere(mask)
+    if not len(places):
         return []
-    x, y = [experts.numbers[column] for _, column in where], [rows[row] for row, _ in where]
+    x, y = [experts.numbers[column] for _, column in places], [rows[row] for row, _ in places]
     return [{"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "hoverinfo": "skip"}]
 
 
@@ -159,12 +159,12 @@ def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
 
 
 def _extremes(counts: TokenCounts) -> str:
-    """Return which expert saw least and which most, for those who don't see the map."""
+    """Name the experts that saw least and most, for screen readers."""
     mean, experts, parts = counts.mean, counts.experts, []
-    for which, find in (("Least", np.nanargmin), ("most", np.nanargmax)):
+    for lead, find in (("Least", np.nanargmin), ("most", np.nanargmax)):
         row, column = divmod(int(find(mean)), mean.shape[1])
         tokens = number(mean[row, column], 0)
-        parts.append(f"{which} in block {experts.blocks[row]}, expert {experts.numbers[column]}: {tokens} tokens")
+        parts.append(f"{lead} in block {experts.blocks[row]}, expert {experts.numbers[column]}: {tokens} tokens")
     return f"{'; '.join(parts)}."
 
 
@@ -190,7 +190,7 @@ def token_table(facts: LineFacts) -> TokenTable | None:
         "channels": counts.experts.channels,
         "draws": len(counts.values),
         "words": words(counts),
-        "tokens": _rounded(counts.mean, 1),
+        "tokens": _round_values(counts.mean, 1),
     }
 
 
@@ -203,28 +203,30 @@ def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     experts, chosen = facts.study.experts, None if facts.layer is None else facts.study.layers[facts.layer]
     if experts is None or chosen is None or chosen.expert is None or quantity is None:
         return None
-    own, (row, _) = chosen.expert, experts.place(chosen)
-    # One block is kept, that its layers share: a large mixture has many.
+    expert, (row, _) = chosen.expert, experts.place(chosen)
+    # One block is cached for its layers: a large mixture has many.
     shared: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
-    made = shared.get(row) or _block_map(facts, experts, row, quantity)
+    block = shared.get(row) or _block_map(facts, experts, row, quantity)
     shared.clear()
-    shared[row] = made
-    figure, modules = made
-    return framed(figure, [frame((own - 0.5, own + 0.5), modules.index(chosen.module))])
+    shared[row] = block
+    figure, modules = block
+    return add_frames(figure, [frame((expert - 0.5, expert + 0.5), modules.index(chosen.module))])
 
 
 def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity) -> tuple[Figure, list[str]]:
     """Return the figure of a block without a chosen layer, and its modules from below."""
     counts = counts_of(facts)
     members = {experts.numbers[c]: positions for (r, c), positions in experts.members.items() if r == row}
-    modules = list(dict.fromkeys(facts.study.layers[at].module for own in members.values() for at in own))[::-1]
+    modules = list(dict.fromkeys(facts.study.layers[at].module for positions in members.values() for at in positions))[
+        ::-1
+    ]
     names = [short_name(module) for module in modules]
     cells: list[Cell] = []
     for column, (expert, layers) in enumerate(members.items()):
-        reached = "" if counts is None else f", {tokens_text(counts, row, experts.numbers.index(expert))}"
+        tokens = "" if counts is None else f", {tokens_text(counts, row, experts.numbers.index(expert))}"
         for at in layers:
             line = modules.index(facts.study.layers[at].module)
-            lead = [at, f"expert {expert} · {names[line]}", reached]
+            lead = [at, f"expert {expert} · {names[line]}", tokens]
             cells.append(((line, column), quantity.values[at], [at], lead))
     gap = 2 if len(members) <= 40 else 0
     layout = base_layout(left=48, right=52, top=6, bottom=38)
@@ -237,7 +239,7 @@ def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity)
         expert, module = list(members)[at % len(members)], names[at // len(members)]
         return f"expert {expert} {module}"
 
-    called = f"{len(members)} experts of one block"
+    noun = f"{len(members)} experts of one block"
     figure = cell_figure(
         facts,
         quantity,
@@ -247,7 +249,7 @@ def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity)
         [*range(len(modules))],
         layout,
         (gap, 2),
-        lambda at, shown: quantity.aria(facts, shown, at[1], called, name),
+        lambda at, shown: quantity.aria(facts, shown, at[1], noun, name),
     )
     if counts is not None:
         _add_tokens(figure, counts, row, top)
@@ -277,7 +279,7 @@ BINS = 6
 
 @once_a_line
 def tokens_error(facts: LineFacts) -> Figure | None:
-    """Error on unseen text against the tokens that an expert saw, at the smallest λ and at the shown one.
+    """Draw error on unseen text against an expert's tokens, at the smallest λ and at the shown one.
 
     A point is an expert: the mean over its linears and over the draws. None for dense models and without unseen text.
     """
@@ -286,7 +288,7 @@ def tokens_error(facts: LineFacts) -> Figure | None:
         return None
     places = list(counts.experts.members)
     tokens = np.array([counts.mean[place] for place in places])  # P
-    errors = _by_expert(mean_over_draws(held), counts.experts)  # P G M
+    errors = _expert_means(mean_over_draws(held), counts.experts)  # P G M
     known = np.isfinite(errors).all(axis=(1, 2)) & (errors > 0).all(axis=(1, 2))
     if known.sum() < 4:
         return None
@@ -324,12 +326,12 @@ def tokens_error(facts: LineFacts) -> Figure | None:
         return f"{text} Against {names[0]} that is {' and '.join(changes(at))}." if at[1] else text
 
     if several:
-        wide, narrow = (each_point(facts, say) for say in (caption, briefly))
+        wide, narrow = (map_points(facts, say) for say in (caption, briefly))
         add_caption(figure, wide, narrow, color="var(--ink-2)", yshift=6)
     bind_aria(figure, facts, aria)
     figure["title"] = "Error on unseen text by an expert’s tokens"
-    by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
-    set_finding(figure, at_each(facts, _few_against_many(tokens, by_draw)))
+    draws = np.stack([_expert_means(draw, counts.experts)[known] for draw in held])  # D P G M
+    set_finding(figure, finding_by_point(facts, _few_against_many(tokens, draws)))
     return figure
 
 
@@ -346,8 +348,8 @@ def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Say:
             return "Experts with few and with many tokens have equal error"
         times = ratio.mean[at]
         if times >= 2:
-            return fitting(f"Experts with few tokens have {times_text(times)} the error of busy ones")
-        return fitting(f"Experts with few tokens have {ratio.change_in('error', at)} than busy ones")
+            return fit_text(f"Experts with few tokens have {times_text(times)} the error of busy ones")
+        return fit_text(f"Experts with few tokens have {ratio.change_in('error', at)} than busy ones")
 
     return say
 
@@ -359,14 +361,14 @@ def _thirds(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order[:third], order[-third:]
 
 
-def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
-    """Return means over each expert's linears (P G M) of what is known of them (L G M), in the order of ``members``."""
-    owner = np.full(len(by_layer), -1)
+def _expert_means(values: np.ndarray, experts: Experts) -> np.ndarray:
+    """Return means (P G M) of known values (L G M) over each expert's linears, in the order of ``members``."""
+    owner = np.full(len(values), -1)
     for position, layers in enumerate(experts.members.values()):
         owner[list(layers)] = position
-    owned = by_layer[owner >= 0]
+    owned = values[owner >= 0]
     known = np.isfinite(owned)
-    total, count = (np.zeros((experts.count, *by_layer.shape[1:])) for _ in range(2))
+    total, count = (np.zeros((experts.count, *values.shape[1:])) for _ in range(2))
     np.add.at(total, owner[owner >= 0], np.where(known, owned, 0.0))
     np.add.at(count, owner[owner >= 0], known)
     mean = np.full(total.shape, np.nan)
@@ -375,7 +377,7 @@ def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
 
 
 def _position(tokens: np.ndarray) -> np.ndarray:
-    """Return where counts lie on the axis: their logarithm, and none a step left of the smallest."""
+    """Return places of counts on the axis: logarithms, and zero a step left of the smallest."""
     seen = tokens[tokens > 0]
     low = math.log10(seen.min()) if seen.size else 0.0
     return np.where(tokens > 0, np.log10(np.where(tokens > 0, tokens, 1)), low - 0.5)
@@ -386,18 +388,18 @@ def _token_axis(tokens: np.ndarray, x: np.ndarray) -> Part:
     ticks = {math.log10(base * 10**power): number(base * 10**power, 0) for power in range(7) for base in (1, 2, 5)}
     none = _position(tokens)[tokens == 0][:1]
     seen = x[x > none[0]] if none.size else x
-    shown = {
+    named = {
         place: text for place, text in ticks.items() if seen.size and seen.min() - pad <= place <= seen.max() + pad
     }
-    if len(shown) > 8:
-        shown = {place: text for place, text in shown.items() if text.startswith("1")}
+    if len(named) > 8:
+        named = {place: text for place, text in named.items() if text.startswith("1")}
     if none.size:
-        shown = {float(none[0]): "none"} | shown
+        named = {float(none[0]): "none"} | named
     return {
         **PLAIN_AXIS,
         "range": [float(x.min()) - pad, float(x.max()) + pad],
-        "tickvals": list(shown),
-        "ticktext": list(shown.values()),
+        "tickvals": list(named),
+        "ticktext": list(named.values()),
         "title": {"text": "calibration tokens of the expert", "standoff": 2},
     }
 
@@ -408,12 +410,12 @@ def _error_axis(errors: np.ndarray) -> Part:
     pad = 0.06 * max(high - low, 0.2)
     for bases in ((1, 2, 5), range(1, 10), range(10, 100)):
         values = [base * 10.0**power for power in range(-6, 5) for base in bases]
-        shown = sorted({round(value, 8) for value in values if low - pad <= math.log10(value) <= high + pad})
-        if len(shown) >= 3:
+        ticks = sorted({round(value, 8) for value in values if low - pad <= math.log10(value) <= high + pad})
+        if len(ticks) >= 3:
             break
-    shown = shown[:: 1 + len(shown) // 7]
+    ticks = ticks[:: 1 + len(ticks) // 7]
     axis = {**PLAIN_AXIS, "type": "log", "range": [low - pad, high + pad]}
-    return axis | {"tickvals": shown, "ticktext": [f"{value:g}" for value in shown]}
+    return axis | {"tickvals": ticks, "ticktext": [f"{value:g}" for value in ticks]}
 
 
 def _add(

@@ -1,4 +1,4 @@
-"""The finding of each part of the Lab that opens, in one short sentence that is read before.
+"""Findings of the parts of the Lab that open, each one short sentence beside a heading.
 
 A sentence has no full stop and begins in lower case or with a number, since it stands beside a heading. Ratios are of
 positive finite numbers only. A difference that several draws do not show clearly is not given a size.
@@ -30,7 +30,7 @@ from sarqc.figures.numbers import (
 )
 from sarqc.figures.ranking import best_rows
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
-from sarqc.figures.titles import TEXTS, Say, each_point, error_of, least, trade_off
+from sarqc.figures.titles import TEXTS, Say, error_of, least, map_points, trade_off
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.ladder import LAMBDA, Ladder
 from sarqc.study.paired import spans
@@ -40,39 +40,39 @@ Door = Literal["where", "trade_off", "steps", "text", "proof"]
 ERROR_NOUNS = {"held_out": "error", "recon": "error on calibration text"}
 
 
-def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[str]]]:
+def findings(facts: LineFacts, ladder: Ladder | None) -> dict[Door, list[list[str]]]:
     """Return the sentence of each part, by γ, then λ; empty where nothing was measured for it.
 
     Args:
         facts: A line, and the layer that is chosen or all of them.
         climbed: The ladder of the line's width; None where the study has none.
     """
-    steps = _steps(facts) if climbed is None else _worth(climbed)
+    steps = _steps(facts) if ladder is None else _worth(ladder)
     return {
-        "where": each_point(facts, _where(facts)),
-        "trade_off": each_point(facts, _trade_off(facts)),
-        "steps": each_point(facts, lambda at: steps),
-        "text": each_point(facts, _text(facts)),
-        "proof": each_point(facts, _proof(facts)),
+        "where": map_points(facts, _error_layers(facts)),
+        "trade_off": map_points(facts, _trade_off(facts)),
+        "steps": map_points(facts, lambda at: steps),
+        "text": map_points(facts, _text(facts)),
+        "proof": map_points(facts, _proof(facts)),
     }
 
 
-def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> str:
+def _place(ahead: int, behind: int, count: int, lowest: str, highest: str) -> str:
     """“lowest of 7 …”, “joint 3rd lowest of 7 …”, of the numbers of values that are lower, higher, and of all."""
-    rank = before + 1
+    rank = ahead + 1
     ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    place = f"{number(rank, 0)}{ending} {lowest}" if before else lowest
-    if before and not behind:
+    place = f"{number(rank, 0)}{ending} {lowest}" if ahead else lowest
+    if ahead and not behind:
         place = highest
-    return f"joint {place}" if before + behind + 1 < count else place
+    return f"joint {place}" if ahead + behind + 1 < count else place
 
 
-def _where(facts: LineFacts) -> Say:
-    """Return which layers the error is in.
+def _error_layers(facts: LineFacts) -> Say:
+    """Describe where the error lies.
 
     A layer's error is ‖ΔW X‖² / ‖W X‖², relative to its own output, as on the map of layers. The Lab's error of all
-    layers is the mean of these, so they add up to it, and half of it is what is spoken of; absolute errors of layers
-    would not tell more, as the outputs of different layers have different units.
+    layers is the mean of these, so half of their sum is described; absolute errors of layers would not tell more, as
+    the outputs of different layers have different units.
     """
     name = next((name for name in TEXTS if name in quantities_of(facts)), None)
     if name is None:
@@ -95,10 +95,10 @@ def _half(known: np.ndarray, layers: int, on_text: str) -> str:
     count = fewest_for_half(known)
     if count is None:
         return ""
-    # Experts that no token reached have no error, and nothing is said of them.
-    of = f"{number(len(known), 0)} {'measured layers' if len(known) < layers else 'layers'}"
+    # Experts that no token reached have no error and are not counted.
+    noun = f"{number(len(known), 0)} {'measured layers' if len(known) < layers else 'layers'}"
     makes = "makes" if count == 1 else "make"
-    return f"{number(count, 0)} of {of} {makes} up half the relative error {on_text}"
+    return f"{number(count, 0)} of {noun} {makes} up half the relative error {on_text}"
 
 
 def _rank(error: float, known: np.ndarray, on_text: str) -> str:
@@ -113,7 +113,7 @@ def _rank(error: float, known: np.ndarray, on_text: str) -> str:
 
 
 def _trade_off(facts: LineFacts) -> Say:
-    """Return what λ does to drift and error, against λ = 0 of the same γ, or against the first λ."""
+    """Describe the effect of λ on drift and error, against λ = 0 of the same γ, or the first λ."""
     line = facts.line
     text = error_of(facts)
     if not has_lam(line) or len(line.lams) < 2:
@@ -149,7 +149,7 @@ def _effect(name: str, ratio: Ratio, at: At) -> str:
 
 
 def _exchange(known: Sequence[tuple[str, Ratio]], at: At, base: str) -> str:
-    """Return what is had for what: of drift and error that which moves first, then that which does not."""
+    """Describe a trade: of drift and error first the one that moves, then the other."""
     moved = [(name, ratio) for name, ratio in known if ratio.clear(at) and not ratio.same(at)]
     still = [(name, ratio) for name, ratio in known if not ratio.clear(at) or ratio.same(at)]
     if len(moved) == 2:
@@ -168,7 +168,7 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: At, base: str) -> str:
 
 
 def _absolute(facts: LineFacts, text: str | None) -> Say:
-    """Return where a point stands that has no other λ beside it."""
+    """Describe a point without another λ to compare with."""
     error = None if text is None else getattr(facts, text)
 
     def say(at: At) -> str:
@@ -184,26 +184,25 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     return say
 
 
-def _worth(climbed: Ladder) -> str:
-    """Return which step of a ladder is worth most: each taken alone, which does not depend on the order that is
-    shown."""
-    alone = {step: worth["perplexity"] for step, worth in climbed.alone.items() if "perplexity" in worth}
+def _worth(ladder: Ladder) -> str:
+    """Name the most valuable step of a ladder: each alone, which does not depend on the shown order."""
+    alone = {step: worth["perplexity"] for step, worth in ladder.alone.items() if "perplexity" in worth}
     alone = {step: worth for step, worth in alone.items() if math.isfinite(worth.mean)}
-    before = next((rung.mean("perplexity") for rung in climbed.rungs if rung.step == "gptq"), math.nan)
-    if not alone or not before > 0:
+    gptq = next((rung.mean("perplexity") for rung in ladder.rungs if rung.step == "gptq"), math.nan)
+    if not alone or not gptq > 0:
         return ""
     step = min(alone, key=lambda name: float(alone[name].mean))
     most, lam = alone[step], alone.get("lambda")
     known = math.isfinite(most.error)
     if (known and most.verdict(()) >= 0) or not most.mean < 0:
         return "no step alone clearly lowers perplexity"
-    of_lam = f"λ = {lam_text(LAMBDA)}"
-    name = of_lam if step == "lambda" else NOUNS[step]
+    lam_words = f"λ = {lam_text(LAMBDA)}"
+    name = lam_words if step == "lambda" else NOUNS[step]
     if step != "lambda" and lam is not None and lam.verdict(()) < 0:
         ratio = float(most.mean / lam.mean)
         times = "" if round(ratio, 1) == 1 else f"{times_text(ratio)} "
-        return f"{name} alone is worth {times}as much as {of_lam}"
-    size = change_text(float(most.mean) / before)
+        return f"{name} alone is worth {times}as much as {lam_words}"
+    size = change_text(float(most.mean) / gptq)
     return f"{name} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
 
 
@@ -211,10 +210,10 @@ def _steps(facts: LineFacts) -> str:
     """Return the place of the line among the methods of its width, as in the figure of methods side by side."""
     bits = facts.line.bits
     best = [row for row in best_rows(facts.study, bits, "perplexity") if math.isfinite(row.value)]
-    own = next((row.value for row in best if row.line == facts.line.name), None)
-    if own is None or len(best) < 2:
+    value = next((row.value for row in best if row.line == facts.line.name), None)
+    if value is None or len(best) < 2:
         return ""
-    lower, higher = sum(row.value < own for row in best), sum(row.value > own for row in best)
+    lower, higher = sum(row.value < value for row in best), sum(row.value > value for row in best)
     place = f"{_place(lower, higher, len(best), 'lowest perplexity', 'highest perplexity')} of {len(best)} methods"
     if any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits):
         return f"{place}, each at its best λ"
@@ -222,7 +221,7 @@ def _steps(facts: LineFacts) -> str:
 
 
 def _text(facts: LineFacts) -> Say:
-    """Return how much calibration text flatters, and which λ is best with the most of it that was tried."""
+    """Compare the errors on both texts, and name the best λ with the most calibration text tried."""
     unseen, calibration = facts.selected("held_out"), facts.selected("recon")
     ratio = None if unseen is None or calibration is None else ratio_of(unseen, calibration)
     best = [_best_lam(facts, g) for g in range(len(facts.line.gammas))]
@@ -233,33 +232,33 @@ def _text(facts: LineFacts) -> Say:
         if ratio is None or not ratio.known(at):
             return f"error on unseen text {most} is least at λ = {lam}" if lam else ""
         end = f"; least {most} at λ = {lam}" if lam else ""
-        return f"{_beside_calibration(ratio, at, in_brief=bool(end))}{end}"
+        return f"{_compare_texts(ratio, at, brief=bool(end))}{end}"
 
     return say
 
 
-def _beside_calibration(ratio: Ratio, at: At, *, in_brief: bool) -> str:
-    """Compare unseen with calibration text; in brief where more follows, and the comparison goes without saying."""
+def _compare_texts(ratio: Ratio, at: At, *, brief: bool) -> str:
+    """Compare unseen with calibration text; ``brief``: more follows, and the comparison is implied."""
     if not ratio.clear(at):
         return (
             "no clear extra error on unseen text"
-            if in_brief
+            if brief
             else "no clear difference between unseen and calibration text"
         )
     size = ratio.mean[at]
     if ratio.same(at):
-        error, beside = "the same error", "as"
+        error, conjunction = "the same error", "as"
     elif size >= 2:
-        error, beside = f"{times_text(size)} the error", "of"
+        error, conjunction = f"{times_text(size)} the error", "of"
     else:
-        error, beside = ratio.change_in("error", at), "than"
-    return f"{error} on unseen text" if in_brief else f"unseen text has {error} {beside} calibration text"
+        error, conjunction = ratio.change_in("error", at), "than"
+    return f"{error} on unseen text" if brief else f"unseen text has {error} {conjunction} calibration text"
 
 
 def _best_lam(facts: LineFacts, gamma: int) -> str:
     """Return the λ with the least error on unseen text with the most calibration text, and those that may be the best.
 
-    Empty where they leave open where the best lies: on one draw, for λ apart, and for more than half of those tried.
+    Empty where the best is unclear: on one draw, for separate λ, and for more than half of those tried.
     """
     unseen = facts.selected("held_out_by_size")  # D S G M
     if unseen is None or len(facts.line.sizes) < 2 or len(facts.line.lams) < 2 or not has_lam(facts.line):
@@ -273,7 +272,7 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
 
 
 def _proof(facts: LineFacts) -> Say:
-    """Return on how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
+    """Give the size of the evidence, and how far the bound of Theorem 1 lies above the measured gap."""
     known, rows = terms(facts), theorem_terms(facts)
     loose = next((row["values"] for row in rows or () if row["symbol"] == LOOSENESS), None)
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")

@@ -53,32 +53,32 @@ def read_dampings(path: Path = TABLE) -> tuple[Tool, ...]:
 
 
 TOOLS = read_dampings()
-BY_DEFAULT = {default: [*tools] for default, tools in groupby(TOOLS, key=lambda tool: tool.default)}
+TOOLS_BY_DEFAULT = {default: [*tools] for default, tools in groupby(TOOLS, key=lambda tool: tool.default)}
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A setting: its λ, or the two ends of a range, what stands on the axis, and for tables who takes it."""
+    """A setting: its λ, or the two ends of a range, its name on the axis, and for tables its tools."""
 
     lam: float
     name: str
     tools: str
     short: str = ""  # the name on a narrow screen
-    to: float | None = None
+    end: float | None = None
 
     def label(self, *, short: bool = False) -> str:
-        """Return what stands on the axis: the name, of a range with its ends."""
+        """Return the label on the axis: the name, of a range with its ends."""
         name = (short and self.short) or self.name
-        return name if self.to is None else f"{name} {self.value}"
+        return name if self.end is None else f"{name} {self.value}"
 
     @property
     def value(self) -> str:
         """“0.05”, or “0.25–0.75”."""
-        return lam_text(self.lam) if self.to is None else f"{lam_text(self.lam)}–{lam_text(self.to)}"
+        return lam_text(self.lam) if self.end is None else f"{lam_text(self.lam)}–{lam_text(self.end)}"
 
     @property
     def words(self) -> str:
-        """What the flag marks, in full: for those who point at it."""
+        """The flag's full text, shown on hover."""
         return f"λ = {self.value}: {self.tools}"
 
 
@@ -89,14 +89,14 @@ def _flag(default: float, tools: Sequence[Tool]) -> Flag:
     return Flag(default, ", ".join(names), ", ".join(tool.words for tool in tools), short)
 
 
-DAMPINGS = tuple(_flag(default, tools) for default, tools in BY_DEFAULT.items())
+DAMPINGS = tuple(_flag(default, tools) for default, tools in TOOLS_BY_DEFAULT.items())
 GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
 NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
 
 
 @once
 def flags_of(facts: LineFacts) -> list[Flag]:
-    """Return the flags of a line's λ axis, those alone that mean the same there; the lowest λ first."""
+    """Return the flags that apply to a line's λ axis; the lowest λ first."""
     line, entry = facts.line, METHODS.get(facts.line.method)
     if entry is None or not has_lam(line) or len(line.lams) < 2:
         return []
@@ -110,7 +110,7 @@ def flags_of(facts: LineFacts) -> list[Flag]:
         flags.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
     if entry.auto is not None and len(entry.auto.lams) > 1:
         lams = entry.auto.lams
-        flags.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
+        flags.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", end=lams[-1]))
     flags.sort(key=lambda flag: flag.lam)
     return [flag for flag in flags if _place(flag, line.lams) is not None]
 
@@ -127,13 +127,13 @@ def _shrinkage_flag(shrinkage: ShrinkageLam) -> Flag:
 
 
 def _place(flag: Flag, lams: Sequence[float]) -> float | None:
-    """Return place of a flag on the axis, of a range where it begins there; None where it is beyond."""
-    first, last = max(flag.lam, lams[0]), min(flag.lam if flag.to is None else flag.to, lams[-1])
+    """Return the place of a flag on the axis, of a range its start; None beyond the axis."""
+    first, last = max(flag.lam, lams[0]), min(flag.lam if flag.end is None else flag.end, lams[-1])
     return None if first > last else position(first, lams)
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlacedFlag:
     """A flag with its place on the axis, and the lane below the axis in which its name stands."""
 
     flag: Flag
@@ -141,7 +141,7 @@ class Planted:
     lane: int
 
 
-def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short: bool = False) -> list[Planted]:
+def place_flags(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short: bool = False) -> list[PlacedFlag]:
     """Return the flags in as few lanes as keep their names apart on an axis of ``width`` pixels from the first to the
     last λ.
 
@@ -149,7 +149,7 @@ def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short
     """
     step = width / (len(lams) - 1)
     free: list[float] = []  # of each lane, the pixel up to which it is free
-    placed: list[Planted] = []
+    placed: list[PlacedFlag] = []
     for flag in reversed(flags):
         place = _place(flag, lams)
         assert place is not None
@@ -157,16 +157,16 @@ def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short
         end = start + name_width(flag, short=short)
         lane = next((index for index, left in enumerate(free) if end <= left), len(free))
         free[lane : lane + 1] = [start]
-        placed.append(Planted(flag, place, lane))
+        placed.append(PlacedFlag(flag, place, lane))
     return placed[::-1]
 
 
 def name_width(flag: Flag, *, short: bool = False) -> float:
-    """Pixels that a name takes at most in type of 11, with the room around it."""
+    """Return the most pixels that a name takes in type of 11, with its margin."""
     return 6.1 * len(flag.label(short=short)) + 6
 
 
-def not_flagged(facts: LineFacts) -> str:
+def no_flags_reason(facts: LineFacts) -> str:
     """Return why a line of a saliency penalty has no flags of dampings; empty for all others."""
     entry = METHODS.get(facts.line.method)
     if entry is None or not has_lam(facts.line) or not entry.make.damps or entry.make.lam_is_damping:
@@ -175,6 +175,6 @@ def not_flagged(facts: LineFacts) -> str:
 
 
 def flags_text(facts: LineFacts) -> str:
-    """Return the flags in words, for those who don't see them; empty where there are none."""
+    """Return the flags in words, for screen readers; empty without any."""
     parts = [f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts)]
-    return "; ".join([*parts, *filter(None, [not_flagged(facts)])])
+    return "; ".join([*parts, *filter(None, [no_flags_reason(facts)])])

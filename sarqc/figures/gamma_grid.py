@@ -9,7 +9,7 @@ from sarqc.figures.drawing import (
     Figure,
     bind_fields,
     box_shape,
-    each_text,
+    format_values,
     honest_range,
     lam_axis,
     map_trace,
@@ -17,7 +17,7 @@ from sarqc.figures.drawing import (
     row_axis,
 )
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
-from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
+from sarqc.figures.titles import constant_finding, error_of, fit_text, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
@@ -54,11 +54,11 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         values,
         (low, high),
         reversescale=complete and by_accuracy,  # dark is good on every map
-        text=each_text(values, show),
+        text=format_values(values, show),
         hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
         colorbar=bar,
     )
-    thinned = [name if at % 2 == 0 or len(names) <= FEW else "" for at, name in enumerate(names)]
+    thinned = [name if index % 2 == 0 or len(names) <= FEW else "" for index, name in enumerate(names)]
     narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.ticktext": thinned}
     figure = new_figure(across, up, left=40, right=52, top=6, bottom=34, narrow=narrow, narrow_below=NARROW)
     figure["data"].append(trace)
@@ -67,22 +67,22 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     for side, count, axis in sides:
         ends = {f"{side}{end}": [shift + i for i in range(count)] for end, shift in enumerate((-0.5, 0.5))}
         bind_fields(figure, "layout.shapes.0", ends, axis)
-    what = "reconstruction error"
+    quantity = "reconstruction error"
     if complete:
-        what = "accuracy" if by_accuracy else "perplexity on unseen text"
-    figure["title"] = f"λ × {sign}: {what}"
+        quantity = "accuracy" if by_accuracy else "perplexity on unseen text"
+    figure["title"] = f"λ × {sign}: {quantity}"
     if not by_accuracy:  # whose test items are a sample too
         name = error_of(facts)
         draws = quality.values if complete and quality is not None else None if name is None else facts.selected(name)
         noun = "Perplexity" if complete else "Error"
-        set_finding(figure, None if draws is None else everywhere(_finding(facts, draws, noun)))
+        set_finding(figure, None if draws is None else constant_finding(_finding(facts, draws, noun)))
     least_text, most_text = (show(float(end(values))) for end in (np.nanmin, np.nanmax))
-    figure["aria"] = f"Map of {what} over λ and {sign}, from {least_text} to {most_text}."
+    figure["aria"] = f"Map of {quantity} over λ and {sign}, from {least_text} to {most_text}."
     return figure
 
 
 def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
-    """Return where the smallest value lies, and whether γ (or α, or β) matters there; ``draws``: D G M."""
+    """State where the smallest value lies, and whether γ (or α, or β) matters there; ``draws``: D G M."""
     sign = facts.line.sign
     n_g, n_m = draws.shape[1:]
     (best,), (band,) = least(draws.reshape(len(draws), 1, n_g * n_m))
@@ -96,4 +96,4 @@ def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
     gamma, lam = divmod(best, n_m)
     shape = f"{sign}{NBSP}={NBSP}{lam_text(facts.line.gammas[gamma] or 0.0)}"
     words = f"{noun} is lowest at {lam_point(facts.line.lams[lam])}, {shape}"
-    return fitting(words if band.any() else f"{words} on one draw")
+    return fit_text(words if band.any() else f"{words} on one draw")

@@ -18,7 +18,6 @@ from sarqc.figures.drawing import (
     add_caption,
     add_note,
     add_trace,
-    apart,
     bind_fields,
     clamp,
     edge_trace,
@@ -29,11 +28,12 @@ from sarqc.figures.drawing import (
     marker_of,
     new_figure,
     plain_numbers,
+    spread_labels,
     unclipped,
     whiskers,
 )
 from sarqc.figures.numbers import At, draws_text, lam_text, point_names, significant
-from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, least, set_finding, shown_layer
+from sarqc.figures.titles import Say, bind_aria, finding_by_point, fit_text, least, map_points, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -43,7 +43,7 @@ LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Means over draws with their intervals, S G M, and where they stand."""
+    """Means over draws with their intervals, S G M, by amount of text."""
 
     amounts: list[int]  # tokens, or sequences where their length is not known
     unit: str
@@ -58,7 +58,7 @@ class _Sizes:
 
 
 def gap(facts: LineFacts) -> Figure | None:
-    """Return the two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
+    """Draw the two errors at the shown λ and γ, the gap between them, and faintly the same at the smallest λ."""
     sizes = read_sizes(facts)
     if sizes is None:
         return None
@@ -69,18 +69,18 @@ def gap(facts: LineFacts) -> Figure | None:
     figure = new_figure(_amount_axis(sizes), even_axis(span, 5), **margins, narrow={}, narrow_bindings=[])
     if several:
         _add_faint(figure, sizes, span)
-    _add_shown(figure, sizes)
+    _add_curves(figure, sizes)
     _add_labels(figure, sizes, span, lam_text(line.lams[0]) if several else "")
     _add_words(figure, facts, sizes)
     first, last = sizes.gap.mean[0], sizes.gap.mean[-1]
     shrinks = bool((last[np.isfinite(last)] < first[np.isfinite(last)]).all())
     figure["title"] = "More calibration text, smaller gap" if shrinks else "Calibration text and the gap to unseen text"
-    set_finding(figure, at_each(facts, _finding(facts, sizes)))
+    set_finding(figure, finding_by_point(facts, _finding(facts, sizes)))
     return figure
 
 
 def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
-    """Return where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
+    """Describe how the best λ moves as the text grows, if clearly; else how the gap changes."""
     unseen, calibration = facts.selected("held_out_by_size"), facts.selected("recon_by_size")
     assert unseen is not None
     assert calibration is not None
@@ -93,19 +93,19 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Say:
         if moves[at[0]] or not (math.isfinite(first) and math.isfinite(last)):
             return moves[at[0]]
         if len(sizes.amounts) < 2:
-            return fitting(f"The gap between the texts is {significant(first)}")
+            return fit_text(f"The gap between the texts is {significant(first)}")
         difference = change.at(at)
         if math.isfinite(difference.error) and difference.verdict(()) == 0:
             return "The gap does not clearly change with more text"
         goes = "shrinks" if last < first else "grows"
-        return fitting(f"The gap {goes} from {significant(first)} to {significant(last)} with more text")
+        return fit_text(f"The gap {goes} from {significant(first)} to {significant(last)} with more text")
 
     return say
 
 
 def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
-    """Return how the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless
-    each of the two is clearly worse where the other is best."""
+    """Describe how the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless each
+    of the two is clearly worse where the other is best."""
     lams = facts.line.lams
     if errors.shape[1] < 2 or len(lams) < 2 or not has_lam(facts.line):
         return ""
@@ -114,24 +114,24 @@ def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
     if first is None or last is None or band[0, last] or band[1, first] or not band.any(axis=1).all():
         return ""
     goes = "falls" if last < first else "rises"
-    return fitting(f"The best λ {goes} from {lam_text(lams[first])} to {lam_text(lams[last])} as the text grows")
+    return fit_text(f"The best λ {goes} from {lam_text(lams[first])} to {lam_text(lams[last])} as the text grows")
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:
-    """Return the errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
+    """Return the errors by amount of calibration of the layer, or their mean over layers; None if not measured."""
     line = facts.line
     calibration, unseen = (facts.selected(name) for name in ("recon_by_size", "held_out_by_size"))
     if calibration is None or unseen is None or not line.sizes:
         return None
-    given = facts.study.protocol.get("calibration")
-    length = given.get("length") if isinstance(given, dict) else None
+    protocol = facts.study.protocol.get("calibration")
+    length = protocol.get("length") if isinstance(protocol, dict) else None
     amounts = [size * length for size in line.sizes] if isinstance(length, int) else list(line.sizes)
-    alone = np.zeros(1)
+    zero = np.zeros(1)
     return _Sizes(
         amounts,
         "tokens" if isinstance(length, int) else "sequences",
-        paired_difference(calibration, alone),
-        paired_difference(unseen, alone),
+        paired_difference(calibration, zero),
+        paired_difference(unseen, zero),
         paired_difference(unseen, calibration),
     )
 
@@ -140,8 +140,11 @@ def _range(facts: LineFacts, sizes: _Sizes) -> Span:
     """Return one range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
     lams = facts.line.lams
     positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
-    inner = [whiskers(*(part[..., positive] for part in (one.mean, one.low, one.high))) for _, _, one in sizes.both]
-    outer = [one.mean[..., ~positive].ravel() for _, _, one in sizes.both]
+    inner = [
+        whiskers(*(part[..., positive] for part in (errors.mean, errors.low, errors.high)))
+        for _, _, errors in sizes.both
+    ]
+    outer = [errors.mean[..., ~positive].ravel() for _, _, errors in sizes.both]
     low, high = honest_range(np.concatenate(inner), np.concatenate(outer), pad=0.08)
     return max(low, 0.0) if low < 0 else low, high
 
@@ -161,7 +164,7 @@ def _amount_axis(sizes: _Sizes) -> Part:
 
 
 def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
-    """Add the smallest λ, behind; what runs off the scale is marked at the edge with its value."""
+    """Add the smallest λ behind; values off the scale are marked at the edge."""
     off: list[tuple[np.ndarray, np.ndarray]] = []
     for _, style, errors in sizes.both:
         values = errors.mean[..., 0].T  # G S
@@ -186,14 +189,14 @@ def _add_faint(figure: Figure, sizes: _Sizes, span: Span) -> None:
     add_trace(figure, {**edge_trace("y"), "textposition": "bottom right"}, columns, "gamma")
 
 
-def _add_shown(figure: Figure, sizes: _Sizes) -> None:
+def _add_curves(figure: Figure, sizes: _Sizes) -> None:
     """Add the shaded gap and the two curves that bound it."""
     plain = {"mode": "lines", "line": {"width": 0, "color": "rgba(0,0,0,0)"}, "hoverinfo": "skip"}
-    add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _by_point(sizes.calibration.mean)})
+    add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _points_first(sizes.calibration.mean)})
     shaded = _trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)")
-    add_trace(figure, shaded, {"y": _by_point(sizes.unseen.mean)})
+    add_trace(figure, shaded, {"y": _points_first(sizes.unseen.mean)})
     for name, style, errors in sizes.both:
-        mean, doubt = _by_point(errors.mean), _by_point(errors.doubt)
+        mean, doubt = _points_first(errors.mean), _points_first(errors.doubt)
         trace = _trace(
             sizes,
             name,
@@ -203,7 +206,7 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
             marker=marker_of(style, 8),
             hovertemplate=f"%{{x:,}} {sizes.unit}: %{{text}}<extra>{name}</extra>",
         )
-        fields = {"y": mean, "text": np.vectorize(_with_interval, otypes=[object])(mean, doubt)}
+        fields = {"y": mean, "text": np.vectorize(_interval_text, otypes=[object])(mean, doubt)}
         if np.isfinite(doubt).any():
             trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}
             fields["error_y.array"] = np.where(np.isfinite(doubt), doubt, 0.0)
@@ -214,11 +217,11 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
     """Add names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
     room = span[1] - span[0]
     pairs = np.stack([errors.mean[-1] for _, _, errors in sizes.both], axis=-1).tolist()
-    placed = np.array([[apart(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
-    for at, (text, style, _) in reversed([*enumerate(sizes.both)]):
+    placed = np.array([[spread_labels(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
+    for curve, (text, style, _) in reversed([*enumerate(sizes.both)]):
         place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": "middle"}
         path = add_note(figure, text, ink_of(style), narrow={"visible": False}, **place)
-        bind_fields(figure, path, {"y": np.clip(placed[..., at], span[0] + 0.03 * room, span[1] - 0.03 * room)})
+        bind_fields(figure, path, {"y": np.clip(placed[..., curve], span[0] + 0.03 * room, span[1] - 0.03 * room)})
     figure["narrow"]["layout.margin.r"] = 16
     if smallest:
         corner = {**PAPER, "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
@@ -226,10 +229,10 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
 
 
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
-    """Write above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
+    """Write the gap at the least and at the most text above the plot; all errors for screen readers."""
     points = point_names(facts.line)
-    long = each_point(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
-    short = each_point(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
+    long = map_points(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
+    short = map_points(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
     add_caption(figure, long, short, yshift=4)
     bind_aria(figure, facts, lambda at: _aria(facts, sizes, at))
 
@@ -244,12 +247,12 @@ def _ends(sizes: _Sizes, at: At, *, brief: bool = False) -> str:
         elif brief:
             ends.append(f"<b>{significant(value)}</b>")
         else:
-            text, space, interval = _with_interval(value, doubt).partition(" ")
+            text, space, interval = _interval_text(value, doubt).partition(" ")
             ends.append(f"<b>{text}</b>{space}{interval} at {sizes.amounts[s]:,}")
     return " → ".join(ends)
 
 
-def _with_interval(value: float, doubt: float) -> str:
+def _interval_text(value: float, doubt: float) -> str:
     if not math.isfinite(value):
         return "not measured"
     if not math.isfinite(doubt) or doubt <= 0:
@@ -267,11 +270,11 @@ def _aria(facts: LineFacts, sizes: _Sizes, at: At) -> str:
         ]
         measured = " and ".join(errors) or "not measured"
         parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {measured}")
-    where, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[at[1]]
-    return f"Reconstruction error, {where}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
+    scope, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[at[1]]
+    return f"Reconstruction error, {scope}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
 
 
-def _by_point(values: np.ndarray) -> np.ndarray:
+def _points_first(values: np.ndarray) -> np.ndarray:
     """S G M → G M S, the order of bindings."""
     return np.moveaxis(values, 0, -1)
 

@@ -22,7 +22,7 @@ from sarqc.figures.drawing import (
     bind_fields,
     ink_of,
 )
-from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, not_flagged, planted
+from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, no_flags_reason, place_flags
 from sarqc.figures.numbers import (
     accuracy_text,
     baseline_name,
@@ -63,11 +63,11 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
         scale: Scale of errors and drift, see ``SCALES``.
     """
     quality = facts.accuracy if shown == "accuracy" else facts.perplexity
-    scaled = on_scale(facts, scale)
+    scaled = rescaled(facts, scale)
     panel = _panel(scaled, quality, shown, scale)
     if panel is None:
         return None
-    figure = _drawn(facts, scaled, quality, [replace(panel, alone=True)], is_axis=True)
+    figure = _draw(facts, scaled, quality, [replace(panel, alone=True)], has_slider=True)
     figure["title"], figure["subtitle"] = panel.title, draws_text(facts.n_draws)
     if shown in ("perplexity", "accuracy"):
         if quality is not None and quality.ends is not None:
@@ -80,10 +80,10 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
 
 def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
     """Return perplexity, reconstruction error, drift and penalty over one axis of λ; see ``hero``."""
-    scaled = on_scale(facts, scale)
+    scaled = rescaled(facts, scale)
     every: tuple[Shown, ...] = ("perplexity", "error", "drift")
     panels = [_panel(scaled, facts.perplexity, shown, scale) for shown in every]
-    figure = _drawn(facts, scaled, facts.perplexity, [panel for panel in panels if panel is not None], is_axis=False)
+    figure = _draw(facts, scaled, facts.perplexity, [panel for panel in panels if panel is not None], has_slider=False)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
     set_finding(figure, trade_off_finding(facts, along=True))
     return figure
@@ -97,13 +97,13 @@ def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) 
     return None if quality is None else _quality_panel(facts, quality, shown)
 
 
-def _drawn(
-    facts: LineFacts, scaled: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, is_axis: bool
+def _draw(
+    facts: LineFacts, scaled: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, has_slider: bool
 ) -> Figure:
-    """Return the panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
+    """Return the panels with band and flags; with ``has_slider`` there is room for the slider on the axis."""
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     _add_band(figure, scaled, quality)
-    _add_flags(figure, facts, room=TRACK if is_axis and not is_point(facts.line) else 0)
+    _add_flags(figure, facts, room=TRACK if has_slider and not is_point(facts.line) else 0)
     name = "accuracy" if quality is not None and quality is facts.accuracy else "perplexity"
     arias = facts.once(
         f"curves of {name}", lambda: [_aria(facts, quality, name, g) for g in range(len(facts.line.gammas))]
@@ -113,8 +113,8 @@ def _drawn(
 
 
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
-    what = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
-    curves = [Curve(name, QUALITY, quality.mean, quality.ends, label=what)]
+    label = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
+    curves = [Curve(name, QUALITY, quality.mean, quality.ends, label=label)]
     curves += _ghosts(facts, name, QUALITY, is_named=True)
     base = facts.baseline
     points: tuple[tuple[str, float, float], ...] = ()
@@ -153,9 +153,9 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
     return Panel(title, significant, tuple(curves), 1.1, "Error:")
 
 
-def _title(facts: LineFacts, what: str, words: str) -> str:
-    """Return what a panel shows, on which scale, and whether of the layer alone."""
-    return f"{what}, {words}" if facts.layer is None else f"{what}, this layer, {words}"
+def _title(facts: LineFacts, name: str, words: str) -> str:
+    """Return a panel's title with its scale, and whether it is of one layer."""
+    return f"{name}, {words}" if facts.layer is None else f"{name}, this layer, {words}"
 
 
 def _drift_panel(facts: LineFacts, words: str) -> Panel:
@@ -169,23 +169,23 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
         curves.append(Curve(f"{label}, L_sar", PENALTY, facts.sar, label=label, short="penalty"))
     curves += _ghosts(facts, "drift", DRIFT)
     if facts.drift is None:
-        what = "Weight penalty L_sar"
+        name = "Weight penalty L_sar"
     elif facts.sar is None:
-        what = "Weight drift ‖Ŵ − W‖"
+        name = "Weight drift ‖Ŵ − W‖"
     else:
-        what = "Weight drift ‖Ŵ − W‖ and penalty L_sar"
-    return Panel(_title(facts, what, words), significant, tuple(curves), 0.95, "Weights:")
+        name = "Weight drift ‖Ŵ − W‖ and penalty L_sar"
+    return Panel(_title(facts, name, words), significant, tuple(curves), 0.95, "Weights:")
 
 
 _NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
 
 
 def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False) -> list[Curve]:
-    """Return the curve that stands faintly behind: of the line without saliency, or on the min–max grid.
+    """Return the faint curve behind: of the line without saliency, or on the min–max grid.
 
     There is one for every γ where that line has only one; NaN where it has no such λ.
     """
-    twin, beside = (facts.identity, "identity") if facts.identity is not None else (facts.plain, "min–max grid")
+    twin, twin_name = (facts.identity, "identity") if facts.identity is not None else (facts.plain, "min–max grid")
     values: Quality | np.ndarray | None = getattr(twin, name, None)
     if twin is None or values is None or getattr(facts, name) is None:
         return []
@@ -195,8 +195,8 @@ def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False)
     matched = np.stack([nothing if column is None else values[:, column] for column in columns], axis=-1)  # G' M
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
     tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
-    label = beside if is_named else ""
-    return [Curve(f"{_NAMES[style['color']]}, {beside}", faded, tiled, label=label, faint=True, short=label)]
+    label = twin_name if is_named else ""
+    return [Curve(f"{_NAMES[style['color']]}, {twin_name}", faded, tiled, label=label, faint=True, short=label)]
 
 
 def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:
@@ -206,11 +206,11 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
     runs = [spans(band) for band in quality.band]
     layout = figure["layout"]
     for slot in range(max((len(run) for run in runs), default=0)):
-        at = len(layout["shapes"])
+        shape = len(layout["shapes"])
         layout["shapes"].append(band_shape(0, 0))
         edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
         bind_fields(
-            figure, f"layout.shapes.{at}", dict(zip(("x0", "x1"), zip(*edges, strict=True), strict=True)), "gamma"
+            figure, f"layout.shapes.{shape}", dict(zip(("x0", "x1"), zip(*edges, strict=True), strict=True)), "gamma"
         )
     if any(runs):
         widest = [max(run, key=lambda span: span[1] - span[0], default=None) for run in runs]
@@ -227,17 +227,17 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
 
 
 def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
-    """Known settings between the axis and its numbers: a pole at each λ, or at the start of a range, with its name;
-    under a saliency penalty, in words, whose axis the other tools' dampings are on. ``room``: pixels between axis and
+    """Add known settings between the axis and its ticks: a pole at each λ, or at the start of a range, with its name;
+    under a saliency penalty, in words, the axis of the other tools' dampings. ``room``: pixels between axis and
     names."""
     flags, lams, layout = flags_of(facts), facts.line.lams, figure["layout"]
     if not flags:
         layout["margin"]["b"] += room
         layout["xaxis"]["ticklabelstandoff"] = room
         return
-    wide, narrow = planted(flags, lams, WIDE_AXIS), planted(flags, lams, NARROW_AXIS, short=True)
-    words = not_flagged(facts)
-    lanes, few = (1 + max(one.lane for one in rows) + bool(words) for rows in (wide, narrow))
+    wide, narrow = place_flags(flags, lams, WIDE_AXIS), place_flags(flags, lams, NARROW_AXIS, short=True)
+    words = no_flags_reason(facts)
+    lanes, few = (1 + max(flag.lane for flag in rows) + bool(words) for rows in (wide, narrow))
     layout["margin"]["b"] += room + LANE * lanes
     layout["xaxis"]["ticklabelstandoff"] = room + LANE * lanes
     figure["narrow"] |= {
@@ -245,24 +245,24 @@ def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
         "layout.xaxis.ticklabelstandoff": room + LANE * few,
     }
     figure["narrow_below"] = FLAGS_NARROW
-    sign = next(at for at, one in enumerate(layout["annotations"]) if one.get("name") == AXIS)
+    sign = next(at for at, note in enumerate(layout["annotations"]) if note.get("name") == AXIS)
     layout["annotations"][sign]["yshift"] = -(room + LANE * lanes)
     figure["narrow"][f"layout.annotations.{sign}.yshift"] = -(room + LANE * few)
     # Poles pass behind the names at their left.
-    for one, small in reversed(list(zip(wide, narrow, strict=True))):
+    for placed, narrow_placed in reversed(list(zip(wide, narrow, strict=True))):
         pole = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "var(--ink-3)", "ax": 0}
-        place = {"xref": "x", "yref": "paper", "x": one.place, "y": 0, "ay": room + _depth(one.lane)}
+        place = {"xref": "x", "yref": "paper", "x": placed.place, "y": 0, "ay": room + _depth(placed.lane)}
         ground = {"yanchor": "middle", "size": 11, "borderpad": 0, "bgcolor": "var(--surface)"}
-        on_narrow: dict[str, Any] = {"ay": room + _depth(small.lane)}
-        if one.flag.short:
-            on_narrow["text"] = f" {one.flag.label(short=True)}"
-        more = {**pole, **place, **ground, "hovertext": one.flag.words}
-        add_note(figure, f" {one.flag.label()}", "var(--ink-2)", narrow=on_narrow, **more)
+        narrow_fields: dict[str, Any] = {"ay": room + _depth(narrow_placed.lane)}
+        if placed.flag.short:
+            narrow_fields["text"] = f" {placed.flag.label(short=True)}"
+        more = {**pole, **place, **ground, "hovertext": placed.flag.words}
+        add_note(figure, f" {placed.flag.label()}", "var(--ink-2)", narrow=narrow_fields, **more)
     if words:
         heights = (-(room + _depth(count - 1)) for count in (lanes, few))
         place = {**PAPER, "x": 0, "y": 0, "yanchor": "middle", "size": 11, "yshift": next(heights)}
-        on_narrow = {"yshift": next(heights), "text": "Other tools: identity penalty"}
-        add_note(figure, words[0].upper() + words[1:], "var(--ink-2)", narrow=on_narrow, **place)
+        narrow_fields = {"yshift": next(heights), "text": "Other tools: identity penalty"}
+        add_note(figure, words[0].upper() + words[1:], "var(--ink-2)", narrow=narrow_fields, **place)
 
 
 def _depth(lane: int) -> float:
@@ -302,35 +302,35 @@ def scales_of(facts: LineFacts) -> list[str]:
     scales = ["raw"]
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return scales
-    if sum(_in_span(facts)) > 1:
+    if sum(_paper_mask(facts)) > 1:
         scales.append("paper")
     if lam_index(facts.line, 0.0) is not None:
         scales.append("ratio")
     return scales
 
 
-def on_scale(facts: LineFacts, scale: str) -> LineFacts:
+def rescaled(facts: LineFacts, scale: str) -> LineFacts:
     """Return the facts with errors and drift on a scale, for drawing; the given ones are not changed.
 
     Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
-    left out where it has not the λ that the scale needs.
+    left out where it lacks the λ that the scale needs.
     """
-    return facts if scale == "raw" else facts.once(f"scale {scale}", lambda: _on_scale(facts, scale))
+    return facts if scale == "raw" else facts.once(f"scale {scale}", lambda: _rescale(facts, scale))
 
 
-def _on_scale(facts: LineFacts, scale: str) -> LineFacts:
+def _rescale(facts: LineFacts, scale: str) -> LineFacts:
     recon, held_out, drift, sar = (
-        _scaled(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
+        _scale_values(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
     )
     identity = facts.identity
     if identity is not None:
-        shown = on_scale(identity, scale) if scale in scales_of(identity) else None
+        shown = rescaled(identity, scale) if scale in scales_of(identity) else None
         identity = shown or replace(identity, recon=None, held_out=None, drift=None, sar=None)
     return replace(facts, recon=recon, held_out=held_out, drift=drift, sar=sar, identity=identity)
 
 
-def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
-    """G M on a scale; a curve without any spread, or without a value at λ = 0, has nothing to be measured by."""
+def _scale_values(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
+    """Scale values G M; a curve without spread, or without a value at λ = 0, becomes NaN."""
     if values is None:
         return None
     scaled = np.full(values.shape, np.nan)
@@ -340,12 +340,12 @@ def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarr
         first = values[:, [zero]]
         np.divide(values, first, out=scaled, where=first > 0)
         return scaled
-    inside = values[:, _in_span(facts)]
+    inside = values[:, _paper_mask(facts)]
     low, high = inside.min(axis=1, keepdims=True), inside.max(axis=1, keepdims=True)
     np.divide(values - low, high - low, out=scaled, where=high > low)
     return scaled
 
 
-def _in_span(facts: LineFacts) -> list[bool]:
+def _paper_mask(facts: LineFacts) -> list[bool]:
     low, high = PAPER_SPAN
     return [low - 1e-9 <= lam <= high + 1e-9 for lam in facts.line.lams]

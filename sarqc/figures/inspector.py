@@ -1,4 +1,4 @@
-"""One group of weights, weight by weight: where it was, the levels it may take, and the one it got at the shown λ.
+"""One group of weights, weight by weight: its float values, the grid's levels, and those taken at the shown λ.
 
 Axes in comments: G γ values, M λ values, C weights of the group, B levels.
 """
@@ -17,14 +17,14 @@ from sarqc.figures.drawing import (
     add_note,
     add_trace,
     bind_fields,
-    each_text,
+    format_values,
     honest_range,
     new_figure,
     scatter,
 )
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import At, number, point_names, significant
-from sarqc.figures.titles import bind_aria, each_point
+from sarqc.figures.titles import bind_aria, map_points
 from sarqc.study.facts import LineFacts, once
 
 MOST_LEVELS = 32  # more are too close to be told apart
@@ -35,14 +35,14 @@ TIE = 1e-3  # of a step: a weight so near the middle of two levels is at its nea
 
 @dataclass(frozen=True)
 class WeightGroup:
-    """The inspected group of one layer, from what its study holds."""
+    """The inspected group of one layer, read from its study."""
 
     row: int
     first: int  # input channel of the first weight
     weight: np.ndarray  # C
     levels: np.ndarray  # G M B C, or G M B 1 where all channels have the same
     taken: np.ndarray  # G M C, Ŵ
-    other: np.ndarray  # G M C, True where another level lies nearer to the weight
+    off_nearest: np.ndarray  # G M C, True where another level lies nearer to the weight
 
 
 @once
@@ -56,11 +56,11 @@ def read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     count = int(np.isfinite(weight).sum())
     weight, codes, step, zero = weight[:count], codes[..., :count], step[..., :count], zero[..., None]
     last = 2**facts.line.bits - 1
-    where = weight / step + zero  # G M C, as a number of a level
-    nearest = np.clip(np.rint(where), 0, last)
+    exact = weight / step + zero  # G M C, as a number of a level
+    nearest = np.clip(np.rint(exact), 0, last)
     levels = (np.arange(last + 1)[:, None] - zero[..., None]) * step[..., None, :]
-    other = np.abs(codes - where) > np.abs(nearest - where) + TIE
-    return WeightGroup(int(place[0]), int(place[1]), weight, levels, (codes - zero) * step, other)
+    off_nearest = np.abs(codes - exact) > np.abs(nearest - exact) + TIE
+    return WeightGroup(int(place[0]), int(place[1]), weight, levels, (codes - zero) * step, off_nearest)
 
 
 def inspector(facts: LineFacts, layer: int) -> Figure | None:
@@ -73,8 +73,8 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
         return None
     channels = range(group.first, group.first + len(group.weight))
     ends = (channels[0] - 1, channels[-1] + 1)
-    drawn = group.levels.shape[-2] <= MOST_LEVELS
-    low, high = _heights(group, drawn=drawn)
+    has_levels = group.levels.shape[-2] <= MOST_LEVELS
+    low, high = _heights(group, has_levels=has_levels)
     digits = max(0, 3 - math.floor(math.log10((high - low) or 1.0)))
     info, axis = facts.study.layers[layer], {**PLAIN_AXIS, "showgrid": False}
     title = {"text": "input channel", "standoff": 6, "font": {"size": 12}}
@@ -87,13 +87,13 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
         bottom=38,
         title=f"Weight by weight: {layer_label(info)}, output {group.row}, inputs {channels[0]} to {channels[-1]}",
     )
-    if drawn:
+    if has_levels:
         _add_levels(figure, group, ends, digits)
-    for is_other, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
-        _add_arrows(figure, group, group.other == is_other, 0.03 * (high - low), digits, color)
+    for off_nearest, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
+        _add_arrows(figure, group, group.off_nearest == off_nearest, 0.03 * (high - low), digits, color)
     _add_weights(figure, group, channels, digits)
     _add_words(figure, facts, group, info.name, (low, high))
-    if drawn:
+    if has_levels:
         _name_levels(figure, group, max(0, digits - 1))
     figure["narrow"] = {"layout.annotations.1.visible": False}
     if len(channels) > NARROW_CHANNELS:
@@ -104,11 +104,11 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     return figure
 
 
-def _heights(group: WeightGroup, *, drawn: bool) -> Span:
-    """Return from where to where the picture reaches: all weights, levels and what is taken of them, but those of
-    the smallest λ only where they do not flatten the others."""
+def _heights(group: WeightGroup, *, has_levels: bool) -> Span:
+    """Return the range of the picture: all weights, levels and taken levels, but those of the smallest λ only where
+    they do not flatten the others."""
     first = 1 if group.taken.shape[1] > 1 else 0
-    parts = [group.taken, *([group.levels] if drawn else [])]
+    parts = [group.taken, *([group.levels] if has_levels else [])]
     inner = np.concatenate([group.weight, *(part[:, first:].ravel() for part in parts)])
     outer = np.concatenate([part[:, :first].ravel() for part in parts])
     return honest_range(inner, outer, pad=0.04)
@@ -132,7 +132,7 @@ def _name_levels(figure: Figure, group: WeightGroup, digits: int) -> None:
     place = {"xref": "paper", "x": 0, "xshift": -4, "y": 0, "xanchor": "right", "yanchor": "middle"}
     for level in range(0, count, math.ceil(count / MOST_NAMED)):
         heights = group.levels[..., level, 0]  # G M
-        names = each_text(heights, lambda height: number(height, digits) if height else "0")
+        names = format_values(heights, lambda height: number(height, digits) if height else "0")
         bind_fields(figure, add_note(figure, "", "var(--ink-2)", **place), {"y": heights, "text": names})
 
 
@@ -188,19 +188,19 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
     )
     name = cache(lambda level: number(level, digits))  # few levels, taken by many weights
     taken = np.vectorize(lambda level, far: f"{name(level)}{', not the nearest' if far else ''}", otypes=[object])
-    add_trace(figure, trace, {"text": taken(group.taken, group.other)})
+    add_trace(figure, trace, {"text": taken(group.taken, group.off_nearest)})
 
 
 def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: Span) -> None:
-    """Write how many weights are not at their nearest level, above the drawing and for who can't see it; and where
-    levels are beyond the picture, how far they reach."""
+    """Write how many weights are not at their nearest level, above the drawing and for screen readers; and the reach of
+    levels beyond the picture."""
     points, count = point_names(facts.line), len(group.weight)
     reach = np.abs(group.levels).max(axis=(-2, -1))  # G M
     is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])
-    others = group.other.sum(axis=-1)  # G M
+    counts = group.off_nearest.sum(axis=-1)  # G M
 
     def lead(at: At) -> str:
-        return f'{points[at[1]]}: <span style="color:var(--recon-ink)">{others[at]} of {count}</span>'
+        return f'{points[at[1]]}: <span style="color:var(--recon-ink)">{counts[at]} of {count}</span>'
 
     def text(at: At) -> str:
         far = f"; levels up to {significant(reach[at])}, beyond the picture" if is_beyond[at] else ""
@@ -208,14 +208,14 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
 
     def aria(at: At) -> str:
         return (
-            f"One group of {count} weights of {name} at {points[at[1]]} and the levels of its grid: {others[at]} of "
+            f"One group of {count} weights of {name} at {points[at[1]]} and the levels of its grid: {counts[at]} of "
             "them do not take the nearest level."
         )
 
     path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=6)
     key = "○ float weight, arrow: to the level it takes; lines: levels"
     add_note(figure, key, "var(--ink-2)", **PAPER, x=1, y=1, yshift=6, xanchor="right")
-    bind_fields(figure, path, {"text": each_point(facts, text)})
+    bind_fields(figure, path, {"text": map_points(facts, text)})
     bind_aria(figure, facts, aria)
-    narrow = each_point(facts, lambda at: f"{lead(at)} not at the nearest level")
+    narrow = map_points(facts, lambda at: f"{lead(at)} not at the nearest level")
     bind_fields(figure, path, {"text": narrow}, narrow=True)

@@ -30,17 +30,17 @@ from sarqc.figures.numbers import (
     counted,
     data_table,
     difference_decimals,
+    difference_text,
     draws_text,
     is_unclear,
+    join_names,
     lam_text,
-    listed,
     number,
     perplexity_text,
-    span_of,
     unsigned,
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.plain import measured
 from sarqc.recipe import fitting_text
 from sarqc.study.ladder import LAMBDA, QUALITIES, Ladder, LadderPoint, Rung, rungs_of
@@ -136,14 +136,14 @@ class LadderWords(TypedDict):
     words: str
 
 
-def ladder_words(climbed: Ladder) -> LadderWords:
+def ladder_words(ladder: Ladder) -> LadderWords:
     """Return the steps of a ladder with what each is worth, and its sentence."""
     titles = {"refine": "refinement", "lambda": f"λ = {lam_text(LAMBDA)}"}
     alone, last = (
-        [worth_of(each[step]["perplexity"]) for step in climbed.steps] for each in (climbed.alone, climbed.last)
+        [worth_of(worths[step]["perplexity"]) for step in ladder.steps] for worths in (ladder.alone, ladder.last)
     )
-    steps: list[LadderStep] = [{"name": step, "title": titles.get(step, step)} for step in climbed.steps]
-    return {"steps": steps, "alone": alone, "last": last, "words": _sentence(climbed)}
+    steps: list[LadderStep] = [{"name": step, "title": titles.get(step, step)} for step in ladder.steps]
+    return {"steps": steps, "alone": alone, "last": last, "words": _sentence(ladder)}
 
 
 def worth_of(difference: Difference) -> Worth:
@@ -175,7 +175,7 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     room = max(74, 8 * max(map(len, short), default=0))
     figure["narrow"] |= {"layout.margin.l": room, "layout.margin.r": 8, "layout.yaxis.ticktext": short}
     figure["title"] = "What each step is worth"
-    set_finding(figure, everywhere(_finding(rungs)))
+    set_finding(figure, constant_finding(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)
     return figure
 
@@ -188,16 +188,16 @@ def _finding(rungs: Sequence[Rung]) -> str:
         return ""
     best = min(clear, key=lambda rung: float(rung.differences["perplexity"].mean))
     words = "learned rounding" if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
-    return fitting(f"Largest gain after GPTQ: {words}")
+    return fit_text(f"Largest gain after GPTQ: {words}")
 
 
-def _sentence(climbed: Ladder) -> str:
-    """Return what λ is worth on the min–max grid, and what on the grid with every other step taken."""
-    alone, last = (steps["lambda"]["perplexity"] for steps in (climbed.alone, climbed.last))
-    value = climbed.rungs[0].mean("perplexity")
+def _sentence(ladder: Ladder) -> str:
+    """State the worth of λ on the min–max grid, and on the grid with every other step taken."""
+    alone, last = (steps["lambda"]["perplexity"] for steps in (ladder.alone, ladder.last))
+    value = ladder.rungs[0].mean("perplexity")
     parts = [
-        f"{span_of(worth, value)} {where}{', which is not clear of 0' if is_unclear(worth) else ''}"
-        for worth, where in ((alone, "on the min–max grid"), (last, "after the others"))
+        f"{difference_text(worth, value)} {place}{', which is not clear of 0' if is_unclear(worth) else ''}"
+        for worth, place in ((alone, "on the min–max grid"), (last, "after the others"))
     ]
     return f"λ = {lam_text(LAMBDA)} in perplexity: {'; '.join(parts)}."
 
@@ -221,19 +221,19 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
     }
     texts = [_hover(rung, value, side) for rung, value in zip(rungs, values, strict=True)]
     figure["data"].append(_bars(side, values, bars, texts))
-    for at, (rung, difference) in enumerate(zip(rungs, differences, strict=True)):
-        ends, (down, up) = (values[at], values[max(at - 1, 0)]), bars[at]
-        first, last = min(*ends, values[at] - down), max(*ends, values[at] + up)
+    for index, (rung, difference) in enumerate(zip(rungs, differences, strict=True)):
+        ends, (down, up) = (values[index], values[max(index - 1, 0)]), bars[index]
+        first, last = min(*ends, values[index] - down), max(*ends, values[index] + up)
         left = first - low > high - last  # the words stand on the emptier side
-        text, narrow = side.show(values[at]), None
+        text, narrow = side.show(values[index]), None
         if difference is not None:
-            text = span_of(difference, 50.0 if side.quality == "perplexity" else _KL)
+            text = difference_text(difference, 50.0 if side.quality == "perplexity" else _KL)
             mean, doubt = float(difference.mean), float(difference.doubt)
             coarse = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 1 else 2
             decimals = coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL)
             narrow = {"text": number(mean, decimals)}  # on a phone without the interval
         place = {"x": first, "xanchor": "right", "xshift": -6} if left else {"x": last, "xshift": 6}
-        place |= {"xref": side.axis, "yref": "y", "y": at, "yanchor": "middle"}
+        place |= {"xref": side.axis, "yref": "y", "y": index, "yanchor": "middle"}
         color = "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"
         add_note(figure, text, color, narrow=narrow, **place)
     add_note(figure, side.title, narrow={"text": side.short}, **PAPER, x=side.domain[0], y=1, yshift=4)
@@ -247,14 +247,14 @@ def _bar_of(difference: Difference, width: float) -> Span:
 def _bars(side: _Side, values: list[float], bars: list[Span], texts: list[str]) -> dict[str, Any]:
     """Return bars from the rung before to each rung, the first a mark alone; the bar's end carries the step's 95 %
     interval."""
-    before = [values[0], *values[:-1]]
+    starts = [values[0], *values[:-1]]
     return {
         "type": "bar",
         "orientation": "h",
         "name": side.quality,
         "y": list(range(len(values))),
-        "base": before,
-        "x": [value - first for value, first in zip(values, before, strict=True)],
+        "base": starts,
+        "x": [value - first for value, first in zip(values, starts, strict=True)],
         "xaxis": side.axis,
         "width": 0.5,
         "marker": {"color": "var(--quality-faint)", "line": {"color": QUALITY["color"], "width": 1.5}},
@@ -266,7 +266,7 @@ def _bars(side: _Side, values: list[float], bars: list[Span], texts: list[str]) 
 
 
 def _hover(rung: Rung, value: float, side: _Side) -> str:
-    change = f", {span_of(rung.differences[side.quality], 1.0)} in this step" if rung.differences else ""
+    change = f", {difference_text(rung.differences[side.quality], 1.0)} in this step" if rung.differences else ""
     return f"{rung_name(rung)}: {side.show(value)}{change}"
 
 
@@ -276,7 +276,7 @@ def _aria(rungs: Sequence[Rung], bits: int) -> str:
     steps = []
     for rung in rungs:
         value = perplexity_text(rung.mean("perplexity"))
-        change = f", {span_of(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
+        change = f", {difference_text(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
         steps.append(f"{rung_name(rung)} {value}{change}")
     return (
         f"Perplexity step by step at {bits} bits, paired over {draws_text(len(rungs[0].values['perplexity']))}: "
@@ -333,7 +333,7 @@ def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
     if ladder["perplexity_float"] is not None:
         rows.append({"step": "Float model", "perplexity": ladder["perplexity_float"]})
     for rung in rungs:
-        row: dict[str, Any] = {"step": rung_name(rung), "draws": _draws_of(rung), **rung.means}
+        row: dict[str, Any] = {"step": rung_name(rung), "draws": _draw_count(rung), **rung.means}
         for name, difference in rung.differences.items():
             ends = zip(("difference", "low", "high"), (difference.mean, difference.low, difference.high), strict=True)
             row |= {f"{name}_{end}": float(value) for end, value in ends if np.isfinite(value)}
@@ -345,7 +345,7 @@ def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     """Return the step that is worth the most, the others by their intervals, and why the run ended: as far as is
     known."""
     if len(rungs) < 2:
-        parts = [_before(ladder, rungs)]
+        parts = [_start_words(ladder, rungs)]
     else:
         parts = [_worths(ladder, rungs), *([_lowest(ladder, rungs)] if ladder["best"] is not None else [])]
     if ladder["end"]:
@@ -370,7 +370,7 @@ def _row_name(row: LadderRow) -> str:
     return words if row["step"] in NAMES else f"+ {words}"
 
 
-def _draws_of(rung: Rung) -> int:
+def _draw_count(rung: Rung) -> int:
     return int(np.isfinite(rung.values["perplexity"]).sum())
 
 
@@ -378,8 +378,8 @@ def _name(rung: Rung) -> str:
     return NOUNS[rung.step] if rung.step in NOUNS else step_words(rung.step, rung.fitting, rung.lam)
 
 
-def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
-    """Return what is known before two points are measured."""
+def _start_words(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
+    """Report the state before two points are measured."""
     if not rungs:
         return [piece("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model.")]
     value = perplexity_text(rungs[0].mean("perplexity"))
@@ -404,17 +404,17 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if best is None or changes[best].mean >= 0:
         sentence = [piece(f"{lead} no step {'clearly lowers' if known else 'lowers'} perplexity.")]
     else:
-        size, _, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
+        size, _, interval = difference_text(changes[best].scaled(-1.0), value).partition(" ")
         less = f"{size} less perplexity"
         gain = piece(f"{less} {interval}" if interval else less, "quality", verdict=best in known)
         sentence = pieces([f"{lead} {best} is worth the most: ", gain, "."])
-    rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
+    clauses = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
-        rest.append(f"{listed(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
+        clauses.append(f"{join_names(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
     more = [_change(name, changes[name], value) for name in alone if name != best]
-    rest += [f"on one draw alone {listed(more)}"] if known and more else more
-    if rest:
-        text = "; ".join(rest)
+    clauses += [f"on one draw alone {join_names(more)}"] if known and more else more
+    if clauses:
+        text = "; ".join(clauses)
         start = text[0] if text.startswith("λ") else text[0].upper()
         sentence.append(piece(f" {start}{text[1:]}."))
     return sentence
@@ -422,7 +422,7 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
 
 def _change(name: str, change: Difference, value: float) -> str:
     """“refinement saves 0.6”."""
-    size = span_of(unsigned(change), value).partition(" ")[0]
+    size = difference_text(unsigned(change), value).partition(" ")[0]
     return f"{name} {'costs' if change.mean > 0 else 'saves'} {size}"
 
 
@@ -432,12 +432,12 @@ def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     best = next(rung for rung in rungs if rung.step == step)
     value = perplexity_text(best.mean("perplexity"))
     original = ladder["perplexity_float"]
-    beside = "" if original is None else f"; the float model has {perplexity_text(original)}"
-    return [piece(f"The lowest perplexity, {value}, is that after {_name(best)}{beside}.")]
+    comparison = "" if original is None else f"; the float model has {perplexity_text(original)}"
+    return [piece(f"The lowest perplexity, {value}, is that after {_name(best)}{comparison}.")]
 
 
 def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, Any]) -> list[str]:
-    """Return what the sentence rests on, one plain sentence each."""
+    """List the evidence, one plain sentence each."""
     test = Path(str(recipe["test"])).name
     lines = [
         "Each step is added to those before it. In another order it would be worth something else.",
@@ -445,7 +445,7 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
         f"{number(recipe['samples'], 0)} sequences of {number(recipe['length'], 0)} tokens of "
         f"{Path(str(recipe['calibration'])).name}, taken at random.",
     ]
-    counts = [_draws_of(rung) for rung in rungs]
+    counts = [_draw_count(rung) for rung in rungs]
     if counts and max(counts) > 1:
         lines.append(
             "Intervals are of 95 %, by Student’s t, of each paired difference over the draws that have both of "
@@ -456,14 +456,14 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
     if counts and max(counts) == 1:
         lines.append("One draw has no intervals: whether a difference holds in others, it can’t say.")
     by_step = {row["step"]: row.get("bits_per_weight") for row in ladder["rows"]}
-    if (affine := by_step.get("affine")) and (before := by_step["gptq"]):
+    if (affine := by_step.get("affine")) and (plain_bits := by_step["gptq"]):
         lines.append(
             f"The affine grid stores a bias for each group: {affine:.3g} bits per weight in full, "
-            f"{before:.3g} before. Its codes are saved for MLX alone."
+            f"{plain_bits:.3g} before. Its codes are saved for MLX alone."
         )
-    for one in ladder["left_out"]:
-        step = NOUNS.get(one["step"], "the step of λ")
-        lines.append(f"Left out: {step}, since {one['why']}.")
+    for entry in ladder["left_out"]:
+        step = NOUNS.get(entry["step"], "the step of λ")
+        lines.append(f"Left out: {step}, since {entry['why']}.")
     lines.append(
         f"The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the "
         "float model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so "

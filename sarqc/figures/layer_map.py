@@ -29,7 +29,7 @@ from sarqc.figures.drawing import (
     plain_numbers,
 )
 from sarqc.figures.numbers import NBSP, At, lam_text, number, point_names, significant, times_text
-from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
+from sarqc.figures.titles import ERRORS, finding_by_point, fit_text, set_finding
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts, Selection, once_a_line
 from sarqc.study.paired import mean_over_draws
@@ -68,11 +68,11 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     """
     if quantity is None:
         return None
-    figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _every_layer(facts, quantity))
-    return framed(figure, frames.get(facts.layer, []))
+    figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _whole_map(facts, quantity))
+    return add_frames(figure, frames.get(facts.layer, []))
 
 
-def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[Part]]]:
+def _whole_map(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[Part]]]:
     """Return the figure without a chosen layer, and by layer the frames that mark it as chosen."""
     rows, columns, members = map_cells(facts, split=bool(quantity.stripe))
     cells: list[Cell] = []
@@ -117,8 +117,8 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
 
 
 def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
-    """Return what a map of a quantity shows of these layers: how few make up half the error, which drifts most, what
-    most of them chose, or how many tokens they saw. ``noun``: what they are called together, in the plural."""
+    """State the finding of a map for these layers: how few make up half the error, which drifts most, the most frequent
+    choice, or their range of tokens. ``noun``: their name, in the plural."""
     values = quantity.values[list(layers)]
 
     def say(at: At) -> str:
@@ -130,35 +130,35 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
             return _most_chosen(quantity, known, noun)
         if quantity.name == "tokens":
             low, high = (number(float(end), 0) for end in (known.min(), known.max()))
-            return fitting(
+            return fit_text(
                 f"From {low} to {high} calibration tokens" if low != high else f"{low} calibration tokens each"
             )
         if quantity.name in ERRORS:
             count = fewest_for_half(known)
-            of = f"of {number(known.size, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
-            return "" if count is None else fitting(f"{number(count, 0)} {of}")
+            words = f"of {number(known.size, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
+            return "" if count is None else fit_text(f"{number(count, 0)} {words}")
         largest, middle = layers[int(np.nanargmax(column))], np.median(known)
-        what = "drift" if quantity.name == "drift" else "penalty"
-        text = f"{layer_label(facts.study.layers[largest])}: the largest {what}"
+        quantity_noun = "drift" if quantity.name == "drift" else "penalty"
+        text = f"{layer_label(facts.study.layers[largest])}: the largest {quantity_noun}"
         if middle <= 0:
-            return fitting(text)
-        return fitting(f"{text}, {times_text(known.max() / middle)} the median", text)
+            return fit_text(text)
+        return fit_text(f"{text}, {times_text(known.max() / middle)} the median", text)
 
-    return at_each(facts, say)
+    return finding_by_point(facts, say)
 
 
 def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
-    """Return what “auto” chose most often in most of the layers."""
+    """Name the candidate that most layers chose most often."""
     sign, counts = quantity.sign, quantity.counts(known)
     most = max(counts.values())
-    first, *others = [step for step, count in counts.items() if count == most]
-    if others:
+    first, *ties = [step for step, count in counts.items() if count == most]
+    if ties:
         return f"No {sign} was chosen in more {noun} than the others"
-    of = f"{number(most, 0)} of {number(known.size, 0)} {noun}"
-    return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {of}")
+    count_text = f"{number(most, 0)} of {number(known.size, 0)} {noun}"
+    return fit_text(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {count_text}")
 
 
-# The place of a cell (row, column), its numbers (G M), its layers, and where a click leads with the words for that.
+# The place of a cell (row, column), its numbers (G M), its layers, and the target of a click with its text.
 Cell = tuple[tuple[int, int], np.ndarray, Sequence[int], list[Any]]
 
 
@@ -234,13 +234,13 @@ def map_cells(
         columns.append(_Column(module, index - 0.5, middle, pooled=module in pooled))
         if is_split:
             columns.append(_Column(module, middle, edge, worst=True, pooled=True))
-    row_of = {block: row for row, block in enumerate(sorted({layer.block for layer in layers}))}
+    rows = {block: row for row, block in enumerate(sorted({layer.block for layer in layers}))}
     places = {module: [at for at, column in enumerate(columns) if column.module == module] for module in modules}
     cells: dict[tuple[int, int], list[int]] = {}
     for index, layer in enumerate(layers):
         for place in places[layer.module]:
-            cells.setdefault((row_of[layer.block], place), []).append(index)
-    return list(row_of), columns, cells
+            cells.setdefault((rows[layer.block], place), []).append(index)
+    return list(rows), columns, cells
 
 
 def _name_axis(columns: list[_Column]) -> Part:
@@ -252,7 +252,7 @@ def _name_axis(columns: list[_Column]) -> Part:
     if any(column.pooled for column in columns):
         groups = [column.module.rpartition(".")[0] for column in named]
         for group in set(groups) & set(GROUPS):
-            inside = [place for place, one in enumerate(groups) if one == group]
+            inside = [place for place, name in enumerate(groups) if name == group]
             texts[inside[len(inside) // 2]] += f"<br>{GROUPS[group]}"
     ticks = {"tickvals": [round(column.left + 0.5) for column in named], "ticktext": texts, "tickangle": 0}
     ends = [columns[0].left, columns[-1].right]
@@ -264,7 +264,7 @@ def short_name(module: str) -> str:
     return module.rsplit(".", 1)[-1].removesuffix("_proj")
 
 
-def framed(figure: Figure, frames: Sequence[Part]) -> Figure:
+def add_frames(figure: Figure, frames: Sequence[Part]) -> Figure:
     """Return the figure of a whole line with the marks of the chosen layer."""
     shapes = [*figure["layout"]["shapes"], *frames]
     return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
@@ -276,7 +276,7 @@ def frame(across: tuple[float, float], row: float) -> Part:
 
 
 def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) -> str:
-    """``values`` are those of all layers (L) at one point."""
+    """Describe the values of all layers (L) at one point."""
 
     def name(at: int) -> str:
         layer = facts.study.layers[at]
@@ -326,12 +326,12 @@ class Quantity:
 
     @property
     def follows(self) -> bool:
-        """Whether it may change with γ and λ."""
+        """True if it may change with γ and λ."""
         return self.name not in ("lambda", "gamma", "tokens")
 
     @property
     def stripe(self) -> str:
-        """Whose number stands beside that of several experts together; empty where none is better or worse."""
+        """The expert singled out beside the mean of several; empty where none is better or worse."""
         return {"tokens": "fewest", "lambda": "", "gamma": ""}.get(self.name, "worst")
 
     def pooled(self, layers: Sequence[int]) -> np.ndarray:
@@ -341,7 +341,7 @@ class Quantity:
         return mean_over_draws(self.values[list(layers)])
 
     def extreme(self, layers: Sequence[int]) -> tuple[np.ndarray, int]:
-        """Return the worst of several layers at each point (G M), and the layer that is it most of the way."""
+        """Return the worst of several layers at each point (G M), and the layer that is worst on average."""
         part, sign = self.values[list(layers)], -1 if self.stripe == "fewest" else 1
         known = np.isfinite(part)
         if len(layers) == 1:  # as of every cell of a dense model
@@ -351,7 +351,7 @@ class Quantity:
         return np.where(np.isfinite(worst), worst, np.nan), layers[int(pick)]
 
     def text(self, value: float, layers: Sequence[int]) -> str:
-        """Return a number as the pointer is told it, of these layers."""
+        """Return the hover text of a number of these layers."""
         if not math.isfinite(value):
             return "not measured"
         if self.name == "tokens":
@@ -365,11 +365,11 @@ class Quantity:
 
     @property
     def sign(self) -> str:
-        """Of what “auto” chose."""
+        """The parameter's sign."""
         return "λ" if self.name == "lambda" else "γ"
 
     def counts(self, known: np.ndarray) -> dict[float, int]:
-        """Return how many of the numbers are each of the candidates."""
+        """Count the numbers by candidate."""
         return {step: int(np.isclose(known, step).sum()) for step in self.steps}
 
     def colours(self, values: np.ndarray) -> np.ndarray:
@@ -380,7 +380,7 @@ class Quantity:
         floor = np.finfo(np.float64).tiny
         return np.log10(np.where(np.isfinite(values), np.maximum(values, floor), np.nan))
 
-    def scale(self, shown: np.ndarray, lams: Sequence[float]) -> Part:
+    def scale(self, cells: np.ndarray, lams: Sequence[float]) -> Part:
         """Return a heatmap's scale for all that is shown (G M …), with its bar; zeros have the colour of the least.
 
         λ = 0 may be so far away that it would flatten the rest: what lies beyond the scale has the colour of its end,
@@ -391,15 +391,15 @@ class Quantity:
                 "zmin": -0.5,
                 "zmax": len(self.steps) - 0.5,
                 "colorscale": _flat(len(self.steps)),
-                "colorbar": self._bar(*_named(self.steps)),
+                "colorbar": self._bar(*_step_ticks(self.steps)),
             }
         positive = [at for at, lam in enumerate(lams) if lam > 0] if self.follows else []
-        spread = shown[:, positive or [0]]  # of all λ > 0, where there are any
+        spread = cells[:, positive or [0]]  # of all λ > 0, where there are any
         spread = spread[np.isfinite(spread) & (spread > 0)]
         low, high = (float(spread.min()), float(spread.max())) if spread.size else (0.1, 1.0)
         values = [low, math.sqrt(low * high), high]
         names = [number(value, 0) if self.name == "tokens" else f"{value:.2g}" for value in values]
-        known = shown[np.isfinite(shown)]
+        known = cells[np.isfinite(cells)]
         if known.size and known.max() > high * 1.001:
             names[-1] = f"≥ {names[-1]}"
         if known.size and known.min() < low * 0.999:
@@ -407,42 +407,41 @@ class Quantity:
         if high < low * 1.05:
             values, names = values[1:2], names[1:2]
         ends = {"zmin": math.log10(low), "zmax": math.log10(max(high, low * 1.01))}
-        return {**ends, "colorscale": SHADES, "colorbar": self._bar([math.log10(one) for one in values], names)}
+        return {**ends, "colorscale": SHADES, "colorbar": self._bar([math.log10(value) for value in values], names)}
 
     def _bar(self, places: list[float], names: list[str]) -> Part:
         return slim_bar(places, names) | {
             "title": {"text": QUANTITIES[self.name][2], "side": "top", "font": {"size": 11}}
         }
 
-    def aria(self, facts: LineFacts, values: np.ndarray, lam: int, called: str, name: Any) -> str:
-        """Return one sentence about numbers (…) at a point; ``called`` is what they are of, ``name`` names one by
-        position."""
+    def aria(self, facts: LineFacts, values: np.ndarray, lam: int, noun: str, name: Any) -> str:
+        """Return one sentence about numbers (…) at a point; ``noun`` names all, ``name`` one by position."""
         known = values[np.isfinite(values)]
         if not known.size:
-            return f"Nothing was measured for {called}."
+            return f"Nothing was measured for {noun}."
         if self.steps:
-            each = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
-            return f"{self.sign} that “auto” chose most often in each of {called}: {', '.join(each)}."
+            choices = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
+            return f"{self.sign} that “auto” chose most often in each of {noun}: {', '.join(choices)}."
         counts = self.name == "tokens"
         ends = [("least", int(np.nanargmin(values)))] if counts else []
         ends.append(("largest", int(np.nanargmax(values))))
         numbers = [(f"{end} in {name(at)},", values.flat[at]) for end, at in ends]
         numbers.append(("median", np.median(known)))
         parts = [
-            f"{what} {number(float(value), 0) if counts else significant(float(value))}" for what, value in numbers
+            f"{label} {number(float(value), 0) if counts else significant(float(value))}" for label, value in numbers
         ]
-        where = f"{called}, {point_names(facts.line)[lam]}" if self.follows else called
-        return f"{QUANTITIES[self.name][3]} of {where}: {', '.join(parts)}."
+        scope = f"{noun}, {point_names(facts.line)[lam]}" if self.follows else noun
+        return f"{QUANTITIES[self.name][3]} of {scope}: {', '.join(parts)}."
 
 
 @once_a_line
 def quantities_of(facts: LineFacts) -> list[str]:
-    """Return names of the quantities that a line has, the one shown without a wish first."""
+    """Return names of the quantities that a line has, the default first."""
     return [name for name in QUANTITIES if _samples(facts, name) is not None]
 
 
 def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
-    """Return a quantity of a line; the first it has where it has not that one, None where it has none at all."""
+    """Return a quantity of a line; its first if it lacks that one, None if it has none."""
     have = quantities_of(facts)
     name = name if name in have else next(iter(have), None)
     samples = None if name is None else _samples(facts, name)
@@ -459,7 +458,7 @@ def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
 
 
 def _samples(facts: LineFacts, name: str) -> np.ndarray | None:
-    """Return numbers of each draw, D L or D L G M; None where the line has no such, or they would tell nothing."""
+    """Return numbers of each draw, D L or D L G M; None if missing or uninformative."""
     if name in ("lambda", "gamma"):
         choice = facts.selection
         if choice is None or choice.by != "layer" or len(_steps(choice, name)) < 2:
@@ -477,7 +476,7 @@ def _steps(choice: Selection, name: str) -> tuple[float, ...]:
 
 
 def _most_frequent(values: np.ndarray) -> float:
-    """Return what occurs most often, the smallest of several; NaN where nothing is known."""
+    """Return the most frequent value, the smallest of several; NaN without known values."""
     kinds, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return float(kinds[counts.argmax()]) if kinds.size else math.nan
 
@@ -488,7 +487,7 @@ def slim_bar(places: list[float], names: list[str]) -> Part:
 
 
 def _flat(count: int) -> list[list[Any]]:
-    """Return a scale of so many flat colours, one for each candidate."""
+    """Return a scale of ``count`` flat colours, one for each candidate."""
     stops: list[list[Any]] = []
     for step in range(count):
         place = step / max(count - 1, 1) * (len(CIVIDIS) - 1)
@@ -498,11 +497,11 @@ def _flat(count: int) -> list[list[Any]]:
     return stops
 
 
-def _named(steps: Sequence[float]) -> tuple[list[float], list[str]]:
+def _step_ticks(steps: Sequence[float]) -> tuple[list[float], list[str]]:
     """Return candidates as places and names; of many only some, the first and the last among them."""
-    every = math.ceil((len(steps) - 1) / (MOST_NAMED - 1)) if len(steps) > MOST_NAMED else 1
+    stride = math.ceil((len(steps) - 1) / (MOST_NAMED - 1)) if len(steps) > MOST_NAMED else 1
     last = len(steps) - 1
-    places = [at for at in range(len(steps)) if at == last or (at % every == 0 and last - at >= every)]
+    places = [at for at in range(len(steps)) if at == last or (at % stride == 0 and last - at >= stride)]
     return [float(at) for at in places], [lam_text(steps[at]) for at in places]
 
 

@@ -1,15 +1,15 @@
-"""How the numbers of a line were measured, in words."""
+"""The measurement protocol of a line, in words."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
-from sarqc.figures.flags import flags_of, not_flagged
+from sarqc.figures.flags import flags_of, no_flags_reason
 from sarqc.figures.numbers import baseline_name, lam_text, number, percent
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
-from sarqc.study.stamp import shown
+from sarqc.study.stamp import short_digest
 
-GRID_WORDS = {"full_range": "full-range symmetric"}  # where it is not called by its name
+GRID_WORDS = {"full_range": "full-range symmetric"}  # where words differ from the name
 # Of the protocol of a study, where a heading is not the name of its field.
 _HEADINGS = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text"}
 
@@ -27,7 +27,7 @@ class Fact(TypedDict):
     text: str
 
 
-def how_measured(facts: LineFacts) -> list[Fact]:
+def measurement_facts(facts: LineFacts) -> list[Fact]:
     """Return the protocol as pairs of a heading and a plain text."""
     study, line, model = facts.study, facts.line, facts.study.model
     draws = ", ".join(str(seed) for seed in line.draws)
@@ -44,7 +44,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         ("Grid", f"{line.bits} bits, {grid_text(line.grid, line.group_size)}"),
         ("Method", f"{line.label} ({line.method})"),
         ("Compared with", None if facts.baseline is None else _baseline_text(facts.baseline, facts)),
-        ("λ and γ", _how_chosen(line) if line.selected else None),
+        ("λ and γ", _choice_text(line) if line.selected else None),
         ("Calibration draws", f"{len(line.draws)} (seeds {draws})" if len(line.draws) > 1 else "1"),
         *(_protocol_text(key, value) for key, value in study.protocol.items()),
         ("Error bars, “from … to …”", bars if has_bars else None),
@@ -60,7 +60,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
             if "kl" in line.arrays
             else None,
         ),
-        ("Flags on the λ axis", "; ".join(filter(None, [*flags, not_flagged(facts)])) if flags else None),
+        ("Flags on the λ axis", "; ".join(filter(None, [*flags, no_flags_reason(facts)])) if flags else None),
         ("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"),
         ("Experts", _experts_text(study)),
         ("Penalty, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"),
@@ -96,7 +96,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
             "Stamp",
             None
             if study.stamp is None
-            else f"{shown(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study",
+            else f"{short_digest(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study",
         ),
     ]
     return [{"name": name, "text": text} for name, text in pairs if text is not None]
@@ -123,9 +123,9 @@ def _experts_text(study: Study) -> str | None:
 
 
 def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:
-    """Return what a line is compared with; where another line's λ stands for it, that too."""
-    of_width = (one.name for one in facts.study.lines if one.bits == facts.line.bits)
-    holder = "" if base.method in of_width else f", λ = {lam_text(base.lam)} of {base.held_by}"
+    """Describe a line's baseline, and the line whose λ stands for it."""
+    names = (line.name for line in facts.study.lines if line.bits == facts.line.bits)
+    holder = "" if base.method in names else f", λ = {lam_text(base.lam)} of {base.held_by}"
     return f"{baseline_name(base)}{holder}, in the same calibration draws"
 
 
@@ -143,8 +143,8 @@ def _pictures(line: Line) -> Iterator[tuple[str, str]]:
         yield "Weight by weight", text
 
 
-def _how_chosen(line: Line) -> str:
-    """Return what “auto” chose among, and by what."""
+def _choice_text(line: Line) -> str:
+    """Describe how “auto” chose, and among what."""
     lams, gammas = (
         ", ".join(lam_text(value) for value in values if value is not None)
         for values in (line.candidate_lams, line.candidate_gammas)

@@ -94,12 +94,14 @@ class StudyWithFigures(StoredStudy):
             NotFound: For a name or value that the study does not have, with the existing ones.
         """
         names = [part.name for part in self.layers]
-        at = names.index(layer) if isinstance(layer, str) and layer in names else layer
-        view = lab_view(self, method=method, bits=bits, layer=at, scale=scale, draw=draw, quantity=quantity)
+        position = names.index(layer) if isinstance(layer, str) and layer in names else layer
+        view = lab_view(self, method=method, bits=bits, layer=position, scale=scale, draw=draw, quantity=quantity)
         figures = view["figures"]
         drawing = figures.get(ALIASES.get(name, name))
         if drawing is None:
-            have = ", ".join(["trade_off", *(key for key, one in figures.items() if one is not None and key != "hero")])
+            have = ", ".join(
+                ["trade_off", *(key for key, part in figures.items() if part is not None and key != "hero")]
+            )
             raise NotFound(f"this line has no figure “{name}”", f"study {self.id}", f"It has {have}.")
         study = self if draw is None else one_draw(self, draw)
         facts = line_facts(study, method=view["line"]["name"], bits=view["line"]["bits"], layer=view["layer"])

@@ -1,4 +1,4 @@
-"""How numbers are written, in text and in tables: λ, perplexities, errors, differences, changes, names of points.
+"""Formats of numbers in text and in tables: λ, perplexities, errors, differences, changes, names of points.
 
 Axes in comments: D calibration draws, G γ values, M λ values.
 """
@@ -47,7 +47,7 @@ def lam_names(line: Line) -> list[str]:
 
 
 def point_names(line: Line) -> list[str]:
-    """Return the λ of a line as labels: “λ = 0.1”, or what its one point is where that is not a value of λ."""
+    """Return the λ of a line as labels: “λ = 0.1”, or the name of its one point without a λ."""
     if has_lam(line):
         later = "" if line.later is None else f", {line.later.words}"
         return [f"λ = {lam_text(lam)}{later}" for lam in line.lams]
@@ -65,7 +65,7 @@ def draws_text(count: int) -> str:
     return f"{_WORDS[count] if count < len(_WORDS) else count} draw{'' if count == 1 else 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return “a”, “a and b”, “a, b and c”; empty without any."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
@@ -75,9 +75,9 @@ def percent(value: float, decimals: int = 0) -> str:
     return f"{number(100 * value, decimals)}{NBSP}%"
 
 
-@lru_cache(maxsize=1024)  # a view says the same values in several figures
+@lru_cache(maxsize=1024)  # a view has the same values in several figures
 def significant(value: float) -> str:
-    """Return a value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
+    """Return a value of any size with three significant digits: 0.870, 1.05, 0.000123, 1.00·10^−9."""
     if 0 < abs(value) < 1e-6:
         digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"
@@ -85,7 +85,7 @@ def significant(value: float) -> str:
 
 
 def small_percent(value: float) -> str:
-    """Return per cents with at least two digits that mean something: 62 %, 4.2 %, 0.18 %."""
+    """Return per cents with at least two significant digits: 62 %, 4.2 %, 0.18 %."""
     return percent(value, decimals_of(100 * value, 2) if value else 0)
 
 
@@ -105,14 +105,14 @@ def plus_minus(mean: float, error: float, value: float) -> str:
     return f"{text}{NBSP}±{NBSP}{number(error, decimals)}" if math.isfinite(error) else text
 
 
-def span_of(difference: Difference, value: float) -> str:
-    """Return the same of a difference without axes. ``value``: of what it is the difference, for its decimals."""
+def difference_text(difference: Difference, value: float) -> str:
+    """Format a difference without axes, with its interval. ``value``: the size compared, for the decimals."""
     decimals = difference_decimals(float(difference.doubt), value)
     return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
 
 
 def unsigned(difference: Difference) -> Difference:
-    """Return the difference the way round that is not negative: “2.9 better” has no sign."""
+    """Return the difference with a mean that is not negative: “2.9 better” has no sign."""
     return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
@@ -130,13 +130,13 @@ def accuracy_text(value: float) -> str:
 
 
 def baseline_name(baseline: BaselinePoint) -> str:
-    """Return what people call the point that a line is compared with."""
+    """Return the common name of a line's baseline."""
     name = baseline_title(baseline)
     return f"{name} on this grid" if baseline.on_its_grid else name
 
 
 def baseline_title(baseline: BaselinePoint) -> str:
-    """Its method's, even where another method's λ stands for it."""
+    """Return its method's title, even for another method's λ."""
     return METHODS[baseline.method].title if baseline.method in METHODS else baseline.held_by
 
 
@@ -159,8 +159,7 @@ class Ratio:
         return bool(np.isfinite(self.mean[at]))
 
     def clear(self, at: At) -> bool:
-        """Return whether the draws show the direction. One draw has no others beside it, so its ratio stands as it
-        is."""
+        """Return whether the draws show the direction; the ratio of a single draw stands as it is."""
         error = self.paired.error[at]
         if not math.isfinite(error) or error == 0:
             return True
@@ -193,10 +192,10 @@ def is_unclear(difference: Difference) -> bool:
 def change_text(change: float) -> str:
     """Return the size of a change in whole per cents; with decimals where it is less than one, or would round to
     all."""
-    size, left = abs(change), 1 + change
+    size, remainder = abs(change), 1 + change
     if size < 0.01:
         return small_percent(size)
-    return percent(size, decimals_of(100 * left, 1) if 0 < left < SAME else 0)
+    return percent(size, decimals_of(100 * remainder, 1) if 0 < remainder < SAME else 0)
 
 
 def times_text(ratio: float) -> str:
@@ -212,7 +211,7 @@ def less_or_more(change: float, same: str = "", less: str = "less", more: str = 
 Headings = Sequence[tuple[str, str, str]]  # key, heading, kind of number: how the browser writes it
 
 
-def with_ends(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
+def interval_headings(key: str, title: str, kind: str, low: str = "95 % from", high: str = "to") -> Headings:
     """Return the headings of a quantity and of the ends of its interval."""
     return (key, title, kind), (f"{key}_low", low, kind), (f"{key}_high", high, kind)
 
@@ -234,11 +233,11 @@ class DataTable(TypedDict):
 
 def data_table(headings: Headings, rows: Sequence[Mapping[str, Any]], sign: str = "γ") -> DataTable:
     """Return rows as a table, without the columns that hold nothing; ``sign``: of the column gamma."""
-    columns = columns_of(headings, {key for row in rows for key, value in row.items() if value is not None}, sign)
+    columns = present_columns(headings, {key for row in rows for key, value in row.items() if value is not None}, sign)
     return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
 
 
-def columns_of(headings: Headings, present: Container[str], sign: str = "γ") -> list[Column]:
+def present_columns(headings: Headings, present: Container[str], sign: str = "γ") -> list[Column]:
     """Return the columns of a table that are present, in the order of the headings."""
     return [
         {"key": key, "title": sign if key == "gamma" else title, "kind": kind}

@@ -20,20 +20,20 @@ from sarqc.figures.drawing import (
     add_note,
     add_ring,
     add_trace,
-    apart,
     bar_lengths,
     base_layout,
     bind_fields,
     box_shape,
     clamp,
-    each_text,
     edge_trace,
     error_bars,
+    format_values,
     honest_range,
     ink_of,
     lam_axis,
     line_trace,
     scatter,
+    spread_labels,
     step_decimals,
     value_axis,
     whiskers,
@@ -48,7 +48,7 @@ VALUE_REACH = 2  # points of the axis beside which it stands
 USUAL_STEPS = 9  # between points of a line
 VALUE_HEIGHT = 0.12  # of the span
 NARROW_ROOM = 0.24  # the same on a narrow screen, where panels are low
-FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
+FEW_LAMS = 3  # up to which names at the lines' ends reach to where words at the right edge begin
 AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
 BAND = "band"  # the name of its shapes and words, by which the page finds what a link hides
 LABEL_GAP, LONE_LABEL_GAP = 0.2, 0.065  # least distance of two labels at the lines' ends, as a share of their panel
@@ -109,7 +109,7 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     for index, panel in enumerate(panels):
         bottom = max(0.0, top - room * panel.weight / total)
         axis = f"y{index + 1}" if index else "y"
-        _Drawn(figure, panel, axis, lams, names, ring, _panel_range(panel, lams)).add(top, bottom)
+        _PanelDrawing(figure, panel, axis, lams, names, ring, _panel_range(panel, lams)).add(top, bottom)
         top = bottom - gap
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
     if len(names) > 1:
@@ -125,7 +125,7 @@ def band_shape(first: float, last: float) -> Part:
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _PanelDrawing:
     """A panel in its figure, over the λ that all panels share; with ``ring`` the shown λ is marked."""
 
     figure: Figure
@@ -138,7 +138,7 @@ class _Drawn:
 
     @property
     def room(self) -> float:
-        """From the lower end of the span to the upper one."""
+        """Length of the span."""
         return self.span[1] - self.span[0]
 
     def add(self, top: float, bottom: float) -> None:
@@ -159,7 +159,7 @@ class _Drawn:
             marker = scatter("marker", "lines", y=list(values["range"]), yaxis=self.axis, hoverinfo="skip", line=line)
             add_trace(figure, marker, {"x": [[name, name] for name in names]}, "lambda")
         # Faint curves first, so that what is compared lies behind what is shown.
-        curves = sorted(panel.curves, key=lambda one: not one.faint)
+        curves = sorted(panel.curves, key=lambda curve: not curve.faint)
         for curve in curves:
             self._add_curve(curve)
         self._add_points()
@@ -211,7 +211,7 @@ class _Drawn:
         not to the λ of the shown curve."""
         panel, span = self.panel, self.span
         for place, (label, lam, value) in enumerate(panel.points):
-            at = next((at for at, one in enumerate(self.lams) if abs(one - lam) < 1e-9), None)
+            at = next((at for at, tick in enumerate(self.lams) if abs(tick - lam) < 1e-9), None)
             if at is None:
                 continue
             edge = {"width": 2, "color": "var(--ink-2)"}
@@ -231,11 +231,11 @@ class _Drawn:
             )
             if place == 0 and span[0] <= value <= span[1]:
                 # It reaches to the next λ, on the side that the curves leave free.
-                beside = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])
-                above = np.nanmax(beside, initial=value) - value <= value - np.nanmin(beside, initial=value)
+                nearby = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])
+                above = np.nanmax(nearby, initial=value) - value <= value - np.nanmin(nearby, initial=value)
                 side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
-                beside_it = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
-                add_note(self.figure, label, "var(--ink-2)", **beside_it)
+                note = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
+                add_note(self.figure, label, "var(--ink-2)", **note)
 
     def _add_beyond_break(self, side: Literal[-1, 1]) -> None:
         """Add the float model as a line beyond the break of the axis."""
@@ -252,11 +252,11 @@ class _Drawn:
     def _add_value(self) -> None:
         """Add the shown value in large type beside its point, on the side that has more room, above the curves
         there."""
-        (curve,) = (each for each in self.panel.curves if not each.faint)
+        (curve,) = (curve for curve in self.panel.curves if not curve.faint)
         heights, is_left = _room_for_value(self.panel, self.span)
         place = {"xref": "x", "yref": self.axis, "x": 0, "y": 0, "yshift": 8, "xshift": 12}
         path = add_note(self.figure, "", ink_of(curve.style), size=VALUE_SIZE, **place)
-        texts = each_text(curve.values, lambda value: f"<b>{self.panel.show(value)}</b>", "")
+        texts = format_values(curve.values, lambda value: f"<b>{self.panel.show(value)}</b>", "")
         bind_fields(self.figure, path, {"text": texts, "y": heights})
         bind_fields(self.figure, path, {"x": list(range(len(self.names)))}, "lambda")
         sides = {"xanchor": np.where(is_left, "right", "left").tolist(), "xshift": np.where(is_left, -12, 12).tolist()}
@@ -274,9 +274,9 @@ class _Drawn:
             seen: dict[tuple[int, float], list[Any]] = {}
             for values, side in off:
                 for i in np.flatnonzero(side[row]).tolist():
-                    is_above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
-                    text, corner = self.panel.show(values[row, i]), "bottom right" if is_above else "top right"
-                    mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if is_above else "triangle-down"]
+                    above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
+                    text, corner = self.panel.show(values[row, i]), "bottom right" if above else "top right"
+                    mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if above else "triangle-down"]
                     # Two curves off the scale at one λ share the place at the edge, and one line of text.
                     first = seen.setdefault((i, edge), mark)
                     if first is not mark:
@@ -334,7 +334,7 @@ class _Drawn:
         placed = []
         for drawn in zip(*(drawn for _, drawn in ends), strict=True):
             raw = [_last(row, sum(span) / 2) for row in drawn]
-            placed.append(apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
+            placed.append(spread_labels(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
         for (curve, _), heights in zip(ends, zip(*placed, strict=True), strict=True):
             place = {"xref": "x", "yref": self.axis, "x": last, "y": 0, "yanchor": "middle", "xshift": 12}
             path = add_note(
@@ -379,7 +379,7 @@ def _break_axis(axis: Part, span: Span, side: Literal[-1, 1]) -> None:
 
 
 def _room_for_value(panel: Panel, span: Span) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the shown value has room beside each point: its height, and whether it stands to the left: G M each.
+    """Find room for the shown value beside each point: its height, and whether it stands to the left: G M each.
 
     It stands above the point and all that is drawn as far as it reaches on its side, and within the span. With few
     points it ends between two of them, where nothing but the curves between them is beside it.
@@ -389,21 +389,21 @@ def _room_for_value(panel: Panel, span: Span) -> tuple[np.ndarray, np.ndarray]:
         drawn = (curve.values,) if curve.ends is None else (curve.values, curve.ends[1])
         tops += [clamp(values, span)[0] for values in drawn]
     top = np.fmax.reduce(np.stack(np.broadcast_arrays(*tops)), axis=0)  # G M
-    (own,) = (clamp(curve.values, span)[0] for curve in panel.curves if not curve.faint)
+    (points,) = (clamp(curve.values, span)[0] for curve in panel.curves if not curve.faint)
     last = top.shape[1] - 1
     reach = VALUE_REACH * min(1.0, last / USUAL_STEPS)
     whole, part = int(reach), reach - int(reach)
-    heights, is_left = np.full(own.shape, sum(span) / 2), np.zeros(own.shape, dtype=bool)
-    for g, m in zip(*np.nonzero(np.isfinite(own)), strict=True):
+    heights, is_left = np.full(points.shape, sum(span) / 2), np.zeros(points.shape, dtype=bool)
+    for g, m in zip(*np.nonzero(np.isfinite(points)), strict=True):
         sides = {}
         for left in (False, True):
             columns = [m + (-step if left else step) for step in range(1, math.ceil(reach) + 1)]
             inside = [column for column in columns if 0 <= column <= last]
-            beside = [own[g, m], *(top[g, column] for column in inside[:whole])]
+            nearby = [points[g, m], *(top[g, column] for column in inside[:whole])]
             if part and len(inside) > whole:
-                before = own[g, columns[whole - 1] if whole else m]
-                beside.append(before + part * (own[g, columns[whole]] - before))
-            sides[left] = (len(columns) - len(inside), float(np.fmax.reduce(beside)))
+                previous = points[g, columns[whole - 1] if whole else m]
+                nearby.append(previous + part * (points[g, columns[whole]] - previous))
+            sides[left] = (len(columns) - len(inside), float(np.fmax.reduce(nearby)))
         is_left[g, m] = min(sides, key=lambda left: sides[left])
         heights[g, m] = sides[is_left[g, m]][1]
     return np.minimum(heights, span[1] - VALUE_HEIGHT * (span[1] - span[0])), is_left
@@ -422,8 +422,8 @@ def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
 
 
 def _title_text(panel: Panel, row: int, column: int) -> str:
-    shown = [curve for curve in panel.curves if not curve.faint]
-    values = "  ·  ".join(_value_text(panel, curve, curve.values[row, column]) for curve in shown)
+    curves = [curve for curve in panel.curves if not curve.faint]
+    values = "  ·  ".join(_value_text(panel, curve, curve.values[row, column]) for curve in curves)
     return values if panel.alone else f"{panel.title}   {values}"
 
 

@@ -16,12 +16,12 @@ from sarqc.figures.drawing import (
     PLAIN_AXIS,
     Figure,
     add_note,
-    apart,
     new_figure,
     scatter,
+    spread_labels,
 )
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -36,7 +36,7 @@ QUALITIES: dict[Quality, str] = {"log_ratio": "ln(perplexity / float model)", "p
 
 @dataclass(frozen=True)
 class ParetoRun:
-    """A run as far as the figure needs it. None: not known."""
+    """A run's data for the figure. None: not known."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class ParetoRun:
 
 
 class _Label(NamedTuple):
-    """The name of a run on a frontier, and where it is."""
+    """The name and place of a run on a frontier."""
 
     x: float
     y: float
@@ -71,7 +71,7 @@ class ParetoView(TypedDict):
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return which of the points (size, quality; less is better in both) are on the frontier, from the smallest on."""
+    """Return indices of the points (size, quality; less is better in both) on the frontier, from the smallest on."""
     best, chosen = np.inf, []
     for at in sorted(range(len(points)), key=lambda at: points[at]):
         if points[at][1] < best:
@@ -81,7 +81,7 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality = "log_ratio") -> ParetoView:
-    """Each run as a point, and a frontier for each model and test text.
+    """Draw each run as a point, and a frontier for each model and text.
 
     Raises ``Refused`` where no run has both numbers, and where there are more models and texts than colours.
     """
@@ -115,38 +115,38 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     words = _words(runs, known, groups, best)
     if size == "bits":
         words += " Bits in full are those of codes, scales, and zero points or biases."
-    set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
+    set_finding(figure, constant_finding(_finding(best, len(known), len(groups))))
     figure["aria"] = f"{SIZES[size]} against {QUALITIES[quality]}, {len(known)} runs. {words}"
     return {"figure": figure, "words": words}
 
 
 def _finding(best: int, known: int, groups: int) -> str:
-    """Return how many runs no other run beats in both."""
+    """Count the runs that no other run beats in both."""
     if known < 2:
         return ""
-    return fitting(f"{_on_frontier(number(best, 0), number(known, 0), groups)} of size and quality")
+    return fit_text(f"{_frontier_words(number(best, 0), number(known, 0), groups)} of size and quality")
 
 
-def _on_frontier(best: str, known: str, groups: int) -> str:
+def _frontier_words(best: str, known: str, groups: int) -> str:
     return f"{best} of {known} runs {'is' if best == '1' else 'are'} on {'the' if groups == 1 else 'a'} frontier"
 
 
 def _draw(
     figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool
 ) -> list[_Label]:
-    """Return the points and the frontier of one model and text; returns the names of the runs on it."""
+    """Draw the points and the frontier of one model and text; return labels of the runs on it."""
     xs = [float(getattr(run, size)) for run in group]
     ys = [float(getattr(run, quality)) for run in group]
-    on = frontier(list(zip(xs, ys, strict=True)))
+    indices = frontier(list(zip(xs, ys, strict=True)))
     colour = f"var(--series-{index + 1})"
     style = {"color": colour, "width": 2, "shape": "hv"}
     series = f"{group[0].model}, {group[0].test}"
-    best = {"x": [xs[at] for at in on], "y": [ys[at] for at in on]}
+    best = {"x": [xs[at] for at in indices], "y": [ys[at] for at in indices]}
     figure["data"].append(scatter(f"frontier of {series}", "lines", hoverinfo="skip", line=style, **best))
     marker = {
         "size": 9,
         "symbol": ("circle", "square", "diamond", "cross")[index],
-        "color": [colour if at in on else "var(--surface)" for at in range(len(group))],
+        "color": [colour if at in indices else "var(--surface)" for at in range(len(group))],
         "line": {"color": colour, "width": 1.5},
     }
     points = scatter(
@@ -167,7 +167,7 @@ def _draw(
     ink = f"var(--series-{index + 1}-ink)"
     if named:
         add_note(figure, f"{'●■◆✚'[index]} {series}", ink, **CORNER, yshift=6 + SERIES_ROOM * index)
-    return [_Label(xs[at], ys[at], group[at].name, ink) for at in on]
+    return [_Label(xs[at], ys[at], group[at].name, ink) for at in indices]
 
 
 def _write(figure: Figure, labels: Sequence[_Label]) -> None:
@@ -176,7 +176,7 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
     gap = 0.055 * (max(heights) - min(heights))
     for x in dict.fromkeys(label.x for label in labels):
         column = [label for label in labels if label.x == x][:LABELLED]
-        for label, y in zip(column, apart([label.y for label in column], gap), strict=True):
+        for label, y in zip(column, spread_labels([label.y for label in column], gap), strict=True):
             add_note(figure, label.name, label.colour, x=x, y=y, xref="x", yref="y", xshift=8, yshift=2)
 
 
@@ -195,7 +195,7 @@ def _hover(run: ParetoRun) -> str:
 def _words(
     runs: Sequence[ParetoRun], known: Sequence[ParetoRun], groups: dict[tuple[str, str], list[ParetoRun]], best: int
 ) -> str:
-    lead = _on_frontier(str(best), str(len(known)), len(groups))
+    lead = _frontier_words(str(best), str(len(known)), len(groups))
     words = [f"{lead}: no other is both smaller and better."]
     if len(groups) > 1:
         words.append("Models and test texts have frontiers of their own: their perplexities can’t be compared.")

@@ -35,12 +35,12 @@ from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
 
 Interval = tuple[float, float]
-NOBODY = (math.inf, -math.inf)
+NO_WEIGHT = (math.inf, -math.inf)
 
 
 @dataclass(frozen=True)
 class _Points:
-    """What is drawn: P points for each γ, and which of them is the shown one for each λ of the line."""
+    """The drawn points, P for each γ, and the index of the shown one for each λ of the line."""
 
     names: list[str]  # P
     drift: np.ndarray  # G P
@@ -75,7 +75,7 @@ def plane(facts: LineFacts) -> Figure | None:
         supports.append([plane_intervals(drift, row) for drift, row in zip(points.drift, values, strict=True)])
         _add_curve(figure, points, supports[-1], name, style, x, y, (side_x != 0) | (side_y != 0))
     _name_points(figure, points, x, clamp(points.errors[0][2], span_y)[0])
-    hollow = [any(NOBODY in curve[g] for curve in supports) for g in range(len(points.drift))]
+    hollow = [any(NO_WEIGHT in curve[g] for curve in supports) for g in range(len(points.drift))]
     words = ["drift (open marks: off the convex hull)" if some else "drift" for some in hollow]
     arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
     figure["bindings"] += [bind("layout.xaxis.title.text", words, "gamma"), bind("aria", arias, "gamma")]
@@ -94,10 +94,10 @@ def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Inte
 
     Points that were not measured are left out and have none.
     """
-    pairs = [(float(one) ** 2, float(other)) for one, other in zip(drift, error, strict=True)]
+    pairs = [(float(distance) ** 2, float(loss)) for distance, loss in zip(drift, error, strict=True)]
     measured = [math.isfinite(square) and math.isfinite(value) for square, value in pairs]
     intervals = iter(weight_intervals([pair for pair, known in zip(pairs, measured, strict=True) if known]))
-    return [next(intervals) if known else NOBODY for known in measured]
+    return [next(intervals) if known else NO_WEIGHT for known in measured]
 
 
 def _method_points(facts: LineFacts) -> _Points:
@@ -111,21 +111,21 @@ def _method_points(facts: LineFacts) -> _Points:
         if other.bits == line.bits and is_point(other)
     ]
 
-    def measured(one: LineFacts) -> list[bool]:
-        return [quantity is not None for quantity in (one.drift, one.recon, one.held_out)]
+    def measured(candidate: LineFacts) -> list[bool]:
+        return [quantity is not None for quantity in (candidate.drift, candidate.recon, candidate.held_out)]
 
-    alike = [one for one in every if measured(one) == measured(facts)]
-    drift = np.concatenate([one.drift for one in alike if one.drift is not None], axis=1)
-    labels, lines = [one.line.label for one in alike], [one.line.name for one in alike]
+    alike = [candidate for candidate in every if measured(candidate) == measured(facts)]
+    drift = np.concatenate([candidate.drift for candidate in alike if candidate.drift is not None], axis=1)
+    labels, lines = [candidate.line.label for candidate in alike], [candidate.line.name for candidate in alike]
     return _Points(labels, drift, _errors(alike), np.ones(len(alike), dtype=bool), [lines.index(line.name)], lines)
 
 
-def _errors(each: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
+def _errors(methods: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
     kinds = (("unseen text", HELD_OUT, "held_out"), ("calibration text", RECON, "recon"))
     return tuple(
-        (name, style, np.concatenate([getattr(one, kind) for one in each], axis=1))
+        (name, style, np.concatenate([getattr(facts, kind) for facts in methods], axis=1))
         for name, style, kind in kinds
-        if getattr(each[0], kind) is not None
+        if getattr(methods[0], kind) is not None
     )
 
 
@@ -139,13 +139,13 @@ def _add_curve(
     y: np.ndarray,
     off: np.ndarray,
 ) -> None:
-    """Add one error: the way through its points, their hull, the points themselves, and the shown one."""
+    """Add one error: the path through its points, their hull, the points themselves, and the shown one."""
     if points.lines is None:
-        way = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
-        add_trace(figure, way, {"x": x, "y": y}, "gamma")
+        path = unclipped("way", mode="lines", line=line_of(style), hoverinfo="skip")
+        add_trace(figure, path, {"x": x, "y": y}, "gamma")
     # The supported points from the smallest drift to the largest.
     hulls = [
-        [k for k in np.argsort(drift, kind="stable") if supports[g][k] != NOBODY]
+        [k for k in np.argsort(drift, kind="stable") if supports[g][k] != NO_WEIGHT]
         for g, drift in enumerate(points.drift)
     ]
     along = {key: [values[g, hull] for g, hull in enumerate(hulls)] for key, values in (("x", x), ("y", y))}
@@ -153,15 +153,17 @@ def _add_curve(
     add_trace(figure, unclipped("hull", mode="lines", line=thin, hoverinfo="skip"), along, "gamma")
     symbols = np.where(off, "triangle-right", style["symbol"]).tolist()
     symbols = [
-        [f"{symbol}-open" if interval == NOBODY else symbol for symbol, interval in zip(row, support, strict=True)]
+        [f"{symbol}-open" if interval == NO_WEIGHT else symbol for symbol, interval in zip(row, support, strict=True)]
         for row, support in zip(symbols, supports, strict=True)
     ]
-    texts = [[f"{one}<br>{weight_text(end)}" for one, end in zip(points.names, row, strict=True)] for row in supports]
+    texts = [
+        [f"{label}<br>{weight_text(end)}" for label, end in zip(points.names, row, strict=True)] for row in supports
+    ]
     edge = {"width": 1.5, "color": style["color"]}
     marker = {"color": style["color"], "size": 7, "symbol": [], "line": edge}
     template = f"%{{text}}<extra>{name}</extra>"
-    own = {} if points.lines is None else {"customdata": points.lines}
-    marks = unclipped(name, mode="markers", text=[], hovertemplate=template, marker=marker, **own)
+    links = {} if points.lines is None else {"customdata": points.lines}
+    marks = unclipped(name, mode="markers", text=[], hovertemplate=template, marker=marker, **links)
     add_trace(figure, marks, {"x": x, "y": y, "text": texts, "marker.symbol": symbols}, "gamma")
     ring = {"size": 12, "color": style["color"], "symbol": [], "line": RING}
     shown = {
@@ -173,9 +175,9 @@ def _add_curve(
 
 
 def weight_text(interval: Interval) -> str:
-    """Return in words for which multipliers of relative drift² a point is the best of all that are drawn."""
+    """Describe the multipliers of relative drift² for which a point is the best of all drawn."""
     lowest, highest = interval
-    if interval == NOBODY:
+    if interval == NO_WEIGHT:
         return "no weight μ selects this point"
     low, high = (lam_text(two_digits(end)) for end in interval)
     if lowest == 0 and math.isinf(highest):
@@ -190,16 +192,16 @@ def weight_text(interval: Interval) -> str:
 
 
 def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) -> None:
-    """Add labels: both ends of the way, or above the plot the one method that is shown."""
+    """Label both ends of the path, or above the plot the one method that is shown."""
     if points.lines is not None:
         if len(points.lines) > 1:
             add_note(figure, f"shown: {points.names[points.shown[0]]}", **PAPER, x=0, y=1, yshift=2)
         return
     last = len(points.names) - 1
-    for which, yanchor, yshift in ((0, "top", -8), (last, "bottom", -2)):
-        place = {"xanchor": "left", "xshift": 8} if which else {"xanchor": "center"}
-        path = add_note(figure, points.names[which], x=0, y=0, yanchor=yanchor, yshift=yshift, **place)
-        bind_fields(figure, path, {"x": x[:, which], "y": y[:, which]}, "gamma")
+    for index, yanchor, yshift in ((0, "top", -8), (last, "bottom", -2)):
+        place = {"xanchor": "left", "xshift": 8} if index else {"xanchor": "center"}
+        path = add_note(figure, points.names[index], x=0, y=0, yanchor=yanchor, yshift=yshift, **place)
+        bind_fields(figure, path, {"x": x[:, index], "y": y[:, index]}, "gamma")
 
 
 def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
@@ -212,14 +214,14 @@ def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
             f"{_value(error[last])}."
         )
     else:
-        each = zip(points.names, drift, error, strict=True)
-        listed = "; ".join(f"{label} {_value(one)} and {_value(other)}" for label, one, other in each)
+        rows = zip(points.names, drift, error, strict=True)
+        listed = "; ".join(f"{label} {_value(distance)} and {_value(loss)}" for label, distance, loss in rows)
         text = f"Weight drift and reconstruction error on {name}: {listed}."
-    selected = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
+    selected = [points.names[k] for k in range(last + 1) if supports[k] != NO_WEIGHT]
     if len(selected) == last + 1:
         return f"{text} Each point is selected by some weight of drift."
-    names, others = ", ".join(selected), last + 1 - len(selected)
-    return f"{text} Some weight of drift selects {names}; none selects the other {others}."
+    names, missed = ", ".join(selected), last + 1 - len(selected)
+    return f"{text} Some weight of drift selects {names}; none selects the other {missed}."
 
 
 def _value(value: float) -> str:

@@ -27,52 +27,54 @@ _ROLE = re.compile(r"var\((--[\w-]+)\)")
 def plotly_figure(
     figure: Figure, facts: LineFacts, arrays: dict[str, Any], gamma: int, lam: int, colours: dict[str, str]
 ) -> go.Figure:
-    """``figure`` at the positions of γ and λ. ``arrays``: as the view names them; ``colours``: see ``colours_of``."""
+    """Draw ``figure`` at one γ and λ. ``arrays``: by their names in the view; ``colours``: see ``colours_of``."""
     import plotly.graph_objects as go
 
-    made = resolved(figure, {"gamma": gamma, "lambda": lam}, lambda name, at: _matrix(facts, arrays[name], name, at))
-    data, layout = (coloured(made[part], colours) for part in ("data", "layout"))
+    parts = resolve(
+        figure, {"gamma": gamma, "lambda": lam}, lambda name, point: _matrix(facts, arrays[name], name, point)
+    )
+    data, layout = (coloured(parts[part], colours) for part in ("data", "layout"))
     layout.setdefault("title", {"text": figure.get("title", "")})
     layout["paper_bgcolor"] = layout["plot_bgcolor"] = colours.get("--surface", "white")
     layout["margin"] = {**layout.get("margin", {}), "t": layout.get("margin", {}).get("t", 24) + 36}
     return go.Figure(data=data, layout=layout)
 
 
-def resolved(figure: Figure, at: dict[str, int], matrix: Any) -> dict[str, Any]:
+def resolve(figure: Figure, point: dict[str, int], matrix: Any) -> dict[str, Any]:
     """Return data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study
     there."""
-    made: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})
+    parts: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})
     for binding in figure["bindings"]:
         if binding["path"] == "aria":
             continue
         if "array" in binding:
-            value = matrix(binding["array"], at | ({"lambda": binding["lambda"]} if "lambda" in binding else {}))
+            value = matrix(binding["array"], point | ({"lambda": binding["lambda"]} if "lambda" in binding else {}))
             if "minus" in binding:
-                value = value - matrix(binding["array"], at | {"lambda": binding["minus"]})
+                value = value - matrix(binding["array"], point | {"lambda": binding["minus"]})
         else:
             value = binding["values"]
             for axis in binding["over"]:
-                value = value[at[axis]]
-        _put(made, binding["path"].split("."), value)
-    return made
+                value = value[point[axis]]
+        _put(parts, binding["path"].split("."), value)
+    return parts
 
 
 def _put(place: Any, keys: list[str], value: Any) -> None:
-    """Set place[a][3][c] for the path a.3.c, making dicts on the way where there is nothing."""
+    """Set place[a][3][c] for the path a.3.c, creating missing dicts on the way."""
     for key in keys[:-1]:
         place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
     place[keys[-1]] = value
 
 
-def _matrix(facts: LineFacts, place: dict[str, Any], name: str, at: dict[str, int]) -> np.ndarray:
+def _matrix(facts: LineFacts, place: dict[str, Any], name: str, point: dict[str, int]) -> np.ndarray:
     """Return a pooled picture of the layer that the view shows, in the unit of the weights: (rows, columns)."""
-    cells: np.ndarray = facts.study.array(facts.line, name, place["layer"])[at["gamma"], at["lambda"]]
+    cells: np.ndarray = facts.study.array(facts.line, name, place["layer"])[point["gamma"], point["lambda"]]
     zero, scale = float(place["zero"]), float(place["scale"])
     return (cells.astype(np.float64) - zero) * (scale / (255 - zero))
 
 
 def coloured(part: Any, colours: dict[str, str]) -> Any:
-    """Return the same with every var(--role) replaced by the theme's colour."""
+    """Replace every var(--role) in a part by the theme's colour."""
     if isinstance(part, dict):
         return {key: coloured(value, colours) for key, value in part.items()}
     if isinstance(part, list):

@@ -31,15 +31,15 @@ from sarqc.figures.numbers import (
     baseline_name,
     baseline_title,
     difference_decimals,
+    difference_text,
     draws_text,
     is_unclear,
     lam_text,
     number,
     perplexity_text,
-    span_of,
     unsigned,
 )
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.recipe import method_title, short_fitting
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
@@ -56,7 +56,7 @@ ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's
 
 @dataclass(frozen=True)
 class _Row:
-    """One method: how it is called, its value, and its paired difference to its baseline, in the shown unit."""
+    """One method: its name, its value, and its paired difference to its baseline, in the shown unit."""
 
     line: str | None  # where a click leads; None for a point of another line
     label: str
@@ -99,7 +99,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     value, side = ("Perplexity", "lower") if lower else ("Accuracy", "higher")
-    change = _with_unit("Difference", lower, ", ")
+    change = _add_unit("Difference", lower, ", ")
     place = {**PAPER, "y": 1, "yshift": 4}
     add_note(figure, f"{value}, {side} is better", narrow={"text": value, "x": NARROW_LEFT[0]}, **place, x=LEFT[0])
     add_note(figure, f"{change}, 95 %", narrow={"text": change, "x": NARROW_RIGHT[0]}, **place, x=RIGHT[0])
@@ -115,10 +115,10 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
         "layout.xaxis2.nticks": 3,
     }
     figure["aria"] = _aria(facts, rows, show, lower)
-    set_finding(figure, everywhere(_finding(rows, lower)))
+    set_finding(figure, constant_finding(_finding(rows, lower)))
     most = max(row.difference.among for row in rows)
-    each = f", each at its best λ (chosen of up to {most})" if most > 1 else ""
-    figure["title"] = f"Every method of this study{each}"
+    note = f", each at its best λ (chosen of up to {most})" if most > 1 else ""
+    figure["title"] = f"Every method of this study{note}"
     return figure
 
 
@@ -134,23 +134,25 @@ def _rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
     named = {line.name for line in lines}
     rows = []
     for line in lines:
-        one = line_facts(study, method=line.name, bits=bits, layer=None, with_identity=False)
-        quality: Quality | None = getattr(one, quality_name)
+        facts = line_facts(study, method=line.name, bits=bits, layer=None, with_identity=False)
+        quality: Quality | None = getattr(facts, quality_name)
         best = None if quality is None else _best(quality, quality_name)
         if quality is None or best is None:
             continue
-        base, position = one.baseline, one.baseline_position
-        itself = base is not None and (position == best[1] or line.name == base.method)
-        paired, name = quality.best_of(), "" if base is None or itself else baseline_title(base)
+        base, position = facts.baseline, facts.baseline_position
+        is_baseline = base is not None and (position == best[1] or line.name == base.method)
+        paired, name = quality.best_of(), "" if base is None or is_baseline else baseline_title(base)
         # As short as the room beside the differences is.
         against = f"{name}, same grid" if name and base is not None and base.on_its_grid else name
         difference = _UNKNOWN if paired is None else paired.at(best).scaled(1.0 if lower else 100.0)
-        alone = _alone(one, quality, best, lower=lower)
-        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, against, name))
+        interval = _mean_interval(facts, quality, best, lower=lower)
+        rows.append(
+            _Row(line.name, line.label, _short(line), _point(facts, best), *interval, difference, against, name)
+        )
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
-            alone = _alone(one, quality, (0, position), lower=lower)
-            rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *alone, _NONE, ""))
+            interval = _mean_interval(facts, quality, (0, position), lower=lower)
+            rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *interval, _NONE, ""))
     return rows
 
 
@@ -160,7 +162,7 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 
 
 def _short(line: Line) -> str:
-    """Return the label with one word for each thing that it says, as “GPTQ + saliency range ×3 auto”."""
+    """Return a short label, as “GPTQ + saliency range ×3 auto”."""
     title = method_title(line.method)
     short = title.removesuffix(" penalty")
     lead = short if short.endswith((" + identity", " + saliency")) else title
@@ -169,13 +171,15 @@ def _short(line: Line) -> str:
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:
     sign = 1 if name == "perplexity" else -1
-    found = [(g, m) for g, m in enumerate(quality.best) if m is not None]
-    return min(found, key=lambda at: sign * float(quality.mean[at]), default=None)
+    measured = [(g, m) for g, m in enumerate(quality.best) if m is not None]
+    return min(measured, key=lambda at: sign * float(quality.mean[at]), default=None)
 
 
-def _alone(one: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool) -> tuple[float, tuple[float, float]]:
-    """Return the mean over draws and its 95 % interval, to which test items belong where their answers are known."""
-    correct = one.read("correct") if quality.items else None
+def _mean_interval(
+    facts: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool
+) -> tuple[float, tuple[float, float]]:
+    """Return the mean over draws and its 95 % interval, over test items too where their answers are known."""
+    correct = facts.read("correct") if quality.items else None
     if correct is None:
         mean, low, high = interval_of_draws(quality.values[:, at[0], at[1]], of_ratio=lower)
         return mean, (low, high)
@@ -185,8 +189,8 @@ def _alone(one: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool
     return float(share.mean), (float(share.low), float(share.high))
 
 
-def _point(one: LineFacts, best: tuple[int, int]) -> str:
-    line = one.line
+def _point(facts: LineFacts, best: tuple[int, int]) -> str:
+    line = facts.line
     parts = [f"λ = {lam_text(line.lams[best[1]])}"] if has_lam(line) and len(line.lams) > 1 else []
     if len(line.gammas) > 1:
         parts.append(f"{line.sign} = {lam_text(line.gammas[best[0]] or 0.0)}")
@@ -312,17 +316,17 @@ def _against(row: _Row, lower: bool) -> str:
     if mean == 0:
         return f"as much as {row.against}"
     if is_unclear(row.difference):
-        difference = _with_unit(span_of(row.difference, 50.0), lower)
+        difference = _add_unit(difference_text(row.difference, 50.0), lower)
         words = f"no significant difference from {row.against}: {difference}"
     else:
-        difference = _with_unit(span_of(unsigned(row.difference), 50.0), lower)
+        difference = _add_unit(difference_text(unsigned(row.difference), 50.0), lower)
         words = f"{difference} {'lower' if mean < 0 else 'higher'} than {row.against}"
     if row.difference.among <= 1:
         return words
     return f"{words}, chosen of {row.difference.among} points"
 
 
-def _with_unit(difference: str, lower: bool, space: str = " ") -> str:
+def _add_unit(difference: str, lower: bool, space: str = " ") -> str:
     """Return a difference of perplexities, or of accuracies in percentage points."""
     return difference if lower else f"{difference}{space}points"
 
@@ -333,14 +337,14 @@ def _finding(rows: list[_Row], lower: bool) -> str:
     lead = f"Lowest perplexity: {best.short}" if lower else f"Highest accuracy: {best.short}"
     mean, difference = float(best.difference.mean), best.difference
     if not best.against or not math.isfinite(mean):
-        return fitting(lead)
+        return fit_text(lead)
     if not math.isfinite(difference.error):
-        return fitting(f"{lead}, on one draw", lead)
+        return fit_text(f"{lead}, on one draw", lead)
     side, unclear = "below" if lower else "above", f"{lead}, not clearly"
     if difference.verdict(()) != (-1 if lower else 1):
-        return fitting(f"{unclear} {side} {best.against}", unclear, lead)
-    size = _with_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
-    return fitting(*(f"{lead}, {size} {side} {name}" for name in (best.against, best.baseline)), lead)
+        return fit_text(f"{unclear} {side} {best.against}", unclear, lead)
+    size = _add_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
+    return fit_text(*(f"{lead}, {size} {side} {name}" for name in (best.against, best.baseline)), lead)
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:
@@ -348,5 +352,5 @@ def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:
     for row in reversed(rows):
         words = f"{row.label}{f' at {row.point}' if row.point else ''} {show(row.value)}"
         parts.append(f"{words}, {_against(row, lower)}" if row.against else words)
-    what, draws = "Perplexity" if lower else "Accuracy", draws_text(facts.n_draws)
-    return f"{what} of each method at {facts.line.bits} bits, {draws}, best first: {'; '.join(parts)}."
+    noun, draws = "Perplexity" if lower else "Accuracy", draws_text(facts.n_draws)
+    return f"{noun} of each method at {facts.line.bits} bits, {draws}, best first: {'; '.join(parts)}."

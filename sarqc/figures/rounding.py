@@ -19,7 +19,6 @@ from sarqc.figures.drawing import (
     Figure,
     Role,
     add_note,
-    apart,
     ink_of,
     line_of,
     line_shape,
@@ -27,10 +26,11 @@ from sarqc.figures.drawing import (
     new_figure,
     plain_numbers,
     scatter,
+    spread_labels,
     value_axis,
 )
 from sarqc.figures.numbers import DataTable, Headings, data_table, number, percent
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import constant_finding, fit_text, set_finding
 from sarqc.study.facts import LineFacts
 from sarqc.study.rounding import BlockRounding, RoundingCurves, blocks_of
 
@@ -80,7 +80,7 @@ def _rows(curves: RoundingCurves) -> Iterator[dict[str, Any]]:
                 "block_error": check["error"],
                 "block_held_out": check["held_out_error"],
                 "block_drift": check["drift"],
-                "kept": check["step"] == block.kept,
+                "kept": check["step"] == block.kept_step,
             }
 
 
@@ -105,11 +105,11 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     figure["data"] += [*_block_traces(curves), *(_mean(curves, *words) for words in _MEANS)]
     figure["layout"]["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
-    heights = apart(ends, _APART * (high - low), low, high)
+    heights = spread_labels(ends, _APART * (high - low), low, high)
     for (_, long, short, style), height in zip(_MEANS, heights, strict=True):
         place = {"xref": "paper", "yref": "y", "x": 1, "y": height, "yanchor": "middle", "xshift": 6}
         add_note(figure, long, ink_of(style), narrow={"text": short}, **place)
-    set_finding(figure, everywhere(_finding(curves)))
+    set_finding(figure, constant_finding(_finding(curves)))
     figure["aria"] = _aria(curves)
     return figure
 
@@ -130,20 +130,20 @@ def _block_traces(curves: RoundingCurves) -> list[dict[str, Any]]:
     traces: list[dict[str, Any]] = []
     for block, values in zip(curves.blocks, curves.held_out, strict=True):
         count = len(block.checks)
-        own = values[:count].tolist()
-        marked.append((block, own[steps.index(block.kept)]))
+        shares = values[:count].tolist()
+        marked.append((block, shares[steps.index(block.kept_step)]))
         line = {"color": "var(--held-out-faint)", "width": 1}
-        x, y = steps[:count], plain_numbers(own)
+        x, y = steps[:count], plain_numbers(shares)
         traces.append(scatter(f"block {block.block}", "lines", x=x, y=y, hoverinfo="skip", line=line))
     texts = [
-        f"Block {block.block} keeps step {number(block.kept, 0)}: held-out error {percent(value, 1)} of its start"
+        f"Block {block.block} keeps step {number(block.kept_step, 0)}: held-out error {percent(value, 1)} of its start"
         for block, value in marked
     ]
     edge = {"color": HELD_OUT["color"], "width": 1}
     marks = scatter(
         "kept",
         "markers",
-        x=[block.kept for block, _ in marked],
+        x=[block.kept_step for block, _ in marked],
         y=plain_numbers([value for _, value in marked]),
         cliponaxis=False,
         text=texts,
@@ -174,7 +174,7 @@ def _mean(curves: RoundingCurves, name: str, long: str, _short: str, style: Role
 
 def _finding(curves: RoundingCurves) -> str:
     words = curves.words().removesuffix(".")
-    return fitting(words, words.partition(";")[0])
+    return fit_text(words, words.partition(";")[0])
 
 
 def _aria(curves: RoundingCurves) -> str:
@@ -199,12 +199,12 @@ def rounding_view(events: Iterable[Mapping[str, Any]]) -> RoundingView | None:
     Args:
         events: ``BlockRounded`` as plain data, in their order; the last one of a block counts.
     """
-    blocks = {one["block"]: BlockRounding(one["block"], one["kept"], tuple(one["checks"])) for one in events}
+    blocks = {event["block"]: BlockRounding(event["block"], event["kept"], tuple(event["checks"])) for event in events}
     curves = RoundingCurves.of([*blocks.values()])
     if curves is None:
         return None
     return {
         "figure": rounding_figure(curves),
         "table": data_table(HEADINGS, [*_rows(curves)]),
-        "words": [curves.words(), curves.kept_words()],
+        "words": [curves.words(), curves.kept_steps_text()],
     }

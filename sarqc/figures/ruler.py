@@ -40,20 +40,20 @@ from sarqc.figures.drawing import (
     scatter,
     whiskers,
 )
-from sarqc.figures.flags import BY_DEFAULT, GPTQ, Tool
+from sarqc.figures.flags import GPTQ, TOOLS_BY_DEFAULT, Tool
 from sarqc.figures.numbers import (
     Ratio,
     difference_decimals,
+    difference_text,
     draws_text,
     is_unclear,
     lam_names,
     lam_text,
     number,
     ratio_of,
-    span_of,
     unsigned,
 )
-from sarqc.figures.titles import at_each, fitting, set_finding, shown_layer
+from sarqc.figures.titles import finding_by_point, fit_text, set_finding, shown_layer
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts, once
@@ -93,8 +93,8 @@ class Steps:
         return [_perplexity_text(self, m) for m in range(len(self.lams))]
 
     def target(self, lam: float) -> int:
-        """Return the step that is spoken of while a λ is shown: to that λ, or the first step where it is not a
-        larger λ of the identity line."""
+        """Return the step described for a shown λ: to that λ, or the first step where it is not a larger λ of the
+        identity line."""
         at = lam_index(self.facts.line, lam)
         return at if at in self.larger else self.larger[0]
 
@@ -103,7 +103,7 @@ class Steps:
 def read_steps(facts: LineFacts) -> Steps | None:
     """Return the steps for a line whose solver damps; None for other lines, and for a study without the perplexity of
     the identity line at the default of GPTQ and at a larger λ."""
-    identity = _identity_of(facts)
+    identity = _identity_line(facts)
     quality = None if identity is None else identity.perplexity
     start = None if identity is None else lam_index(identity.line, GPTQ.lam)
     if identity is None or quality is None or start is None:
@@ -126,17 +126,20 @@ def read_steps(facts: LineFacts) -> Steps | None:
     return steps if steps.larger and math.isfinite(steps.perplexity.mean[start]) else None
 
 
-def _identity_of(facts: LineFacts) -> LineFacts | None:
+def _identity_line(facts: LineFacts) -> LineFacts | None:
     """Return the identity line with several λ at the width of a line, on its grid rather than on the plain one."""
     entry, line = METHODS.get(facts.line.method), facts.line
     if entry is None or not entry.make.damps:
         return None
 
-    def fits(one: Line) -> bool:
-        same = one.method == IDENTITY and one.bits == line.bits and one.fitting in (line.fitting, {})
-        return same and has_lam(one) and one.later is None and len(one.lams) > 1
+    def fits(candidate: Line) -> bool:
+        same = candidate.method == IDENTITY and candidate.bits == line.bits and candidate.fitting in (line.fitting, {})
+        return same and has_lam(candidate) and candidate.later is None and len(candidate.lams) > 1
 
-    lines = sorted((one for one in facts.study.lines if fits(one)), key=lambda one: one.fitting != line.fitting)
+    lines = sorted(
+        (candidate for candidate in facts.study.lines if fits(candidate)),
+        key=lambda candidate: candidate.fitting != line.fitting,
+    )
     if not lines:
         return None
     if lines[0].name == line.name:
@@ -177,12 +180,12 @@ def ruler(facts: LineFacts) -> Figure | None:
     whose = "" if steps.is_shown else f", {steps.facts.line.label}"
     figure["subtitle"] = f", {draws_text(steps.facts.n_draws)}{intervals}{whose}"
     verdict = _verdict(steps)
-    set_finding(figure, at_each(facts, lambda at: verdict))
+    set_finding(figure, finding_by_point(facts, lambda at: verdict))
     return figure
 
 
 def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> None:
-    """Add the change at every λ with its interval, and a ring at the step that is spoken of."""
+    """Add the change at every λ with its interval, and a ring at the described step."""
     mean, ends = steps.perplexity.mean, (steps.perplexity.low, steps.perplexity.high)
     drawn, side = clamp(mean, span)
     down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
@@ -220,7 +223,7 @@ def _hover(steps: Steps, m: int) -> list[str]:
         return [f"{lead} the default of GPTQ"]
     if not math.isfinite(steps.perplexity.mean[m]):
         return [f"{lead} not measured"]
-    return [f"{lead} {steps.changes[m]}", *_others(steps, m)]
+    return [f"{lead} {steps.changes[m]}", *_further_changes(steps, m)]
 
 
 def _add_tools(figure: Figure, steps: Steps) -> None:
@@ -251,7 +254,7 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
 
 def tool_rows(lams: Sequence[float]) -> list[tuple[float, list[Tool]]]:
     """Return the place of each default on an axis of λ, and the tools with it; without those beyond the axis."""
-    placed = [(position(default, lams), tools) for default, tools in BY_DEFAULT.items()]
+    placed = [(position(default, lams), tools) for default, tools in TOOLS_BY_DEFAULT.items()]
     return [(place, tools) for place, tools in placed if place is not None]
 
 
@@ -262,7 +265,7 @@ def _names(tools: Sequence[Tool], most: int) -> str:
 
 
 def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
-    """Write the step to the shown λ in words, above the plot and for those who don't see it; the ring at its end."""
+    """Write the step to the shown λ in words, above the plot and for screen readers; the ring at its end."""
     targets = [steps.target(lam) for lam in facts.line.lams]
     wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
     line, tools = _aria(facts, steps)
@@ -278,30 +281,30 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
 
 
 def step_words(steps: Steps, m: int) -> str:
-    """Return what the step from the default of GPTQ to the λ at ``m`` changes, as one sentence."""
+    """Describe the step from the default of GPTQ to the λ at ``m`` in one sentence."""
     return (
         f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}: "
-        f"{', '.join([steps.changes[m], *_others(steps, m)])}; no additional time."
+        f"{', '.join([steps.changes[m], *_further_changes(steps, m)])}; no additional time."
     )
 
 
 def _words(steps: Steps, m: int, *, narrow: bool) -> str:
-    """Return the same in two lines, in three on a narrow screen."""
+    """Format the step in two lines, in three on a narrow screen."""
     lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
-    rest = ", ".join([*_others(steps, m), "no additional time"])
-    return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{rest}"
+    details = ", ".join([*_further_changes(steps, m), "no additional time"])
+    return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{details}"
 
 
 def _perplexity_text(steps: Steps, m: int) -> str:
     """“2.3 less perplexity (1.4 to 3.2)”, or that there is no clear change."""
-    here, reference = steps.perplexity.at((m,)), _reference(steps)
-    side = "less" if here.mean < 0 else "more"
-    if not math.isfinite(here.error):
-        size = number(abs(float(here.mean)), difference_decimals(float(here.doubt), reference))
-        return f"{size} {side} perplexity on one draw" if here.mean else "equal perplexity"
-    if is_unclear(here):
-        return f"no clear change in perplexity: {span_of(here, reference)}"
-    size, _, interval = span_of(unsigned(here), reference).partition(" ")
+    change, reference = steps.perplexity.at((m,)), _reference(steps)
+    side = "less" if change.mean < 0 else "more"
+    if not math.isfinite(change.error):
+        size = number(abs(float(change.mean)), difference_decimals(float(change.doubt), reference))
+        return f"{size} {side} perplexity on one draw" if change.mean else "equal perplexity"
+    if is_unclear(change):
+        return f"no clear change in perplexity: {difference_text(change, reference)}"
+    size, _, interval = difference_text(unsigned(change), reference).partition(" ")
     return f"{size} {side} perplexity {interval}"
 
 
@@ -312,7 +315,7 @@ def _reference(steps: Steps) -> float:
     return float(quality.mean[0, steps.start])
 
 
-def _others(steps: Steps, m: int) -> list[str]:
+def _further_changes(steps: Steps, m: int) -> list[str]:
     """Return the changes of drift and error."""
     pairs = ((steps.drift, "drift"), (steps.error, steps.noun))
     return [_change(ratio, m, noun) for ratio, noun in pairs if ratio is not None and ratio.known((0, m))]
@@ -328,17 +331,17 @@ def _change(ratio: Ratio, m: int, noun: str) -> str:
 def _verdict(steps: Steps) -> str:
     """Return whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
     best = min(steps.larger, key=lambda m: steps.perplexity.mean[m])
-    here = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
-    if not math.isfinite(here.error):
+    change = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
+    if not math.isfinite(change.error):
         return f"You already regularise: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
-    if here.verdict(()) < 0:
+    if change.verdict(()) < 0:
         lam, default = lam_text(steps.lams[best]), lam_text(GPTQ.lam)
-        return fitting(f"You already regularise; λ = {lam} is better than GPTQ’s {default}")
+        return fit_text(f"You already regularise; λ = {lam} is better than GPTQ’s {default}")
     return "You already regularise; no larger λ is clearly better"
 
 
 def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
-    """Return what is said before the words for a step, and after them."""
+    """Return the words before those for a step, and after them."""
     tools = "; ".join(
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)
@@ -356,7 +359,7 @@ class RulerTargets(TypedDict):
 
 
 def ruler_targets(facts: LineFacts) -> RulerTargets | None:
-    """Return where the steps lead, for a link to a run; None as for ``read_steps``."""
+    """Return the steps' targets, for a link to a run; None as for ``read_steps``."""
     steps = read_steps(facts)
     if steps is None:
         return None
@@ -369,14 +372,14 @@ def ruler_rows(facts: LineFacts) -> list[Part]:
     if steps is None:
         return []
 
-    def of_tools(lam: float) -> Part:
-        tools = next((tools for default, tools in BY_DEFAULT.items() if math.isclose(default, lam)), [])
+    def tool_columns(lam: float) -> Part:
+        tools = next((tools for default, tools in TOOLS_BY_DEFAULT.items() if math.isclose(default, lam)), [])
         words, sources = ", ".join(tool.words for tool in tools), " ".join(tool.source for tool in tools)
         return {"tools": words or None, "sources": sources or None}
 
     rows = []
     for m, lam in enumerate(steps.lams):
-        row: Part = {"method": steps.facts.line.name, "lambda": lam, **of_tools(lam)}
+        row: Part = {"method": steps.facts.line.name, "lambda": lam, **tool_columns(lam)}
         row |= {
             "perplexity_change": steps.perplexity.mean[m],
             "perplexity_change_low": steps.perplexity.low[m],
@@ -385,6 +388,6 @@ def ruler_rows(facts: LineFacts) -> list[Part]:
         for key, ratio in (("drift_change", steps.drift), ("error_change", steps.error)):
             row[key] = None if ratio is None else ratio.mean[0, m] - 1
         rows.append(row)
-    between = [default for default in BY_DEFAULT if lam_index(steps.facts.line, default) is None]
-    rows += [{"lambda": default, **of_tools(default)} for default in between]
+    between = [default for default in TOOLS_BY_DEFAULT if lam_index(steps.facts.line, default) is None]
+    rows += [{"lambda": default, **tool_columns(default)} for default in between]
     return rows

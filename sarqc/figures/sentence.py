@@ -1,12 +1,12 @@
-"""The one sentence that the Lab says about a point (γ, λ), made from facts, and the small print under it; of perplexity
-or of accuracy, whichever is shown.
+"""The Lab's sentence about a point (γ, λ), made from facts, and the small print under it; of perplexity or of accuracy,
+whichever is shown.
 
-A sentence is a list of pieces ``{"text": …, "role": …, "verdict": …}``; a role names the quantity that it speaks of
-("quality", "recon", "held_out", "drift", "lambda"), or is empty. A quantity's name and value have its colour; a verdict
-(better, worse, less) has none, since a colour says what is spoken of and never how it came out. Joined, the texts are
-what is copied, read aloud and tested.
+A sentence is a list of pieces ``{"text": …, "role": …, "verdict": …}``; a role names the quantity described ("quality",
+"recon", "held_out", "drift", "lambda"), or is empty. A quantity's name and value have its colour; a verdict (better,
+worse, less) has none, since a colour names a quantity and never its outcome. The joined texts are copied, read aloud
+and tested.
 
-A clause is a list of its words and pieces in the order in which they are read; a clause that goes on is itself in it.
+A clause is a list of its words and pieces in reading order; a clause that is continued is itself an item.
 """
 
 import math
@@ -59,37 +59,37 @@ QualityName = Literal["perplexity", "accuracy"]
 
 @dataclass(frozen=True)
 class _Wording:
-    """How a quality is worded: its value, the size of a difference, and which way is better."""
+    """Wording of a quality: its value, the size of a difference, and which way is better."""
 
     name: QualityName
-    of: Callable[[LineFacts], Quality | None]
+    quality: Callable[[LineFacts], Quality | None]
     reference: Callable[[LineFacts], float | None]  # the float model's
     show: Callable[[float], str]
     in_points: bool  # of a hundred, in which differences are given
     better: Literal[-1, 1]  # the sign of a difference that is better
-    where: str  # behind a value: the text that it was measured on
+    suffix: str  # behind a value: the text that it was measured on
 
     comparative: str  # which way is better
     superlative: str
 
-    def apart(self, difference: Difference, reference: float) -> str:
+    def size(self, difference: Difference, reference: float) -> str:
         """“3.2 points”, of a difference as it is."""
-        scaled, decimals = self._scaled(difference, reference)
+        scaled, decimals = self._scale(difference, reference)
         size = number(float(scaled.mean), decimals)
         return f"{size} points" if self.in_points else size
 
     def interval(self, difference: Difference, reference: float) -> str:
         """“from −0.1 to 6.4”, of a difference as it is."""
-        scaled, decimals = self._scaled(difference, reference)
+        scaled, decimals = self._scale(difference, reference)
         return interval_text(float(scaled.low), float(scaled.high), decimals)
 
     def with_interval(self, difference: Difference, reference: float, verdict: Piece) -> list[Piece]:
         """Return a verdict with “ (95 %: −0.1 to 6.4)”."""
-        scaled, decimals = self._scaled(difference, reference)
+        scaled, decimals = self._scale(difference, reference)
         limits = limits_text(float(scaled.low), float(scaled.high), decimals).replace(" ", NBSP)
         return [verdict, piece(f" (95{NBSP}%: {limits})")]
 
-    def _scaled(self, difference: Difference, reference: float) -> tuple[Difference, int]:
+    def _scale(self, difference: Difference, reference: float) -> tuple[Difference, int]:
         scaled = difference.scaled(100.0 if self.in_points else 1.0)
         value = 50.0 if self.in_points else reference  # points have one decimal at least
         return scaled, difference_decimals(float(scaled.doubt), value)
@@ -148,14 +148,14 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     at = (gamma, lam)
     further = [_error_text(facts, at), _damping_text(facts, gamma, _WORDINGS[quality])]
     lines += filter(None, further + ([_shrinkage_text(facts)] if quality == "perplexity" else []))
-    other = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
-    measured, reference = other.of(facts), other.reference(facts)
+    other_wording = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
+    measured, reference = other_wording.quality(facts), other_wording.reference(facts)
     if measured is not None and math.isfinite(measured.mean[at]):
-        text = f"{other.name.capitalize()} {other.show(measured.mean[at])}"
+        text = f"{other_wording.name.capitalize()} {other_wording.show(measured.mean[at])}"
         if reference is not None:
-            text += f" (float {other.show(reference)})"
+            text += f" (float {other_wording.show(reference)})"
         if facts.baseline is not None and measured.to_baseline is not None and facts.baseline_position != lam:
-            text += f", {_beside_baseline(measured, at, baseline_name(facts.baseline), other)}"
+            text += f", {_baseline_comparison(measured, at, baseline_name(facts.baseline), other_wording)}"
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
@@ -163,9 +163,9 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         ("Saliency instead of identity", None if same else facts.to_identity),
         ("This grid instead of the plain one", facts.to_plain),
     )
-    for what, difference in twins:
+    for title, difference in twins:
         if difference is not None and math.isfinite(difference.mean[at]):
-            lines.append(_compared_text(what, difference, at))
+            lines.append(_compared_text(title, difference, at))
     return lines
 
 
@@ -189,16 +189,16 @@ def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
             row.append(cast(Piece, part))
         else:
             lead, words, trail = re.split(r"^( *)(.*?)( *)$", str(part))[1:4]
-            row += [piece(*one) for one in ((lead, ""), (words, role), (trail, "")) if one[0]]
+            row += [piece(*item) for item in ((lead, ""), (words, role), (trail, "")) if item[0]]
     return row
 
 
 def _lam(text: str) -> Piece:
-    """Return words on λ, which are never broken into two lines."""
+    """Return words on λ, without line breaks."""
     return piece(text.replace(" ", NBSP), "lambda")
 
 
-def _where(facts: LineFacts, at: At) -> list[Piece]:
+def _point_words(facts: LineFacts, at: At) -> list[Piece]:
     """“At λ = 0.1, γ = 0.5”, “At λ = 0.1, from block 20: 0.3,”, “With λ and γ chosen layer by layer …”."""
     if facts.line.selected:
         return _auto_part(facts)
@@ -216,7 +216,7 @@ def _where(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
-    """Return how λ was chosen, with its value where the whole model has one."""
+    """Describe the choice of λ, with its value if the whole model has one."""
     choice, model = facts.selection, "for the whole model on held-out calibration text"
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
@@ -232,21 +232,21 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
 
 
 def _chosen_texts(choice: Selection) -> list[str]:
-    """Return what was chosen of λ and γ, where there were several, and of α."""
+    """Describe the choices of λ and γ, where there were several, and of α."""
     texts = [_chosen_text(choice)] if len(choice.lams) * len(choice.gammas) > 1 or choice.strength is None else []
     if choice.strength is not None:
         values, counts = np.unique(choice.strength[np.isfinite(choice.strength)], return_counts=True)
-        each = _each(values, counts)
-        texts.append(f"“auto” chose α of the shift: {each}." if each else "The choice of α was not recorded.")
+        listed = _count_texts(values, counts)
+        texts.append(f"“auto” chose α of the shift: {listed}." if listed else "The choice of α was not recorded.")
     return texts
 
 
-def _each(values: Iterable[float], counts: Iterable[int]) -> str:
+def _count_texts(values: Iterable[float], counts: Iterable[int]) -> str:
     return ", ".join(f"{lam_text(value)} ({count}×)" for value, count in zip(values, counts, strict=True))
 
 
 def _chosen_text(choice: Selection) -> str:
-    """Return what was chosen most often, and how often each λ was where the model has one."""
+    """Describe the most frequent choice, and the count of each λ if chosen for the whole model."""
     pairs = choice.pairs if choice.by == "layer" else choice.pairs[:, :1]
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
@@ -262,33 +262,33 @@ def _chosen_text(choice: Selection) -> str:
     if choice.by == "model":
         if len(kinds) == 1:
             return f"“auto” chose {point} of {among} values{'' if len(pairs) == 1 else ' in every draw'}."
-        each = _each([choice.lams[m] for _, m in kinds.tolist()], counts)
-        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."
+        listed = _count_texts([choice.lams[m] for _, m in kinds.tolist()], counts)
+        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {listed}."
     if len(kinds) == 1:
         return f"“auto” chose {point} of {among} candidates everywhere."
-    of = "layers" if choice.lam.shape[0] == 1 else "layers and draws"
-    return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {of})."
+    units = "layers" if choice.lam.shape[0] == 1 else "layers and draws"
+    return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {units})."
 
 
 def _quality_part(facts: LineFacts, at: At, wording: _Wording) -> list[Piece]:
-    quality, base = wording.of(facts), facts.baseline
+    quality, base = wording.quality(facts), facts.baseline
     whole = "" if facts.layer is None else "whole "  # beside a single layer, whose quality is not that of the model
-    subject = [_where(facts, at), f" the {whole}{facts.line.bits}-bit model"]
+    subject = [_point_words(facts, at), f" the {whole}{facts.line.bits}-bit model"]
     if quality is None or not math.isfinite(quality.mean[at]):
         return pieces([*subject, f" has no measured {wording.name}."])
     value = piece(f"{wording.name} {wording.show(quality.mean[at])}", "quality")
-    clause = pieces([*subject, " has ", value, wording.where])
+    clause = pieces([*subject, " has ", value, wording.suffix])
     if base is not None and facts.baseline_position == at[1]:
         if base.method != facts.line.method:  # a point of another method's curve
-            clause = pieces([*subject, f" is {baseline_name(base)}: ", value, wording.where])
-        rest = _best_of_curve(facts, quality, at[0], wording)
-        return [*_beside_float(clause, facts, wording), *([piece(" "), *rest] if rest else [])]
+            clause = pieces([*subject, f" is {baseline_name(base)}: ", value, wording.suffix])
+        curve_part = _best_of_curve(facts, quality, at[0], wording)
+        return [*_add_float(clause, facts, wording), *([piece(" "), *curve_part] if curve_part else [])]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
-        return _beside_float(clause, facts, wording)
+        return _add_float(clause, facts, wording)
     return [*clause, *pieces(_against(quality, at, baseline_name(base), wording))]
 
 
-def _beside_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> list[Piece]:
+def _add_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> list[Piece]:
     reference = wording.reference(facts)
     if reference is None:
         return [*clause, piece(".")]
@@ -296,8 +296,8 @@ def _beside_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> l
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
-    """Return how much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
-    sets = draws_text(draws).replace("draw", "calibration set")  # for those who have not heard of draws
+    """Return the sample of a comparison: “five calibration sets”, with test items where those were a sample too."""
+    sets = draws_text(draws).replace("draw", "calibration set")  # for readers who do not know draws
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
@@ -305,54 +305,56 @@ def _against(quality: Quality, at: At, name: str, wording: _Wording) -> Sequence
     """Return the end of the clause on a point: its difference to the baseline."""
     assert quality.to_baseline is not None
     draws, reference = int(quality.to_baseline.draws[at]), quality.baseline_mean or math.nan
-    here = quality.to_baseline.at(at)
+    point_difference = quality.to_baseline.at(at)
     baseline = f"{name} ({wording.show(reference)})"
-    if not math.isfinite(here.error):
-        if float(here.mean) == 0:
+    if not math.isfinite(point_difference.error):
+        if float(point_difference.mean) == 0:
             return [f", as much as {baseline}, on the only draw measured."]
         end = f" than {baseline} on the only draw measured, which gives no interval."
-        return [": ", _judged(here, reference, wording), end]
-    if here.verdict(()) == 0:
-        size = piece(wording.apart(here, reference), "quality", verdict=True)
+        return [": ", _verdict_piece(point_difference, reference, wording), end]
+    if point_difference.verdict(()) == 0:
+        size = piece(wording.size(point_difference, reference), "quality", verdict=True)
         # Where a sentence on the band follows, it has the sample.
         is_followed = quality.band.shape[1] > 1 and quality.band[at[0]].any()
         sample = "" if is_followed else f" with {_sample_text(draws, quality)}"
-        difference = wording.with_interval(here, reference, size)
+        difference = wording.with_interval(point_difference, reference, size)
         return [f", no measurable difference to {baseline}{sample}: ", difference, "."]
-    difference = wording.with_interval(unsigned(here), reference, _judged(here, reference, wording))
+    difference = wording.with_interval(
+        unsigned(point_difference), reference, _verdict_piece(point_difference, reference, wording)
+    )
     return [": ", difference, f" than {baseline}."]
 
 
-def _judged(difference: Difference, reference: float, wording: _Wording) -> Piece:
+def _verdict_piece(difference: Difference, reference: float, wording: _Wording) -> Piece:
     """“3.2 better”."""
-    size = wording.apart(unsigned(difference), reference)
+    size = wording.size(unsigned(difference), reference)
     return piece(f"{size} {'better' if difference.mean * wording.better > 0 else 'worse'}", "quality", verdict=True)
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """Return what the rest of the curve offers, said at the baseline itself."""
+    """Describe the best of the curve, for the sentence at the baseline."""
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None or len(facts.line.lams) < 2:
         return []
     if best == facts.baseline_position:
         return [piece(f"No other λ tried has a {wording.comparative} {wording.name}.")]
-    here, reference = among.at((best,)), quality.baseline_mean or 1.0
-    apart = unsigned(here)
+    best_difference, reference = among.at((best,)), quality.baseline_mean or 1.0
+    gain = unsigned(best_difference)
     lead = [f"The {wording.superlative} on this curve, ", _lam(f"λ = {lam_text(facts.line.lams[best])}")]
-    if not math.isfinite(here.error):
-        size = wording.apart(apart, reference)
+    if not math.isfinite(best_difference.error):
+        size = wording.size(gain, reference)
         return pieces([*lead, f", is {size} {wording.comparative} on the only draw measured."])
-    if here.verdict(()) == wording.better:
-        interval = wording.interval(apart, reference)
-        if here.among > 1:  # the interval allows for the choice
-            interval = f"{interval} (chosen of {here.among})"
-        return pieces([*lead, ", is ", _judged(here, reference, wording), f", {interval}."])
+    if best_difference.verdict(()) == wording.better:
+        interval = wording.interval(gain, reference)
+        if best_difference.among > 1:  # the interval allows for the choice
+            interval = f"{interval} (chosen of {best_difference.among})"
+        return pieces([*lead, ", is ", _verdict_piece(best_difference, reference, wording), f", {interval}."])
     sample = _sample_text(quality.n_draws, quality)
     return [piece(f"None of the λ tried is measurably better over {sample}.")]
 
 
 def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
-    """Return how far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text:
+    """Describe the weight drift of the chosen layer, or of all, and its cost on the calibration text:
     relative to the baseline, or absolute at it."""
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
@@ -371,8 +373,7 @@ def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
 
 
 def _error_text(facts: LineFacts, at: At) -> str:
-    """Return how well both texts are reproduced: relative to the baseline, or absolute at it; empty where not
-    measured."""
+    """Describe the errors on both texts: relative to the baseline, or absolute at it; empty where not measured."""
     where = "Over all layers" if facts.layer is None else "In this layer"
     texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
     changes = [
@@ -400,35 +401,35 @@ def _change(facts: LineFacts, name: str, at: At) -> float | None:
 
 @once
 def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
-    """Return the sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
-    quality = wording.of(facts)
+    """Describe the sweet spot at this γ, with its confidence, and state when no λ beats the baseline."""
+    quality = wording.quality(facts)
     best = None if quality is None else quality.best[gamma]
     if quality is None or best is None or len(facts.line.lams) < 2:
         return []
     runs = spans(quality.band[gamma])
     if not runs:
         return [piece("A single calibration draw can’t tell which other λ may be best.")]
-    lams, of_model = facts.line.lams, facts.layer is not None
+    lams, is_layer = facts.line.lams, facts.layer is not None
     sample = _sample_text(quality.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, wording)
     if runs == [(0, len(lams) - 1)]:
         return [piece(f"No λ on this axis stands out over {sample}."), *help_text]
     ends = [tuple(lam_text(lams[at]) for at in run) for run in runs]
-    (low, high), *others = ends
-    if others:
+    (low, high), *further = ends
+    if further:
         words = [low if low == high else f"{low} to {high}".replace(" ", NBSP) for low, high in ends]
-        shown, lead, end = piece(f"{', '.join(words[:-1])} or {words[-1]}", "lambda"), "The best λ is ", ""
+        range_piece, lead, end = piece(f"{', '.join(words[:-1])} or {words[-1]}", "lambda"), "The best λ is ", ""
     elif low == high:
-        shown, lead, end = _lam(f"λ = {lam_text(lams[best])}"), "Of those tried, ", " is best"
+        range_piece, lead, end = _lam(f"λ = {lam_text(lams[best])}"), "Of those tried, ", " is best"
     else:
-        shown, lead, end = _lam(" and ".join([low, high])), "The best λ lies between ", ""
-    end += " for the whole model" if of_model else ""
-    return [*pieces([lead, shown, f"{end} (95{NBSP}% confidence, {sample})."]), *help_text]
+        range_piece, lead, end = _lam(" and ".join([low, high])), "The best λ lies between ", ""
+    end += " for the whole model" if is_layer else ""
+    return [*pieces([lead, range_piece, f"{end} (95{NBSP}% confidence, {sample})."]), *help_text]
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """Return what is said only where the regulariser does not help: no λ of this curve is clearly better than the
-    baseline, once it is taken into account of how many it is the best."""
+    """State that the regulariser does not help, where no λ of this curve is clearly better than the baseline, allowing
+    for the choice of the best among several."""
     among, base = quality.best_of(gamma), facts.baseline
     if among is None or base is None or not np.isfinite(among.error).any():
         return []
@@ -443,24 +444,23 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) 
     return [piece(f" None is measurably better than {baseline_name(base)}.")]
 
 
-def _beside_baseline(quality: Quality, at: At, name: str, wording: _Wording) -> str:
+def _baseline_comparison(quality: Quality, at: At, name: str, wording: _Wording) -> str:
     difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
     assert difference is not None
-    here = difference.at(at)
-    if is_unclear(here):
-        size = wording.apart(here, reference)
-        return f"no measurable difference to {name} ({size}, {wording.interval(here, reference)})"
-    apart = unsigned(here)
-    size, side = wording.apart(apart, reference), "above" if here.mean >= 0 else "below"
-    if not math.isfinite(here.error):
+    point_difference = difference.at(at)
+    if is_unclear(point_difference):
+        size = wording.size(point_difference, reference)
+        return f"no measurable difference to {name} ({size}, {wording.interval(point_difference, reference)})"
+    size_difference = unsigned(point_difference)
+    size, side = wording.size(size_difference, reference), "above" if point_difference.mean >= 0 else "below"
+    if not math.isfinite(point_difference.error):
         return f"{size} {side} {name} on one draw"
-    return f"{size} {side} {name}, {wording.interval(apart, reference)}"
+    return f"{size} {side} {name}, {wording.interval(size_difference, reference)}"
 
 
 def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
-    """Return where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in
-    it."""
-    quality = wording.of(facts)
+    """Compare GPTQ's own damping with the band, for a line whose λ it is; empty where all λ are in it."""
+    quality = wording.quality(facts)
     runs = [] if quality is None else spans(quality.band[gamma])
     lams, lam = facts.line.lams, GPTQ.lam
     if GPTQ not in flags_of(facts) or runs in ([], [(0, len(lams) - 1)]):
@@ -476,8 +476,8 @@ def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
 
 
 def _shrinkage_text(facts: LineFacts) -> str:
-    """Return what λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ
-    is not that of the model, and for lines and studies without it."""
+    """State the cost of λ from shrinkage against the best λ of the line; empty for a single layer, whose λ is not that
+    of the model, and for lines and studies without it."""
     shrinkage, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
     if shrinkage is None or quality is None or len(lams) < 2 or not shrinkage.is_median:
         return ""
@@ -486,21 +486,23 @@ def _shrinkage_text(facts: LineFacts) -> str:
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
     wording, reference = _WORDINGS["perplexity"], float(quality.mean[0, best])
-    size, beside = wording.apart(cost, reference), f"the best λ, {lam_text(lams[best])}"
+    size, best_text = wording.size(cost, reference), f"the best λ, {lam_text(lams[best])}"
     if not math.isfinite(cost.error):
-        return f"{clause}: perplexity {size} above {beside}, on one draw."
+        return f"{clause}: perplexity {size} above {best_text}, on one draw."
     if cost.verdict(()) == 0:
-        return f"{clause}: no measurable difference to {beside} ({size})."
-    return f"{clause}: perplexity {size} above {beside}, {wording.interval(cost, reference)}."
+        return f"{clause}: no measurable difference to {best_text} ({size})."
+    return f"{clause}: perplexity {size} above {best_text}, {wording.interval(cost, reference)}."
 
 
-def _compared_text(what: str, difference: Difference, at: At) -> str:
-    """Return how the line compares with another of its kind."""
-    wording, here = _WORDINGS["perplexity"], difference.at(at)
-    if not math.isfinite(here.error):
-        return f"{what}: {wording.apart(here, 50.0)} in perplexity, on one draw."
-    if here.verdict(()) == 0:
-        size, interval = wording.apart(here, 50.0), wording.interval(here, 50.0)
-        return f"{what}: no measurable difference ({size}, {interval})."
-    apart, side = unsigned(here), "lower" if here.mean < 0 else "higher"
-    return f"{what}: perplexity {wording.apart(apart, 50.0)} {side}, {wording.interval(apart, 50.0)}."
+def _compared_text(title: str, difference: Difference, at: At) -> str:
+    """Compare the line with another of its kind."""
+    wording, point_difference = _WORDINGS["perplexity"], difference.at(at)
+    if not math.isfinite(point_difference.error):
+        return f"{title}: {wording.size(point_difference, 50.0)} in perplexity, on one draw."
+    if point_difference.verdict(()) == 0:
+        size, interval = wording.size(point_difference, 50.0), wording.interval(point_difference, 50.0)
+        return f"{title}: no measurable difference ({size}, {interval})."
+    size_difference, side = unsigned(point_difference), "lower" if point_difference.mean < 0 else "higher"
+    return (
+        f"{title}: perplexity {wording.size(size_difference, 50.0)} {side}, {wording.interval(size_difference, 50.0)}."
+    )

@@ -1,4 +1,4 @@
-"""The Lab of a study as files for a server that computes nothing: which there are, and what each of them says.
+"""The Lab of a study as files for a server that computes nothing: their names and contents.
 
 All that the Lab shows is made by the same functions as the answers of the REST interface. The product of all choices
 is too large for files, so it is cut where a browser can join it again (``assets/js/base/published.js``): a view, and
@@ -26,8 +26,8 @@ from sarqc.study.ladder import STEPS, ladder
 Detail = Literal["opening", "every", "none"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)  # which lines have views of single layers and draws
 # Tables that no layer changes, in files of their own.
-_OF_LINE, _OF_WIDTH = "map", ("methods", "ladder")
-_OF_VIEW = ("hero", "plane", *(name for name in TABLES if name not in _OF_WIDTH))
+_LINE_TABLE, _WIDTH_TABLES = "map", ("methods", "ladder")
+_VIEW_TABLES = ("hero", "plane", *(name for name in TABLES if name not in _WIDTH_TABLES))
 
 
 class LineFiles(TypedDict):
@@ -50,7 +50,7 @@ class Contents(TypedDict):
 
 @dataclass(frozen=True)
 class Slice:
-    """What is made in one go: files of one view, of all layers of a line, or of a bit width."""
+    """A unit of work: files of one view, of all layers of a line, or of a bit width."""
 
     kind: Literal["view", "line", "width"]
     number: int  # position of a line, of a width its first
@@ -62,7 +62,7 @@ FurtherLayers = Sequence[tuple[int, int]]  # positions of a line and of one of i
 
 
 def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Contents:
-    """Return what there is of a study.
+    """List the files of a study.
 
     Args:
         study: The study.
@@ -77,14 +77,14 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
             "bits": line.bits,
             "layers": [*range(len(study.layers))]
             if line in chosen and not single
-            else sorted({layer for own, layer in further if own == number}),
+            else sorted({layer for index, layer in further if index == number}),
             "draws": list(line.draws) if line in chosen and len(line.draws) > 1 else [],
         }
         for number, line in enumerate(study.lines)
     ]
     lines = {"every": "every line", "none": "no line", "opening": f"“{opening.label}” at {opening.bits} bits"}
     return {
-        "lines": _asked_as(study),
+        "lines": _line_positions(study),
         "choices": choices,
         "is_one_layer": single,
         "files": ["study.json", *array_files(study)],
@@ -94,7 +94,7 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
     }
 
 
-def _asked_as(study: Study) -> dict[str, int]:
+def _line_positions(study: Study) -> dict[str, int]:
     """Return the position of the line that ``lab_view`` shows for each method and width that an address can name."""
     names = [None, *dict.fromkeys(name for line in study.lines for name in (line.name, line.method))]
     widths = [None, *dict.fromkeys(line.bits for line in study.lines)]
@@ -109,7 +109,7 @@ def _asked_as(study: Study) -> dict[str, int]:
 
 
 def pieces(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Iterator[Slice]:
-    """Yield all that has to be made, views first; see ``contents``."""
+    """Yield all slices, views first; see ``contents``."""
     every = contents(study, detail, further)["choices"]
     for number, files in enumerate(every):
         yield Slice("view", number)
@@ -131,13 +131,13 @@ def files_of(study: Study, piece: Slice) -> Iterator[tuple[str, Any]]:
         yield from _view(study, line, piece)
     elif piece.kind == "line":
         facts = ShownLine.of(study, method=line.name, bits=line.bits, draw=piece.draw).facts
-        yield f"maps/{stem(piece.number, draw=piece.draw)}", table_of(facts, _OF_LINE)
+        yield f"maps/{stem(piece.number, draw=piece.draw)}", table_of(facts, _LINE_TABLE)
     else:
         yield from _width(study, line, piece.draw)
 
 
 def stem(number: int, *, layer: int | None = None, draw: int | None = None) -> str:
-    """Return the name of files by what they are of: a position of a line or a width, a layer, a draw."""
+    """Return a file name from a position of a line or a width, a layer, a draw."""
     parts = ((f"layer-{layer}", layer), (f"draw-{draw}", draw))
     return "-".join([str(number), *(words for words, value in parts if value is not None)])
 
@@ -146,11 +146,11 @@ def _view(study: Study, line: Line, piece: Slice) -> Iterator[tuple[str, Any]]:
     shown = ShownLine.of(study, method=line.name, bits=line.bits, layer=piece.layer, draw=piece.draw)
     view, name = shown.view(), stem(piece.number, layer=piece.layer, draw=piece.draw)
     yield f"views/{name}", view
-    scales = [one["name"] for one in view["scales"] if one["name"] != view["scale"]]
-    quantities = [one["name"] for one in view["quantities"] if one["name"] != view["quantity"]]
-    parts = {"scale": {one: shown.by_scale(one) for one in scales}}
-    yield f"parts/{name}", parts | {"quantity": {one: shown.by_quantity(one) for one in quantities}}
-    tables = {figure: table_of(shown.facts, figure) for figure in _OF_VIEW}
+    scales = [choice["name"] for choice in view["scales"] if choice["name"] != view["scale"]]
+    quantities = [choice["name"] for choice in view["quantities"] if choice["name"] != view["quantity"]]
+    parts = {"scale": {scale: shown.by_scale(scale) for scale in scales}}
+    yield f"parts/{name}", parts | {"quantity": {quantity: shown.by_quantity(quantity) for quantity in quantities}}
+    tables = {figure: table_of(shown.facts, figure) for figure in _VIEW_TABLES}
     yield f"tables/{name}", tables | {"gamma_grid": tables["plane"]}  # the numbers of one line at every point
     for pooling in POOLINGS:
         place = view["arrays"].get(pooling.array)
@@ -162,13 +162,13 @@ def _view(study: Study, line: Line, piece: Slice) -> Iterator[tuple[str, Any]]:
 
 def _width(study: Study, line: Line, draw: int | None) -> Iterator[tuple[str, Any]]:
     """Yield the ladder of a width in every order of its steps, and the table of its methods."""
-    seen = study if draw is None else one_draw(study, draw)
-    facts = line_facts(seen, method=line.name, bits=line.bits, layer=None)
+    reduced = study if draw is None else one_draw(study, draw)
+    facts = line_facts(reduced, method=line.name, bits=line.bits, layer=None)
     name = stem(line.bits, draw=draw)
     yield f"methods/{name}", table_of(facts, "methods")
     orders = {}
     for order in permutations(STEPS):
-        climbed, steps = ladder(seen, line.bits, order), ",".join(order)
+        climbed, steps = ladder(reduced, line.bits, order), ",".join(order)
         if climbed is not None:
             orders[steps] = {
                 "ladder": ladder_words(climbed),

@@ -42,10 +42,10 @@ LIGHTING = {
 class Pooling:
     """One way of pooling ΔW; the first is what every study with surfaces has."""
 
-    name: str  # as links say it
+    name: str  # in links
     array: str
-    title: str  # as the page offers it
-    words: str  # as sentences say it
+    title: str  # in the page's choice
+    words: str  # in sentences
     by_saliency: bool = False  # inputs from the least to the most salient
     signed: bool = False  # ΔW and not |ΔW|
 
@@ -104,8 +104,8 @@ Arrays = dict[str, ArrayPlace]
 
 
 def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
-    """Return where the browser finds each pooled picture of one layer that the line has: file and its version, the
-    bytes of that layer, shape, the value of 255 and what stands for 0. By name; empty where there are none."""
+    """Return the places of one layer's pooled pictures for the browser, by name: file and its version, the bytes of
+    that layer, shape, the value of 255 and the number for 0; empty without pictures."""
     arrays: Arrays = {}
     for pooling in POOLINGS:
         name = pooling.array
@@ -129,11 +129,11 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
 
 
 def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
-    """Return what a page offers: name, title, and whether the inputs are sorted by saliency."""
+    """Return a page's choices: name, title, and whether the inputs are sorted by saliency."""
     return [
-        {"name": one.name, "title": one.title, "by_saliency": one.by_saliency}
-        for one in POOLINGS
-        if one.array in arrays
+        {"name": pooling.name, "title": pooling.title, "by_saliency": pooling.by_saliency}
+        for pooling in POOLINGS
+        if pooling.array in arrays
     ]
 
 
@@ -147,8 +147,8 @@ def _drifts_most(facts: LineFacts) -> int:
     drift = facts.read("drift")
     if drift is None:
         return 0
-    by_layer = mean_over_draws(drift)  # L G M
-    return int(np.argmax(np.median(np.nan_to_num(by_layer), axis=(1, 2))))  # whatever it does without damping
+    means = mean_over_draws(drift)  # L G M
+    return int(np.argmax(np.median(np.nan_to_num(means), axis=(1, 2))))  # whatever it does without damping
 
 
 def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Figure | None]:
@@ -174,7 +174,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
     scale = array["scale"]
     margins = {"left": 24, "right": 60, "top": 24, "bottom": 24}
     layout = base_layout(**margins if flat else {"left": 8, "right": 8, "top": 8, "bottom": 0})
-    what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
+    quantity, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
         trace: Part = {
@@ -182,25 +182,25 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
             "showscale": False,
             **_places(facts, layer, array, pooling),
-            "hovertemplate": f"{what} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
+            "hovertemplate": f"{quantity} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
         }
         suffix = "" if side == 0 else "2"
         if flat:
             trace |= {"type": "heatmap", "zmin": low, "zmax": scale} | _flat_axes(layout, suffix, (x0, x1), pooling)
             if x1 == 1.0:  # one scale for both sides
-                bar = {**SLIM_BAR, "nticks": 4, "title": {"text": what, "font": {"size": 11}}}
+                bar = {**SLIM_BAR, "nticks": 4, "title": {"text": quantity, "font": {"size": 11}}}
                 trace |= {"showscale": True, "colorbar": bar}
         else:
             trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **LIGHTING}
-            layout[f"scene{suffix}"] = _scene((1 - x1, 1 - x0), scale, pooling, what)
+            layout[f"scene{suffix}"] = _scene((1 - x1, 1 - x0), scale, pooling, quantity)
         figure["data"].append(trace)
-    _bind_sides(figure, facts, pooling.array, what, cut_values(facts, layer, pooling.array, scale), flat=flat)
+    _bind_sides(figure, facts, pooling.array, quantity, cut_values(facts, layer, pooling.array, scale), flat=flat)
     means = None if flat else _means(facts, arrays, layer, pooling)
     if means:
         figure["means"] = means
         figure["bindings"] += [
-            {**one, "path": f"means.of.{side}", "array": mean_of(pooling)}
-            for side, one in enumerate(binding for binding in figure["bindings"] if "array" in binding)
+            {**source, "path": f"means.of.{side}", "array": mean_array(pooling)}
+            for side, source in enumerate(binding for binding in figure["bindings"] if "array" in binding)
         ]
     first, *_ = points = point_names(facts.line)
     words = [
@@ -213,8 +213,8 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
 
 
 def _sides(facts: LineFacts, gap: float) -> list[Span]:
-    """Return from where to where each side reaches, of maps across the figure, of surfaces from its top: the
-    smallest λ and the shown one, or a lone one."""
+    """Return the extent of each side, of maps across the figure, of surfaces from its top: the smallest λ and the shown
+    one, or a lone one."""
     if len(facts.line.lams) < 2:
         return [(0.0, 1.0)]
     return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
@@ -226,18 +226,18 @@ _WHERE = {
 }
 
 
-def mean_of(pooling: Pooling) -> str:
+def mean_array(pooling: Pooling) -> str:
     """Return the array of the mean of |Ŵ − W| in each cell, with the inputs in the order of a pooling."""
     return "surface_mean_sorted" if pooling.by_saliency else "surface_mean"
 
 
 def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Means | None:
-    """Return what the walls of a surface show; None for a study without the means of cells.
+    """Return the means on a surface's walls; None for a study without the means of cells.
 
     Means are far smaller than the largest values, so that they are drawn a round number of times as high, the same for
     all γ and λ: the largest of 1, 2 and 5 times a power of ten with which the highest mean of a channel fits.
     """
-    name = mean_of(pooling)
+    name = mean_array(pooling)
     if name not in arrays:
         return None
     place, cells = arrays[name], facts.study.array(facts.line, name, layer)  # G M rows columns
@@ -253,8 +253,8 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
 
 
 def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -> dict[str, list[Any]]:
-    """Return the first input and output channel of each cell, and as ``meta`` how many outputs and inputs there are
-    and what an input's number is."""
+    """Return the first input and output channel of each cell, and as ``meta`` the numbers of outputs and inputs and the
+    name of an input's number."""
     outputs, inputs = facts.study.layers[layer].shape
     rows, columns = array["shape"][-2:]
     return {
@@ -265,7 +265,7 @@ def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -
 
 
 def _flat_axes(layout: Part, suffix: str, domain: Span, pooling: Pooling) -> dict[str, str]:
-    """Put a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
+    """Add a map's two axes to the layout, named and without ticks; return their names for its trace."""
     bare = {"fixedrange": True, "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False}
     across = {"text": "input, by saliency" if pooling.by_saliency else "input", "standoff": 4}
     layout[f"xaxis{suffix}"] = {**bare, "domain": list(domain), "anchor": f"y{suffix}", "title": across}
@@ -284,13 +284,13 @@ def cut_values(facts: LineFacts, layer: int, array: str, scale: float) -> list[l
 
 
 def _bind_sides(
-    figure: Figure, facts: LineFacts, array: str, what: str, cut: list[list[float | None]], *, flat: bool
+    figure: Figure, facts: LineFacts, array: str, quantity: str, cut: list[list[float | None]], *, flat: bool
 ) -> None:
-    """Binds the traces to the smallest λ and to the shown one, with names above maps and beside surfaces."""
+    """Bind the traces to the smallest λ and to the shown one, with names above maps and beside surfaces."""
     sides = _sides(facts, 0.0)
     texts = [
         [
-            f"{name}: cut, up to {significant(most)}" if most is not None else f"{what}, {name}" if flat else name
+            f"{name}: cut, up to {significant(most)}" if most is not None else f"{quantity}, {name}" if flat else name
             for name, most in zip(point_names(facts.line), row, strict=True)
         ]
         for row in cut
@@ -311,7 +311,7 @@ def _bind_sides(
             bind_fields(figure, path, {"text": texts})
 
 
-def _scene(domain: Span, scale: float, pooling: Pooling, what: str) -> Part:
+def _scene(domain: Span, scale: float, pooling: Pooling, quantity: str) -> Part:
     quiet = {
         "showgrid": True,
         "gridcolor": "var(--line)",
@@ -334,13 +334,12 @@ def _scene(domain: Span, scale: float, pooling: Pooling, what: str) -> Part:
         "camera": CAMERA,
         "xaxis": {**side, "title": {"text": inputs, "font": font}},
         "yaxis": {**side, "title": {"text": "output channels", "font": font}},
-        "zaxis": {**quiet, "range": [low, scale * 1.02], "nticks": 4, "title": {"text": what, "font": font}},
+        "zaxis": {**quiet, "range": [low, scale * 1.02], "nticks": 4, "title": {"text": quantity, "font": font}},
     }
 
 
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
-    """Return how much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to
-    more.
+    """Draw the change of each cell's drift from the smallest λ: |Ŵ − W| minus that, in colours from less to more.
 
     None for a line of one λ, which has nothing to be compared with.
     """
@@ -365,7 +364,7 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
     words = [f"{name} minus {names[0]}: {meaning}" for name in names]
     name, cells_text = facts.study.layers[layer].name, pooling.words
-    arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {cells_text}." for one in names]
+    arias = [f"Difference of the weight changes in {name}, {point} minus {names[0]}, {cells_text}." for point in names]
     cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
     figure: Figure = {"data": [trace], "layout": layout, "bindings": [cells]}
     path = add_note(figure, "", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2)

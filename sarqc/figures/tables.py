@@ -16,7 +16,7 @@ from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
 from sarqc.figures.layer_map import quantities_of, quantity_of
-from sarqc.figures.numbers import Column, DataTable, Headings, columns_of, with_ends
+from sarqc.figures.numbers import Column, DataTable, Headings, interval_headings, present_columns
 from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
@@ -28,7 +28,7 @@ from sarqc.study.ladder import ladder
 from sarqc.study.paired import interval_of_draws, mean_over_draws
 
 Row = dict[str, Any]
-COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise
+COLUMN_NAMES = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where they differ
 # A table has those of its rows, in this order.
 HEADINGS: Headings = (
     ("step", "Step", "text"),
@@ -41,17 +41,17 @@ HEADINGS: Headings = (
     ("sequences", "Calibration sequences", "plain"),
     ("channel", "Input channel", "plain"),
     ("decile", "Decile of saliency", "plain"),
-    *with_ends("perplexity", "Perplexity, unseen text", "perplexity", "over draws, 95 % from"),
-    *with_ends("perplexity_difference", "Paired difference of this step", "difference"),
-    *with_ends("perplexity_change", "Paired change of perplexity from the default of GPTQ", "difference"),
+    *interval_headings("perplexity", "Perplexity, unseen text", "perplexity", "over draws, 95 % from"),
+    *interval_headings("perplexity_difference", "Paired difference of this step", "difference"),
+    *interval_headings("perplexity_change", "Paired change of perplexity from the default of GPTQ", "difference"),
     ("kl", "KL to the float model, nats a token", "significant"),
-    *with_ends("kl_difference", "Paired difference of this step", "significant"),
+    *interval_headings("kl_difference", "Paired difference of this step", "significant"),
     ("accuracy", "Accuracy", "share"),
     ("recon", "Reconstruction error, calibration text", "significant"),
     ("held_out", "Reconstruction error, unseen text", "significant"),
     ("drift", "Weight drift", "significant"),
     ("sar", "Penalty, L_sar", "significant"),
-    *with_ends("gap", "Gap, unseen minus calibration text", "significant"),
+    *interval_headings("gap", "Gap, unseen minus calibration text", "significant"),
     ("bound", "Bound of Theorem 1", "significant"),
     ("limit", "Largest possible, R²·M²", "significant"),
     ("radius", "Drift R over ‖W‖", "significant"),
@@ -83,7 +83,7 @@ def figure_table(
     offset: int = 0,
     limit: int | None = None,
 ) -> TablePart:
-    """Columns and rows of the numbers behind a figure of the Lab, for every γ and λ of a line.
+    """Return the numbers behind a figure of the Lab, for every γ and λ of a line.
 
     ``draw`` is a seed, None the mean over draws; ``steps`` the order of the ladder's, joined by commas. Of the rows
     those from ``offset`` on, at most ``limit``: a mixture has a hundred thousand layers at each λ. Raises
@@ -97,23 +97,23 @@ def figure_table(
 def table_of(
     facts: LineFacts, figure: str, steps: str | None = None, offset: int = 0, limit: int | None = None
 ) -> TablePart:
-    """Return the same from the facts, for several tables of one line and layer."""
+    """Return a table from the facts, for several tables of one line and layer."""
     study = facts.study
-    shown = slice(offset, None if limit is None else offset + limit)
+    window = slice(offset, None if limit is None else offset + limit)
     if figure in ("hero", "plane", "gamma_grid"):
-        points = _with_flags(point_rows(facts), facts) if figure == "hero" else point_rows(facts)
-        return {"columns": points["columns"], "rows": points["rows"][shown], "total": len(points["rows"])}
+        points = _add_flags(point_rows(facts), facts) if figure == "hero" else point_rows(facts)
+        return {"columns": points["columns"], "rows": points["rows"][window], "total": len(points["rows"])}
     if figure not in (*TABLES, "ladder", "map"):
         have = ", ".join(("hero", "plane", "gamma_grid", "map", "ladder", *TABLES))
         raise NotFound(f"no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
     if figure == "map":
-        total, present, made = _layers(facts, shown)
-        part = [_plain(row) for row in made]
+        total, present, selected = _layers(facts, window)
+        part = [_plain(row) for row in selected]
     else:
         rows = [_plain(row) for row in (_ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts))]
-        total, part = len(rows), rows[shown]
+        total, part = len(rows), rows[window]
         present = {key for row in rows for key, value in row.items() if value is not None}
-    return {"columns": columns_of(HEADINGS, present, facts.line.sign), "rows": part, "total": total}
+    return {"columns": present_columns(HEADINGS, present, facts.line.sign), "rows": part, "total": total}
 
 
 def _plain(row: Row) -> Row:
@@ -126,7 +126,7 @@ class TablePart(DataTable):
     total: int
 
 
-def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
+def _add_flags(points: DataTable, facts: LineFacts) -> DataTable:
     """Return the points of the main figure with the flags of its axis: beside their λ, or below where no point has
     it."""
     flags = [
@@ -164,17 +164,21 @@ def _deciles(facts: LineFacts) -> Iterator[Row]:
             yield {**named, "decile": decile + 1, **drifts}
 
 
-def _layers(facts: LineFacts, shown: slice) -> tuple[int, set[str], Iterator[Row]]:
-    """Yield every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change
-    stand in every row. Return how many rows there are, the keys of the columns that say something, and the shown rows.
+def _layers(facts: LineFacts, window: slice) -> tuple[int, set[str], Iterator[Row]]:
+    """Return the number of rows, the keys of non-empty columns, and the rows in ``window``: every quantity of the map,
+    of each layer at every (γ, λ); those that λ does not change stand in every row.
     """
     quantities = [quantity_of(facts, name) for name in quantities_of(facts)]
-    arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in quantities if one is not None}
+    arrays = {
+        COLUMN_NAMES.get(quantity.name, quantity.name): quantity.values
+        for quantity in quantities
+        if quantity is not None
+    }
     every, names = list(_points(facts)), [layer.name for layer in facts.study.layers]
     total = len(names) * len(every)
     present = {key for _, row in every for key, value in row.items() if value is not None}
     present |= {"layer", *(name for name, values in arrays.items() if np.isfinite(values).any())}
-    layers, points = np.divmod(np.arange(total)[shown], len(every))
+    layers, points = np.divmod(np.arange(total)[window], len(every))
     g, m = np.array([place for place, _ in every])[points].T
     numbers = {
         name: values[layers, g % values.shape[1], m % values.shape[2]].tolist() for name, values in arrays.items()
@@ -211,15 +215,15 @@ def _methods(facts: LineFacts) -> Iterator[Row]:
     for line in facts.study.lines:
         if line.bits != facts.line.bits:
             continue
-        one = line_facts(facts.study, method=line.name, bits=line.bits, layer=facts.layer, with_identity=False)
-        for at, named in _points(one):
+        method_facts = line_facts(facts.study, method=line.name, bits=line.bits, layer=facts.layer, with_identity=False)
+        for at, named in _points(method_facts):
             row = {"method": line.name, **named}
             for name in ("perplexity", "accuracy"):
-                quality = getattr(one, name)
+                quality = getattr(method_facts, name)
                 if quality is not None:
                     row[name] = quality.mean[at]
-            if one.perplexity is not None:
-                _, low, high = interval_of_draws(one.perplexity.values[:, at[0], at[1]], of_ratio=True)
+            if method_facts.perplexity is not None:
+                _, low, high = interval_of_draws(method_facts.perplexity.values[:, at[0], at[1]], of_ratio=True)
                 row |= {"perplexity_low": low, "perplexity_high": high}
             yield row
 
@@ -241,7 +245,7 @@ def _weights(facts: LineFacts) -> Iterator[Row]:
         return
     name, weights = facts.study.layers[layer].name, group.weight.tolist()
     for at, named in _points(facts):
-        columns = zip(weights, group.taken[at].tolist(), (~group.other[at]).tolist(), strict=True)
+        columns = zip(weights, group.taken[at].tolist(), (~group.off_nearest[at]).tolist(), strict=True)
         for channel, (weight, quantized, nearest) in enumerate(columns, group.first):
             yield {
                 "layer": name,

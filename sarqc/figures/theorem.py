@@ -24,14 +24,14 @@ from sarqc.figures.drawing import (
     add_ring,
     add_trace,
     bind_fields,
-    each_text,
+    format_values,
     ink_of,
     lam_axis,
     line_trace,
     new_figure,
 )
 from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, percent, point_names
-from sarqc.figures.titles import Say, at_each, bind_aria, each_point, fitting, set_finding, shown_layer
+from sarqc.figures.titles import Say, bind_aria, finding_by_point, fit_text, map_points, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
@@ -72,14 +72,14 @@ class Terms:
 
 
 def terms(facts: LineFacts) -> Terms | None:
-    """Return what the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
+    """Return both sides of Theorem 1; None where a study holds no unseen text or no norms of tokens."""
     return (_terms_of_line if facts.layer is None else _terms)(facts)
 
 
 @once
 def _terms(facts: LineFacts) -> Terms | None:
-    read = (_layer_values(facts, name) for name in _ARRAYS)
-    arrays = [array for array in read if array is not None and np.isfinite(array).any()]
+    quantities = (_layer_values(facts, name) for name in _ARRAYS)
+    arrays = [array for array in quantities if array is not None and np.isfinite(array).any()]
     if len(arrays) < len(_ARRAYS):
         return None
     recon, held_out, drift = arrays[:3]  # D L G M
@@ -147,19 +147,19 @@ def theorem(facts: LineFacts) -> Figure | None:
     if len(names) > 1:
         add_note(figure, "λ", **LAM_CORNER)
     bind_aria(figure, facts, lambda at: _aria(known, at, facts))
-    set_finding(figure, at_each(facts, lambda at: _finding(known, at)))
+    set_finding(figure, finding_by_point(facts, lambda at: _finding(known, at)))
     return figure
 
 
 def _finding(known: Terms, at: At) -> str:
-    """Return how loose the bound is, where the gap is clear."""
+    """State how loose the bound is, where the gap is clear."""
     gap, bound = known.gap.at(at), known.bound[at]
     if not math.isfinite(gap.mean) or not math.isfinite(bound) or gap.mean == 0 or bound <= 0:
         return ""
     if math.isfinite(gap.error) and gap.verdict(()) == 0:
         return "No clear gap between unseen and calibration text"
     times = f"{_times(bound / abs(float(gap.mean)))}{NBSP}×"
-    return fitting(f"The bound is {times} the measured gap")
+    return fit_text(f"The bound is {times} the measured gap")
 
 
 class Term(TypedDict):
@@ -222,7 +222,7 @@ def theorem_terms(facts: LineFacts) -> list[Term] | None:
             "bits · weights · ln 2. The second reason why it is loose.",
         ),
     )
-    return [Term(symbol=symbol, values=each_point(facts, say), sentence=words) for symbol, say, words in rows]
+    return [Term(symbol=symbol, values=map_points(facts, say), sentence=words) for symbol, say, words in rows]
 
 
 def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, names: list[str]) -> None:
@@ -231,12 +231,12 @@ def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, name
     add_trace(
         figure,
         line_trace(label, style, names, text=[], hovertemplate=hover),
-        {"y": values, "text": each_text(values, _times)},
+        {"y": values, "text": format_values(values, _times)},
         "gamma",
     )
     add_ring(figure, style, "y", names, values)
-    where = {"yanchor": "top", "yshift": -6} if style is LIMIT else {"yshift": 6}
-    path = add_note(figure, label, "var(--ink-2)" if style is LIMIT else ink_of(style), x=0, y=0, xshift=-4, **where)
+    place = {"yanchor": "top", "yshift": -6} if style is LIMIT else {"yshift": 6}
+    path = add_note(figure, label, "var(--ink-2)" if style is LIMIT else ink_of(style), x=0, y=0, xshift=-4, **place)
     bind_fields(figure, path, {"y": np.log10(values[:, 0])}, "gamma")
 
 

@@ -18,14 +18,14 @@ from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
 
-Say = Callable[[At], str]  # what is said at a point
+Say = Callable[[At], str]  # text at a point
 LONGEST = 60  # characters of a finding
-ERRORS = ("held_out", "recon")  # in the order in which an error is looked for
+ERRORS = ("held_out", "recon")  # in order of preference
 TEXTS = {"held_out": "unseen text", "recon": "calibration text"}
 
 
 class Best(NamedTuple):
-    """A quantity as findings name it."""
+    """A quantity's name in findings."""
 
     noun: str
     superlative: str = "lowest"  # of its best value
@@ -39,7 +39,7 @@ BEST = {  # from the longest words to the shortest
 }
 
 
-def fitting(*texts: str) -> str:
+def fit_text(*texts: str) -> str:
     """Return the first text that is short enough; empty without one."""
     return next((text for text in texts if len(text) <= LONGEST), "")
 
@@ -60,39 +60,39 @@ def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
     return str(value)
 
 
-def each_point(facts: LineFacts, say: Callable[[At], Result]) -> list[list[Result]]:
-    """Return what belongs to every γ, then λ, of a line by their positions."""
+def map_points(facts: LineFacts, say: Callable[[At], Result]) -> list[list[Result]]:
+    """Evaluate ``say`` at every γ, then λ, of a line by their positions."""
     return [[say((g, m)) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
 
 
 def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
-    """Return the name of the facts' layer, or what all together are called."""
+    """Return the name of the facts' layer, or of all together."""
     return every if facts.layer is None else facts.study.layers[facts.layer].name
 
 
 def bind_aria(figure: Figure, facts: LineFacts, say: Say) -> None:
-    """Bind the words for those who don't see a figure, at every γ and λ of a line."""
-    figure["bindings"].append(bind("aria", each_point(facts, say), *BOTH))
+    """Bind a figure's words for screen readers, at every γ and λ of a line."""
+    figure["bindings"].append(bind("aria", map_points(facts, say), *BOTH))
 
 
-def at_each(facts: LineFacts, say: Say) -> BoundValues | None:
+def finding_by_point(facts: LineFacts, say: Say) -> BoundValues | None:
     """Return the findings of a figure at every γ and λ of a line; None where all are empty."""
-    values = each_point(facts, say)
+    values = map_points(facts, say)
     return bind("finding", values, *BOTH) if any(any(row) for row in values) else None
 
 
-def everywhere(text: str) -> BoundValues | None:
+def constant_finding(text: str) -> BoundValues | None:
     """Return a finding that neither γ nor λ changes; None for an empty one."""
     return bind("finding", text) if text else None
 
 
 def lam_point(lam: float) -> str:
-    """“λ = 0.1”, which is never broken into two lines."""
+    """Return “λ = 0.1”, without a line break."""
     return f"λ{NBSP}={NBSP}{lam_text(lam)}"
 
 
 def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: Sequence[Best]) -> str:
-    """Return which λ of a curve is best, and between which λ the truly best one lies.
+    """Name the best λ of a curve, and the λ between which the true best lies.
 
     Args:
         lams: The λ of the curve, M.
@@ -104,36 +104,41 @@ def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: S
         return ""
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
-        return fitting(*(f"No λ stands out in {one.noun}" for one in words))
-    leads = [f"{one.noun[0].upper()}{one.noun[1:]} is {one.superlative} at {lam_point(lams[best])}" for one in words]
+        return fit_text(*(f"No λ stands out in {quantity.noun}" for quantity in words))
+    leads = [
+        f"{quantity.noun[0].upper()}{quantity.noun[1:]} is {quantity.superlative} at {lam_point(lams[best])}"
+        for quantity in words
+    ]
     if not runs:
-        return fitting(*(f"{lead} on one draw" for lead in leads))
+        return fit_text(*(f"{lead} on one draw" for lead in leads))
     if len(runs) > 1:
-        return fitting(*(f"{lead}, not clearly" for lead in leads))
+        return fit_text(*(f"{lead}, not clearly" for lead in leads))
     (first, last), *_ = runs
     if first == last:
-        return fitting(*(f"{lead}, clearly" for lead in leads))
+        return fit_text(*(f"{lead}, clearly" for lead in leads))
     span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
-    return fitting(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
+    return fit_text(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
 
 
 def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
-    """Return which λ has the best perplexity or accuracy."""
+    """Name the λ with the best perplexity or accuracy."""
     quality: Quality | None = getattr(facts, name)
     if quality is None or not has_lam(facts.line):
         return None
-    return at_each(facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], BEST[name]))
+    return finding_by_point(
+        facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], BEST[name])
+    )
 
 
 @once
 def error_finding(facts: LineFacts) -> BoundValues | None:
-    """Return which λ has the smallest reconstruction error, on unseen text where that was measured."""
+    """Name the λ with the smallest reconstruction error, on unseen text where that was measured."""
     name = error_of(facts)
     values = None if name is None else facts.selected(name)
     if name is None or values is None or not has_lam(facts.line):
         return None
     best, band = least(values)
-    return at_each(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], BEST[name]))
+    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], BEST[name]))
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:
@@ -162,19 +167,19 @@ class TradeOff:
         )
 
     def at(self, at: At) -> str:
-        """Return what a λ does to drift and error, against the reference; at the reference what all λ do."""
+        """Describe the effect of a λ on drift and error, against the reference; there, that of all λ."""
         if at[1] == self.reference:
             return self.along(at[0])
         return self._words(f"{lam_point(self.lams[at[1]])} against {lam_text(self.lams[self.reference])}", at)
 
     def along(self, g: int, *, error: bool = True) -> str:
-        """Return what drift, and error, do from the reference to the largest λ."""
+        """Describe drift, and error, from the reference to the largest λ."""
         lead = f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
         return self._words(lead, (g, self.last), error=error)
 
     def _words(self, lead: str, at: At, *, error: bool = True) -> str:
         changes = _change(self.drift, at, "drift") + (_change(self.error, at, "error") if error else [])
-        return fitting(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
+        return fit_text(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
 
 
 trade_off = once(TradeOff)
@@ -195,21 +200,21 @@ def _change(ratio: Ratio | None, at: At, noun: str) -> list[str]:
 
 @once
 def trade_off_finding(facts: LineFacts, *, along: bool = False) -> BoundValues | None:
-    """Return what each λ does to drift and error, with ``along`` what λ does over its whole range; of a line without λ,
+    """Describe the effect of each λ on drift and error, with ``along`` over the whole range of λ; of a line without λ,
     its drift and error."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
     over = trade_off(facts)
-    return at_each(facts, (lambda at: over.along(at[0])) if along else over.at)
+    return finding_by_point(facts, (lambda at: over.along(at[0])) if along else over.at)
 
 
 @once
 def drift_finding(facts: LineFacts) -> BoundValues | None:
-    """Return what λ does to drift over its whole range."""
+    """Describe the effect of λ on drift over its range."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
     over = trade_off(facts)
-    return at_each(facts, lambda at: over.along(at[0], error=False))
+    return finding_by_point(facts, lambda at: over.along(at[0], error=False))
 
 
 def absolute_finding(facts: LineFacts) -> BoundValues | None:
@@ -223,6 +228,6 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
             parts.append(f"Weights drift by {small_percent(facts.drift[at])}")
         if name is not None and error is not None and math.isfinite(error[at]):
             parts.append(f"{small_percent(error[at])} error on {TEXTS[name]}")
-        return fitting(", ".join(parts))
+        return fit_text(", ".join(parts))
 
-    return at_each(facts, say)
+    return finding_by_point(facts, say)

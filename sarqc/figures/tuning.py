@@ -1,5 +1,5 @@
-"""What the figures, the table and the words of a tuning run share: its candidates, the words for their standings, and
-how a saving is written; and the sentence of a run at any moment of it, and the small print.
+"""Shared parts of a tuning run's figures, table and words: its candidates, the words for their standings, the format of
+a saving; and the sentence of a run at any moment of it, and the small print.
 """
 
 import math
@@ -16,12 +16,12 @@ from sarqc.figures.numbers import (
     counted,
     data_table,
     draws_text,
+    interval_headings,
+    join_names,
     lam_text,
-    listed,
     number,
     percent,
     plus_minus,
-    with_ends,
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
@@ -36,13 +36,13 @@ HEADINGS: Headings = (
     ("draws", "Draws", "plain"),
     ("perplexity", "Perplexity", "perplexity"),
     ("log_ratio", "ln(perplexity / float model’s)", "significant"),
-    *with_ends("worse", "Above the best, paired", "significant", high="95 % to"),
-    *with_ends("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
+    *interval_headings("worse", "Above the best, paired", "significant", high="95 % to"),
+    *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
     ("accuracy", "Accuracy on tasks", "share"),
     ("accuracy_error", "± standard error", "share"),
-    *with_ends("more_accurate", "Above GPTQ 1 %, paired", "share", high="95 % to"),
+    *interval_headings("more_accurate", "Above GPTQ 1 %, paired", "share", high="95 % to"),
     ("layer_error", "ln error of layers, unseen text", "significant"),
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.
@@ -74,14 +74,13 @@ def standing_counts(tuning: Tuning) -> str:
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
     """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
-    return listed(
+    return join_names(
         [lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans]
     )
 
 
-def saved(better: float) -> float:
-    """Return the share of GPTQ's perplexity that is saved, of a difference of logarithms; negative: that it costs
-    more."""
+def saved_share(better: float) -> float:
+    """Return the saved share of GPTQ's perplexity from a difference of logarithms; negative for a cost."""
     return -math.expm1(-better)
 
 
@@ -100,7 +99,7 @@ def title_of(row: TuningRow) -> str:
 
 def lam_of(row: TuningRow) -> float:
     """Return the λ of a candidate."""
-    assert row["lambda"] is not None  # what is tuned has a λ
+    assert row["lambda"] is not None  # candidates have a λ
     return row["lambda"]
 
 
@@ -111,13 +110,13 @@ def savings_text(row: TuningRow) -> str:
 
 
 def savings_words(better: float, low: float | None, high: float | None) -> str:
-    """Return the same of numbers."""
+    """Format a saving's numbers."""
     sign = 1 if better >= 0 else -1
-    size = sign * saved(better)
+    size = sign * saved_share(better)
     words = f"{'less' if sign > 0 else 'more'} perplexity than GPTQ 1 %"
     if low is None or high is None:
         return f"{percent(size, 1)} {words}"
-    ends = sorted((sign * saved(low), sign * saved(high)))
+    ends = sorted((sign * saved_share(low), sign * saved_share(high)))
     decimals = 1 if ends[1] - ends[0] < 0.2 else 0
     first, last = (percent(end, decimals) for end in ends)
     return f"{percent(size, decimals)} {words} ({first.removesuffix(f'{NBSP}%')} to {last})"
@@ -156,7 +155,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     """
     best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
     if best is None:
-        parts = [_too_little(tuning), _one_draw(tuning)]
+        parts = [_too_little(tuning), _single_draws(tuning)]
     elif tuning["next"] == "keep":
         parts = [_keep(tuning, best), _accuracy(tuning, best)]
     else:
@@ -165,8 +164,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
 
 
 def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
-    """Return what the sentence rests on, one plain sentence each. ``recipe``: of the tuning run, under its public
-    names."""
+    """List the evidence, one plain sentence each. ``recipe``: of the tuning run, under its public names."""
     test = Path(str(recipe["test"])).name
     lines = [
         f"λ was chosen on {test}: judge the final model on another text.",
@@ -183,9 +181,9 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
         "quantized layers before it make, so its perplexity differs a little."
     )
     if len(tuning["gammas"]) > 1 and tuning["gamma"] is not None:
-        values = [lam_text(value) for value in tuning["gammas"] if value is not None]
+        tried = [lam_text(value) for value in tuning["gammas"] if value is not None]
         lines.append(
-            f"γ = {lam_text(tuning['gamma'])} was chosen of {listed(values)} by the errors of layers on unseen text."
+            f"γ = {lam_text(tuning['gamma'])} was chosen of {join_names(tried)} by the errors of layers on unseen text."
         )
     known, layers = tuning["screened"]
     if 0 < known < layers:
@@ -204,14 +202,14 @@ def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
     names, value, error = " and ".join(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
     if not tasks["draws"]:
         return f"{names}: not asked, the budget was spent before." if has_ended else f"{names}: asked at the end."
-    asked = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
+    lead = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
     if value is None or error is None:
-        return f"{asked}."
-    return f"{asked}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
+        return f"{lead}."
+    return f"{lead}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
 
 
 def _too_little(tuning: Tuning) -> list[Piece]:
-    """Return what the errors of layers say alone, before two λ were compared in two draws."""
+    """Report the errors of layers alone, before two λ were compared in two draws."""
     known, layers = tuning["screened"]
     if not known:
         return [piece("Not enough time: nothing is known yet." if tuning["end"] else "Comparing the errors of layers.")]
@@ -231,16 +229,16 @@ def _too_little(tuning: Tuning) -> list[Piece]:
     return [piece(f"The errors of layers suggest {lams}. So far {measured}: too few to compare.")]
 
 
-def _one_draw(tuning: Tuning) -> list[Piece]:
-    """Return what single draws say of the λ that leads in them."""
+def _single_draws(tuning: Tuning) -> list[Piece]:
+    """Report the λ that leads in single draws."""
     seen = tuning["one_draw"]
     if not seen:
         return []
     lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
     saving = savings_words(seen[0]["better"], seen[0]["low"], seen[0]["high"])
-    where = "On the one draw measured" if len(seen) == 1 else f"On the first of {draws_text(len(seen))}"
+    lead = "On the one draw measured" if len(seen) == 1 else f"On the first of {draws_text(len(seen))}"
     doubt = "which can’t say how sure that is" if seen[0]["low"] is None else "by the windows of the test text"
-    return [piece(f"{where} λ = {lam_text(lam)} has {saving}, {doubt}.")]
+    return [piece(f"{lead} λ = {lam_text(lam)} has {saving}, {doubt}.")]
 
 
 def _sign(sign: str, value: float) -> str:
@@ -254,7 +252,10 @@ def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     if best["better"] is None:
         return pieces([*lead, "."])
     saving = piece(savings_text(best), "quality", verdict=True)
-    return [*pieces([*lead, ": ", saving, f", compared in {draws_text(tuning['draws'])}."]), *_in_each(tuning)]
+    return [
+        *pieces([*lead, ": ", saving, f", compared in {draws_text(tuning['draws'])}."]),
+        *_single_draw_doubt(tuning),
+    ]
 
 
 def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
@@ -263,50 +264,52 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
     if best["gamma"] is not None:
         point = pieces([point, " at ", _sign("γ", best["gamma"])])
     blocks = ""
-    if (own := tuning["blocks"]) is not None:
-        blocks = f" with block{'' if len(own) == 1 else 's'} {listed([*map(str, own)])} quantized and no other"
+    if (numbers := tuning["blocks"]) is not None:
+        blocks = (
+            f" with block{'' if len(numbers) == 1 else 's'} {join_names([*map(str, numbers)])} quantized and no other"
+        )
     if lam == 0:
         return pieces([point, f", which is not a penalty at all{',' if blocks else ''}{blocks}"])
     return pieces([point, blocks]) if blocks else point
 
 
-def _in_each(tuning: Tuning) -> list[Piece]:
-    """Return what is said where more draws are needed although each of them is clear by itself."""
+def _single_draw_doubt(tuning: Tuning) -> list[Piece]:
+    """Note that more draws are needed although each of them is clear by itself."""
     if tuning["next"] != "go_on":
         return []
-    least = min((one["low"] for one in tuning["one_draw"] if one["low"] is not None), default=math.nan)
+    least = min((draw["low"] for draw in tuning["one_draw"] if draw["low"] is not None), default=math.nan)
     if not least > 0:
         return []
-    words = f"In each of them by itself it is at least {percent(saved(least), 1)} less"
+    words = f"In each of them by itself it is at least {percent(saved_share(least), 1)} less"
     return [piece(f" {words}; whether it is in others too, so few draws can’t say.")]
 
 
 def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """No measurable gain: nothing is to be changed."""
+    """Advise no change: no gain is measurable."""
     count = sum(len(rows_of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
     assert best["lambda"] is not None
     saving = "" if best["better"] is None else savings_text(best)
     lead = "Keep what you have, GPTQ 1 %: no measurable difference."
     if best["better_high"] is not None and best["better_high"] < 0:
         lead = "Keep GPTQ 1 %: every λ is measurably worse."
-    rest = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
-    return [piece(f"{lead} {rest}, on {draws_text(tuning['draws'])}.")]
+    reason = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
+    return [piece(f"{lead} {reason}, on {draws_text(tuning['draws'])}.")]
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    others = rows_of_standing(tuning, "as_good")
-    if not others:
+    rows = rows_of_standing(tuning, "as_good")
+    if not rows:
         return [piece("No other λ that was compared is as good.")]
     draws = draws_text(tuning["draws"])
-    if len(others) == 1 and others[0]["lambda"] is not None:
-        return [piece(f"{lam_text(others[0]['lambda'])} is as good, as far as {draws} can tell.")]
+    if len(rows) == 1 and rows[0]["lambda"] is not None:
+        return [piece(f"{lam_text(rows[0]['lambda'])} is as good, as far as {draws} can tell.")]
     lead = "Each of" if len(tuning["band"]) > 1 else "Anything from"
     whole = piece(f"{lead} {spans_text(tuning['band']).replace(' ', NBSP)}", "lambda")
     return pieces([whole, f" is as good, as far as {draws} can tell."])
 
 
 def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """Return what the best λ answers on the tasks, beside GPTQ 1 %."""
+    """Compare the best λ with GPTQ 1 % on the tasks."""
     tasks, value, more = tuning["tasks"], best.get("accuracy"), best.get("more_accurate")
     if not tasks or value is None or more is None:
         return []
@@ -321,7 +324,7 @@ def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """Return what is said where the best λ has no neighbour on one side: what lies beyond was not tried."""
+    """Note that the best λ has no neighbour on one side: λ beyond it were not tried."""
     if not tuning["end"] or best["lambda"] is None:
         return []
     lams = [row["lambda"] for row in candidates(tuning) if row["lambda"] is not None]
@@ -337,11 +340,11 @@ def _left_out(tuning: Tuning) -> list[Piece]:
     missing = [row["lambda"] for row in rows_of_standing(tuning, "not_reached") if row["lambda"] is not None]
     if tuning["best"] is None or not missing:
         return []
-    return [piece(f"Not reached: λ = {listed([lam_text(lam) for lam in missing])}.")]
+    return [piece(f"Not reached: λ = {join_names([lam_text(lam) for lam in missing])}.")]
 
 
 def _end(tuning: Tuning) -> list[Piece]:
-    """Return why it ended, and what a sweep of everything in as many draws would have taken."""
+    """Return why it ended, and the cost of a full sweep in as many draws."""
     if not tuning["end"]:
         return []
     why = ENDS[tuning["end"]]

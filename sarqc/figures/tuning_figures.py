@@ -51,7 +51,7 @@ from sarqc.figures.tuning import (
     level_of,
     name_axis,
     rows_of_standing,
-    saved,
+    saved_share,
     savings_text,
     spans_text,
     standing_counts,
@@ -66,7 +66,7 @@ from sarqc.study.paired import spans
 Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
 
 MEASURED = "measured, not compared yet"
-_TO_COME = "here: each λ that is left, quantized and measured as a whole model"
+_PLACEHOLDER = "here: each λ that is left, quantized and measured as a whole model"
 _GREEN, _GREY, _FAINT = "var(--quality)", "var(--ink-2)", "var(--ink-3)"
 _HOLLOW = "var(--surface)"
 # Diameter in pixels, on a narrow screen, fill, edge and its width, dash of the edge.
@@ -79,17 +79,17 @@ _MARKS: dict[Mark, tuple[int, int, str, str, float, str]] = {
     "best": (22, 16, _GREEN, _GREEN, 2, "solid"),
 }
 _GHOSTS: tuple[Mark, ...] = ("not_reached", "ruled_out")
-_BESIDE = (0.14, 0.20, 0.26, 0.32)  # places of the draws beside their λ, to the left and right in turns
+_OFFSETS = (0.14, 0.20, 0.26, 0.32)  # places of the draws beside their λ, to the left and right in turns
 _TOP_ROOM = 0.13  # of the span of values, above it, for the band's words
 _GHOST_ROOM, _LINE_ROOM = 0.11, 0.05  # of that span, below it, for the row of ghosts and for each line of its words
-_GHOSTS_AT = 0.055  # of that span, below it
+_GHOST_DEPTH = 0.055  # of that span, below it
 _REACH = 4  # times the span of points and zero that intervals may go beyond it
 _WIDE = 780  # pixels for which words are set; narrower figures leave them to the legend
 _LETTER = 6.3  # pixels of a letter
 
 
 def race_figure(tuning: Tuning) -> Figure:
-    """Return what each λ saves, at any moment of a tuning run."""
+    """Draw the saving of each λ, at any moment of a tuning run."""
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
     # λ at the places 0, 1, 2, …, so that a draw can stand beside its λ.
@@ -103,7 +103,7 @@ def race_figure(tuning: Tuning) -> Figure:
     _add_draws(figure, rows)
     _add_marks(figure, rows)
     _add_ghost_words(figure, rows)
-    _add_nothing_yet(figure, rows)
+    _add_placeholder(figure, rows)
     _add_reasons(figure, rows)
     name_axis(figure, names, tuning["best"])
     return figure
@@ -116,21 +116,21 @@ def _figure(across: Part, up: Part, title: str, subtitle: str, aria: str) -> Fig
 
 
 def mark_of(row: TuningRow) -> Mark:
-    """Return how a λ is drawn."""
+    """Return the mark of a λ."""
     standing = row["standing"]
     assert standing != "baseline"  # has no place on the axis
     return "measured" if standing == "not_reached" and row["better"] is not None else standing
 
 
 def mark_words(row: TuningRow) -> str:
-    """Return the standing of a λ, and what it rests on."""
+    """Return the standing of a λ and its evidence."""
     if row["standing"] == "worse":
         return f"clearly worse after draw {row['draws']}"
     return _kind_words(mark_of(row))
 
 
 def finding(tuning: Tuning) -> tuple[str, str]:
-    """Return the title of the figure, from its numbers, and what it rests on."""
+    """Return the title of the figure, from its numbers, and its evidence."""
     if tuning["best"] is None:
         return _first_finding(tuning), ""
     best = tuning["rows"][tuning["best"]]
@@ -164,7 +164,7 @@ def _first_finding(tuning: Tuning) -> str:
 def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
     """Return the perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
     measured = [row for row in rows if row["better"] is not None]
-    points = [saved(row["better"] or 0.0) for row in measured]
+    points = [saved_share(row["better"] or 0.0) for row in measured]
     points += [value for row in measured for value in draw_savings(row)]
     ends = [end for row in measured for end in interval_of(row) or ()]
     reach = _REACH * (max([0.0, *points]) - min([0.0, *points]))
@@ -186,7 +186,7 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
 
 
 def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
-    """Write what the axis is, and what dots and bars are, above the panel."""
+    """Explain the axis, dots and bars above the panel."""
     place, text = {**PAPER, "y": 1, "yshift": 5}, "<b>Perplexity saved against GPTQ’s default</b>"
     add_note(figure, f"{text}, same calibration text", "var(--ink)", narrow={"text": text}, **place, x=0)
     if any(draw_savings(row) for row in rows):
@@ -230,12 +230,12 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
     lowest, high = _scale(figure)
     gptq = next((row for row in rows_of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
     levels = [
-        (title_of(row), saved(row["better"]))
+        (title_of(row), saved_share(row["better"]))
         for row in rows_of_standing(tuning, "baseline")
         if row["better"] is not None and row["method"] != "gptq"
     ]
     if gptq is not None and gptq["log_ratio"] is not None:
-        levels.append(("float model", saved(gptq["log_ratio"])))
+        levels.append(("float model", saved_share(gptq["log_ratio"])))
     beyond = {"↓": 0, "↑": 0}
     for title, value in levels:
         right = {"xref": "paper", "x": 1, "xanchor": "right", "xshift": -4}
@@ -258,12 +258,12 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
 def interval_of(row: TuningRow) -> Span | None:
     """Return the simultaneous 95 % interval of what a λ saves; None where it is not known."""
     low, high = row["better_low"], row["better_high"]
-    return None if low is None or high is None else (saved(low), saved(high))
+    return None if low is None or high is None else (saved_share(low), saved_share(high))
 
 
 def draw_savings(row: TuningRow) -> list[float]:
-    """Return what each draw says that the λ saves; of former versions the mean alone is known."""
-    return [saved(value) for value in row.get("better_by_draw", [])]
+    """Return the saving of the λ in each draw; former versions hold the mean alone."""
+    return [saved_share(value) for value in row.get("better_by_draw", [])]
 
 
 def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
@@ -284,7 +284,7 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
             yaxis="y",
             cliponaxis=False,
             ids=[f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
-            x=[at + _beside(draw) for at, _, draw, _ in dots],
+            x=[at + _draw_offset(draw) for at, _, draw, _ in dots],
             y=[min(max(value, low), high) for *_, value in dots],
             text=texts,
             hovertemplate=HOVER,
@@ -293,9 +293,9 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
     )
 
 
-def _beside(draw: int) -> float:
-    """Return where a draw stands beside its λ, whatever further ones there are."""
-    offset = _BESIDE[draw // 2 % len(_BESIDE)]
+def _draw_offset(draw: int) -> float:
+    """Return a draw's offset from its λ, whatever further draws there are."""
+    offset = _OFFSETS[draw // 2 % len(_OFFSETS)]
     return offset if draw % 2 else -offset
 
 
@@ -306,9 +306,9 @@ def _scale(figure: Figure) -> Span:
 
 
 def _ghost_depth(figure: Figure) -> float:
-    """Return how far the row of ghosts is below the scale."""
+    """Return the distance of the row of ghosts below the scale."""
     low, high = _scale(figure)
-    return _GHOSTS_AT * (high - low)
+    return _GHOST_DEPTH * (high - low)
 
 
 def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
@@ -316,10 +316,10 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
     low, high = _scale(figure)
     ghosts = low - _ghost_depth(figure)
     for kind, (size, narrow, fill, edge, width, dash) in _MARKS.items():
-        own = [(at, row) for at, row in enumerate(rows) if mark_of(row) == kind]
+        members = [(at, row) for at, row in enumerate(rows) if mark_of(row) == kind]
         heights = [
-            ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved(row["better"]), low), high)
-            for _, row in own
+            ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved_share(row["better"]), low), high)
+            for _, row in members
         ]
         line = {"width": width, "color": edge, "dash": dash}
         trace = scatter(
@@ -327,15 +327,15 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
             "markers",
             yaxis="y",
             cliponaxis=False,
-            ids=[lam_text(lam_of(row)) for _, row in own],
-            x=[at for at, _ in own],
+            ids=[lam_text(lam_of(row)) for _, row in members],
+            x=[at for at, _ in members],
             y=heights,
-            text=[_hover(row) for _, row in own],
+            text=[_hover(row) for _, row in members],
             hovertemplate=HOVER,
             marker={"symbol": "circle", "size": size, "color": fill, "line": line},
         )
         if kind not in (*_GHOSTS, "measured"):
-            trace["error_y"] = _intervals([row for _, row in own], heights, (low, high), edge)
+            trace["error_y"] = _intervals([row for _, row in members], heights, (low, high), edge)
         figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = narrow
         figure["data"].append(trace)
 
@@ -364,7 +364,7 @@ def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
         if kind in _GHOSTS:
             places = [at for at, _ in group]
             width = (len(places) - 0.05) * _WIDE / len(rows)
-            words = _wrapped(_kind_words(kind), width)
+            words = _wrap(_kind_words(kind), width)
             if kind == "ruled_out" and words.count("<br>") > 1:  # room for two; the legend has the whole reason
                 words = "ruled out"
             groups.append((places[0], places[-1], words))
@@ -379,31 +379,31 @@ def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
         add_note(figure, words, _GREY, narrow={"visible": False}, x=(first + last) / 2, **below)
 
 
-def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Write what will be here."""
+def _add_placeholder(figure: Figure, rows: Sequence[TuningRow]) -> None:
+    """Announce coming marks."""
     if any(row["better"] is not None for row in rows):
         return
     place = {**PAPER, "x": 0.5, "xanchor": "center", "y": 0.6, "yanchor": "middle"}
-    add_note(figure, _TO_COME, _GREY, narrow={"text": _TO_COME.replace(", ", ",<br>", 1)}, **place)
+    add_note(figure, _PLACEHOLDER, _GREY, narrow={"text": _PLACEHOLDER.replace(", ", ",<br>", 1)}, **place)
 
 
 def _kind_words(kind: Mark) -> str:
     return MEASURED if kind == "measured" else STANDINGS[kind]
 
 
-def _wrapped(text: str, width: float) -> str:
+def _wrap(text: str, width: float) -> str:
     """Return words in as many lines as a width in pixels needs."""
     return "<br>".join(wrap(text, max(1, int(width / _LETTER)), break_long_words=False, break_on_hyphens=False))
 
 
 def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Write at each λ that is out why: below its interval, or above where there is no room."""
+    """Write the reason at each excluded λ: below its interval, or above where there is no room."""
     (low, high), column = _scale(figure), _WIDE / max(1, len(rows))
     for at, row in enumerate(rows):
         if row["standing"] != "worse" or row["better"] is None:
             continue
-        words = _wrapped(mark_words(row), 1.2 * column)
-        ends = [saved(row["better"]), *(interval_of(row) or ()), *draw_savings(row)]
+        words = _wrap(mark_words(row), 1.2 * column)
+        ends = [saved_share(row["better"]), *(interval_of(row) or ()), *draw_savings(row)]
         bottom, top = max(min(ends), low), min(max(ends), high)
         room = figure["layout"]["yaxis"]["range"]
         is_above = bottom - room[0] < (_LINE_ROOM * (words.count("<br>") + 1) + 0.03) * (room[1] - room[0])
@@ -420,10 +420,10 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
         lam = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
         groups.setdefault(mark_words(row), []).append(lam)
-    return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(each)}." for words, each in groups.items())
+    return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(lams)}." for words, lams in groups.items())
 
 
-_FEWEST_SHOWN = 0.15  # relative error up to which the axis reaches at least
+_LEAST_REACH = 0.15  # relative error up to which the axis reaches at least
 
 
 def layers_figure(tuning: Tuning) -> Figure:
@@ -431,9 +431,9 @@ def layers_figure(tuning: Tuning) -> Figure:
     rows = candidates(tuning)
     names = [lam_text(lam_of(row)) for row in rows]
     known, layers = tuning["screened"]
-    of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
+    subtitle = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
     title, aria = _layers_finding(tuning, rows), _layers_aria(tuning, rows)
-    figure = _figure({**lam_axis(names), "anchor": "y"}, _errors_axis(rows), title, of_how_many, aria)
+    figure = _figure({**lam_axis(names), "anchor": "y"}, _errors_axis(rows), title, subtitle, aria)
     _add_layers_title(figure)
     for first, last in tuning["suggested"]:
         start, end = (next(at for at, row in enumerate(rows) if lam_of(row) == lam) for lam in (first, last))
@@ -477,7 +477,7 @@ def _add_layers_title(figure: Figure) -> None:
 def _errors_axis(rows: Sequence[TuningRow]) -> Part:
     """Return an axis over the band in which λ are left, and where the means are; layers beyond are cut."""
     finite = sorted(value for value in mean_excess(rows) if math.isfinite(value))
-    high = max(_FEWEST_SHOWN, min(2 * finite[len(finite) // 2], finite[-1])) if finite else 0.5
+    high = max(_LEAST_REACH, min(2 * finite[len(finite) // 2], finite[-1])) if finite else 0.5
     return {**value_axis((0.0, 1.0), (-0.06 * high, 1.1 * high)), "tickformat": PERCENT}
 
 
@@ -488,9 +488,9 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
         for value in row.get("layer_excess", [])
     ]
     means = mean_excess(rows)
-    shown = [(name, float(f"{value:.4g}")) for name, value in dots if value <= figure["layout"]["yaxis"]["range"][1]]
+    visible = [(name, float(f"{value:.4g}")) for name, value in dots if value <= figure["layout"]["yaxis"]["range"][1]]
     faint = {"symbol": "circle", "size": 4, "color": "var(--held-out-faint)"}
-    x, y = [name for name, _ in shown], [value for _, value in shown]
+    x, y = [name for name, _ in visible], [value for _, value in visible]
     figure["data"].append(scatter("layers", "markers", x=x, y=y, yaxis="y", hoverinfo="skip", marker=faint))
     texts = [
         f"λ = {name}: error of layers {percent(value, 1)} above each one’s best" if math.isfinite(value) else ""
@@ -513,14 +513,14 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
 
 def _layers_aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """Return the drawing in words: the mean of each λ."""
-    each = [
+    parts = [
         f"λ = {lam_text(lam_of(row))}: {percent(value, 1)}"
         for row, value in zip(rows, mean_excess(rows), strict=True)
         if math.isfinite(value)
     ]
     known, layers = tuning["screened"]
     words = f"Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
-    return f"{words} {'; '.join(each) if each else 'none is known yet'}."
+    return f"{words} {'; '.join(parts) if parts else 'none is known yet'}."
 
 
 class LogLine(TypedDict):
@@ -574,9 +574,9 @@ def tuning_log(tuning: Tuning) -> list[LogLine]:
 
 
 def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
-    """Return the marks that there are, the best first; at those that are out also why."""
+    """Return the marks that there are, the best first; of excluded ones also why."""
     rows = candidates(tuning)
-    every: list[tuple[Mark, str]] = [
+    entries: list[tuple[Mark, str]] = [
         ("best", STANDINGS["best"]),
         ("as_good", STANDINGS["as_good"]),
         (
@@ -591,16 +591,16 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
         ("not_reached", STANDINGS["not_reached"] if tuning["end"] else "not reached yet"),
         ("ruled_out", "ruled out by errors of layers, perplexity not measured"),
     ]
-    there = {mark_of(row) for row in rows}
-    return [LegendEntry(mark=mark, text=text) for mark, text in every if mark in there]
+    present = {mark_of(row) for row in rows}
+    return [LegendEntry(mark=mark, text=text) for mark, text in entries if mark in present]
 
 
 def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
     """Return one turning point; ``lams``: all λ, of which neighbours are named as spans."""
 
     out, left = (  # “0 to 0.02 and 2”: neighbours on the axis as a span
-        spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, some))])
-        for some in (turn["out"], turn["left"])
+        spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, rows))])
+        for rows in (turn["out"], turn["left"])
     )
     leading = "" if turn["leading"] is None else lam_text(turn["leading"])
     match turn["what"]:

@@ -21,7 +21,7 @@ from sarqc.figures.hero import SCALES, Shown, curves, hero, scales_of
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words, worth_of
 from sarqc.figures.layer_map import QUANTITIES, layer_label, layer_map, quantities_of, quantity_of
-from sarqc.figures.measured import Fact, grid_text, how_measured
+from sarqc.figures.measured import Fact, grid_text, measurement_facts
 from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
@@ -30,7 +30,7 @@ from sarqc.figures.ruler import RulerTargets, ruler, ruler_targets
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
-from sarqc.figures.titles import each_point
+from sarqc.figures.titles import map_points
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
 from sarqc.recipe import fitting_text
@@ -236,7 +236,7 @@ class ByQuantity(TypedDict):
 
 @dataclass(frozen=True)
 class ShownLine:
-    """A line and layer of a study, of which views are made: their parts that depend on nothing else, made once."""
+    """A line and layer of a study for views, with the parts of these that depend on nothing else."""
 
     study: Study  # reduced to the draw that is shown
     line: Line
@@ -295,7 +295,7 @@ class ShownLine:
             "draw": self.seed,
             "draws": list(self.draws),
             "default": {"method": self.usual.name, "bits": self.usual.bits},
-            "choices": [_line_choice(one) for one in study.lines],
+            "choices": [_line_choice(other) for other in study.lines],
             "lams": list(line.lams),
             "gammas": list(line.gammas),
             "lam_texts": lam_names(line),
@@ -304,8 +304,8 @@ class ShownLine:
             "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
             "start": start_of(facts),
             "told": {
-                "perplexity": _told(facts, facts.perplexity, "perplexity"),
-                **({} if facts.accuracy is None else {"accuracy": _told(facts, facts.accuracy, "accuracy")}),
+                "perplexity": _quality_words(facts, facts.perplexity, "perplexity"),
+                **({} if facts.accuracy is None else {"accuracy": _quality_words(facts, facts.accuracy, "accuracy")}),
             },
             "figures": {
                 "hero": first_figure(facts, "perplexity", by_scale["scale"]),
@@ -324,13 +324,13 @@ class ShownLine:
             "theorem": theorem_terms(facts),
             "ladder": None if climbed is None else ladder_words(climbed),
             "ruler": ruler_targets(facts),
-            "measured": how_measured(facts),
+            "measured": measurement_facts(facts),
             "explore": study.prefix == "float",
             "as_recipe": as_recipe(study, line),
         }
 
     def by_scale(self, scale: str | None = None) -> ByScale:
-        """Return the part of a view that depends on the scale of the errors; raw where the line has no such."""
+        """Return the part of a view that depends on the scale of the errors; raw where the line lacks it."""
         facts = self.facts
         chosen = scale if scale in scales_of(facts) else "raw"
         return {
@@ -343,7 +343,7 @@ class ShownLine:
         }
 
     def by_quantity(self, quantity: str | None = None) -> ByQuantity:
-        """Return the part that depends on the quantity of the map; the line's first where it has no such."""
+        """Return the part that depends on the quantity of the map; the line's first where it lacks it."""
         coloured = quantity_of(self.facts, quantity)
         return {
             "quantity": None if coloured is None else coloured.name,
@@ -354,7 +354,7 @@ class ShownLine:
         }
 
     def _figures(self) -> dict[str, Figure | None]:
-        """Return every other figure by name, None for what this line has not."""
+        """Return every other figure by name, None where this line has none."""
         facts = self.facts
         several = not is_point(facts.line)  # a lone point has them in the first place
         return {
@@ -392,12 +392,12 @@ def lab_view(
     return ShownLine.of(study, method=method, bits=bits, layer=layer, draw=draw).view(scale, quantity, steps)
 
 
-def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
+def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
-        "band": each_point(facts, lambda at: quality is not None and bool(quality.band[at])),
+        "band": map_points(facts, lambda at: quality is not None and bool(quality.band[at])),
         "best": [None if quality is None else _best_difference(quality, g) for g in range(len(facts.line.gammas))],
-        "sentences": each_point(facts, lambda at: sentence(facts, *at, name)),
-        "small_print": each_point(facts, lambda at: small_print(facts, *at, name)),
+        "sentences": map_points(facts, lambda at: sentence(facts, *at, name)),
+        "small_print": map_points(facts, lambda at: small_print(facts, *at, name)),
     }
 
 
@@ -405,19 +405,19 @@ def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None:
         return None
-    here = among.at((best,))
-    return {"at": best, "chosen_of": here.among, **worth_of(here)}
+    difference = among.at((best,))
+    return {"at": best, "chosen_of": difference.among, **worth_of(difference)}
 
 
 def line_title(facts: LineFacts) -> str:
-    """Model, bits, method and layer: what a page of this line is about."""
+    """Return the title of a line's page: model, bits, method and layer."""
     title = f"{facts.study.model.name} at {facts.line.bits} bits: {facts.line.label}"
     return title if facts.layer is None else f"{title}, {layer_label(facts.study.layers[facts.layer])}"
 
 
 def first_figure(facts: LineFacts, shown: Shown, scale: str) -> Figure:
     """Return the Lab's main figure. A line of one point has no curves: there the methods of the study, side by side,
-    take the first place; without them, and where the quantity was not measured, stand all that were."""
+    take the first place; without them, and where the quantity was not measured, all measured ones do."""
     quality = "accuracy" if shown == "accuracy" else "perplexity"
     compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
     if compared is None and not is_point(facts.line):
@@ -435,20 +435,20 @@ def _whole(value: int | str | None, name: str) -> int | None:
 
 
 def default_line(study: Study, method: str | None, bits: int | None) -> Line:
-    """Return the line asked for; with a part of it left open, the one with most to show."""
+    """Return the requested line; where a part is left open, the one with most to show."""
     method = None if method is None else public_method(method)
-    fitting = [one for one in study.lines if method in (None, one.name, one.method) and bits in (None, one.bits)]
-    fitting = [one for one in fitting if one.name == method] or fitting
-    if not fitting:
+    matches = [line for line in study.lines if method in (None, line.name, line.method) and bits in (None, line.bits)]
+    matches = [line for line in matches if line.name == method] or matches
+    if not matches:
         if method is not None and bits is not None:
             return study.line(method, bits)
-        have = ", ".join(f"{one.name} at {one.bits} bits" for one in study.lines)
+        have = ", ".join(f"{line.name} at {line.bits} bits" for line in study.lines)
         raise NotFound("the study has no such line", f"study {study.id}", f"It has {have}.")
-    return max(fitting, key=lambda one: (len(one.lams) > 1, one.method == "sarqc-gbs", len(one.lams), -one.bits))
+    return max(matches, key=lambda line: (len(line.lams) > 1, line.method == "sarqc-gbs", len(line.lams), -line.bits))
 
 
 def start_of(facts: LineFacts) -> Point:
-    """Return where the marker stands first: the point that a run was asked for, else the best λ, else 0.1."""
+    """Return the marker's first point: the requested point of a run, else the best λ, else 0.1."""
     line = facts.line
     if line.chosen is not None:
         return {"gamma": line.chosen[0], "lambda": line.chosen[1]}
@@ -488,17 +488,17 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
 
 
 def equation(line: Line) -> Equation | None:
-    """Return what the line's method minimises; None for a method that is not known here."""
+    """Return the objective of the line's method; None for an unknown method."""
     entry = METHODS.get(line.method)
     if entry is None:
         return None
     fitting = {name: value for name, value in line.fitting.items() if hasattr(entry.make, name)}
-    made = entry.make.with_(**fitting)
+    solver = entry.make.with_(**fitting)
     fixed: str | None = None
-    if made.lam is not None and not has_lam(line):
-        fixed = "auto" if line.selected and "lam" in entry.tunes else lam_text(made.lam)
-    penalised = made.lam is not None and fixed != "0"
-    return {"aim": made.aim, "weighing": made.weighing if penalised else None, "lam": fixed if penalised else None}
+    if solver.lam is not None and not has_lam(line):
+        fixed = "auto" if line.selected and "lam" in entry.tunes else lam_text(solver.lam)
+    penalised = solver.lam is not None and fixed != "0"
+    return {"aim": solver.aim, "weighing": solver.weighing if penalised else None, "lam": fixed if penalised else None}
 
 
 def _line_choice(line: Line) -> LineChoice:
@@ -513,14 +513,14 @@ def _line_choice(line: Line) -> LineChoice:
     }
 
 
-def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:
+def _layer_choices(study: Study, surface: int) -> list[LayerChoice]:
     """Return the layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's
     block."""
     whole = all(layer.expert is None for layer in study.layers)
     return [
-        {"index": i, "label": layer_label(one), "name": one.name, "block": one.block, "expert": one.expert}
-        for i, one in enumerate(study.layers)
-        if whole or one.block == study.layers[shown].block
+        {"index": i, "label": layer_label(layer), "name": layer.name, "block": layer.block, "expert": layer.expert}
+        for i, layer in enumerate(study.layers)
+        if whole or layer.block == study.layers[surface].block
     ]
 
 

@@ -11,7 +11,15 @@ from sarqc.study.document import Line, Second, Study
 from sarqc.study.facts import has_lam
 
 # Fields of a study's recipe that concern that study alone; λ and γ are those of the chosen point.
-_ITS_OWN = {"kind", "sweep", "layer", "inputs_from", "lambda", "gamma", *map(public_name, OF_THE_OTHER_KIND["run"])}
+_STUDY_FIELDS = {
+    "kind",
+    "sweep",
+    "layer",
+    "inputs_from",
+    "lambda",
+    "gamma",
+    *map(public_name, OF_THE_OTHER_KIND["run"]),
+}
 
 
 class AsRecipe(TypedDict):
@@ -37,7 +45,7 @@ class AsRecipe(TypedDict):
 def as_recipe(study: Study, line: Line) -> AsRecipe:
     """Return the settings of a line as a recipe that holds only the differences from the defaults."""
     tunes = METHODS[line.method].tunes if line.method in METHODS else ()
-    document = _texts_of(study) | {
+    document = _text_fields(study) | {
         "bits": line.bits,
         "grid": line.grid,
         "group_size": line.group_size or "per_channel",
@@ -47,7 +55,7 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
     }
     if line.selected:
         chosen = {"lam": line.candidate_lams, "gamma": line.candidate_gammas}
-        document |= {public_name(name): _asked(values) for name, values in chosen.items() if name in tunes}
+        document |= {public_name(name): _recipe_value(values) for name, values in chosen.items() if name in tunes}
         if "lam" not in tunes:
             document["shift_strength"] = "auto"
     try:
@@ -86,13 +94,13 @@ def of_run(folder: Path) -> tuple[Study, Line, dict[str, Any]]:
         )
     if study.recipe.get("kind") != "tune":
         return study, line, study.recipe
-    said = as_recipe(study, line)
+    settings = as_recipe(study, line)
     gamma, lam = line.chosen or (0, 0)
-    document = said["recipe"] or {}
-    if said["lams"]:
-        document["lambda"] = said["lams"][lam]
-    if said["gammas"]:
-        document[said["second"]] = said["gammas"][gamma]
+    document = settings["recipe"] or {}
+    if settings["lams"]:
+        document["lambda"] = settings["lams"][lam]
+    if settings["gammas"]:
+        document[settings["second"]] = settings["gammas"][gamma]
     return study, line, document
 
 
@@ -102,18 +110,18 @@ def only_line(study: Study) -> Line | None:
     return lines[0] if len(lines) == 1 else None
 
 
-def _asked(candidates: Sequence[float | None]) -> float | str | None:
+def _recipe_value(candidates: Sequence[float | None]) -> float | str | None:
     """Return the recipe value of a parameter that “auto” chose among some candidates."""
     return "auto" if len(candidates) > 1 else next(iter(candidates), None)
 
 
-def _texts_of(study: Study) -> dict[str, Any]:
-    """Return model and texts: of the recipe that left the study, or, of a survey, from its protocol."""
+def _text_fields(study: Study) -> dict[str, Any]:
+    """Return model and texts: from the study's recipe, or, for a survey, from its protocol."""
     if study.recipe is not None:
-        drawn = {"sampling": "random"} if study.recipe.get("kind") == "tune" else {}
-        return {name: value for name, value in study.recipe.items() if name not in _ITS_OWN} | drawn
+        sampling = {"sampling": "random"} if study.recipe.get("kind") == "tune" else {}
+        return {name: value for name, value in study.recipe.items() if name not in _STUDY_FIELDS} | sampling
     calibration, held_out, test = (study.protocol.get(name) or {} for name in ("calibration", "held_out", "test"))
-    found = {
+    fields = {
         "model": study.model.name,
         "calibration": calibration.get("text", calibration.get("corpus")),
         "samples": calibration.get("samples"),
@@ -126,11 +134,11 @@ def _texts_of(study: Study) -> dict[str, Any]:
         "window": test.get("window"),
         "tasks": study.protocol.get("tasks"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _left(study: Study, line: Line) -> list[str]:
-    own, left = study.recipe or {}, []
+    recipe, left = study.recipe or {}, []
     if len(line.draws) > 1:
         left.append(f"The study has {len(line.draws)} calibration draws; a run makes one, the study's first.")
     if study.prefix == "float":
@@ -138,9 +146,9 @@ def _left(study: Study, line: Line) -> list[str]:
             "In the study each block got its inputs from the float model, in a run from the quantized blocks "
             "before it: the numbers will differ slightly."
         )
-    if own.get("layer"):
-        left.append(f"The study is of one layer, {own['layer']}; the run quantizes the whole model.")
-    if own.get("sweep") and own.get("kind") != "tune":
+    if recipe.get("layer"):
+        left.append(f"The study is of one layer, {recipe['layer']}; the run quantizes the whole model.")
+    if recipe.get("sweep") and recipe.get("kind") != "tune":
         left.append("The curve over λ is left out: the run is at the chosen λ alone.")
     unseen, calibration = ((study.protocol.get(name) or {}).get("corpus") for name in ("held_out", "calibration"))
     if unseen and unseen != calibration:

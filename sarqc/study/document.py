@@ -81,14 +81,14 @@ from sarqc.plain import plain
 from sarqc.quantization.methods import entry_of, public_method
 from sarqc.recipe import FITTING, method_title, recorded, renamed
 from sarqc.study import tensors
-from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
+from sarqc.study.experts import Experts, experts_of, mask_unreached
 from sarqc.study.stamp import Stamp, StudyPart, first_wrong
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
 Result = TypeVar("Result")
-One = TypeVar("One")
-Row = Annotated[tuple[One, ...], FailFast()]  # a million wrong values are one error
+Item = TypeVar("Item")
+Row = Annotated[tuple[Item, ...], FailFast()]  # a million wrong values are one error
 # What the axis “gamma” of a line may hold the values of, with its sign; FOEM's first-order term is β.
 Second = Literal["gamma", "shift_strength", "first_order"]
 SECOND_SIGNS: dict[Second, str] = {"gamma": "γ", "shift_strength": "α", "first_order": "β"}
@@ -116,9 +116,9 @@ def common_scale(most: np.ndarray) -> np.ndarray:
     Returns:
         The scales (layer,).
     """
-    of_layer = np.sort(most.reshape(len(most), -1), axis=-1)
-    middle = of_layer[:, [(of_layer.shape[-1] - 1) // 2]]
-    largest = np.where(of_layer <= RUNS_AWAY * middle, of_layer, 0).max(axis=-1)
+    values = np.sort(most.reshape(len(most), -1), axis=-1)
+    middle = values[:, [(values.shape[-1] - 1) // 2]]
+    largest = np.where(values <= RUNS_AWAY * middle, values, 0).max(axis=-1)
     scale: np.ndarray = np.maximum(largest, np.finfo(np.float32).tiny)
     return scale
 
@@ -296,12 +296,12 @@ class Study(StudyPart):
     _once: dict[Hashable, Any] = PrivateAttr(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Equal documents, wherever they lie: the checksum stands for the arrays."""
+        """Compare documents, wherever they lie: the checksum stands for the arrays."""
         fields = type(self).model_fields
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
     def __copy__(self) -> Self:
-        """Return a copy without kept results, since it may get other lines or layers."""
+        """Return a copy without cached results, since it may get other lines or layers."""
         copied = super().__copy__()
         copied._once = {}
         return copied
@@ -339,9 +339,9 @@ class Study(StudyPart):
             NotFound: If there is no such line.
         """
         name = public_method(name)
-        of_width = [line for line in self.lines if line.bits == bits]
-        exact = [line for line in of_width if line.name == name]
-        if matches := exact or [line for line in of_width if line.method == name]:
+        candidates = [line for line in self.lines if line.bits == bits]
+        exact = [line for line in candidates if line.name == name]
+        if matches := exact or [line for line in candidates if line.method == name]:
             return matches[0]
         have = ", ".join(f"{line.name} at {line.bits} bits" for line in self.lines)
         raise NotFound(f"no line for {name} at {bits} bits", f"study {self.id}", f"It has {have}.")
@@ -400,10 +400,10 @@ class Study(StudyPart):
             raise NotFound(
                 f"{line.name} at {line.bits} bits has no array “{name}”", f"study {self.id}", f"It has {have}."
             )
-        where = None if layer is None else ref.axes.index("layer")
-        whole = self._whole(line, name, where, layer)
+        axis = None if layer is None else ref.axes.index("layer")
+        whole = self._whole(line, name, axis, layer)
         array = whole[ref.at : ref.at + 1] if isinstance(ref, OneDraw) else whole
-        shape = ref.shape if where is None else (*ref.shape[:where], *ref.shape[where + 1 :])
+        shape = ref.shape if axis is None else (*ref.shape[:axis], *ref.shape[axis + 1 :])
         if array.shape != shape or array.dtype != np.dtype(ref.dtype):
             raise self._misshapen(line, name, array.shape)
         return array
@@ -427,7 +427,7 @@ class Study(StudyPart):
         except (OSError, ValueError) as error:
             raise Refused(f"{path.name} is damaged: {error}", f"study {self.id}", tensors.REMEDY) from None
         if name in ERRORS and "tokens" in line.arrays:
-            array = unreached_is_unknown(array, self._whole(line, "tokens", None, None))
+            array = mask_unreached(array, self._whole(line, "tokens", None, None))
         return array if axis is None or layer is None else array.take(layer, axis)
 
     def _tensor(self, line: Line, name: str) -> tensors.Tensor:
@@ -462,15 +462,15 @@ class Study(StudyPart):
             raise Refused(what, f"study {self.id}", tensors.REMEDY)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
-    def once(self, line: Line | None, what: Hashable, make: Callable[[], Result]) -> Result:
-        """Return the result of ``make``, computed once and kept, for results that take long.
+    def once(self, line: Line | None, name: Hashable, make: Callable[[], Result]) -> Result:
+        """Return the result of ``make``, computed once and cached, for slow ones.
 
         Args:
             line: The line that the result is about; None for the whole study.
-            what: Name of the result.
+            name: Name of the result.
             make: Function that computes it.
         """
-        key = (line and (line.name, line.bits, line.draws), what)
+        key = (line and (line.name, line.bits, line.draws), name)
         if key not in self._once:
             self._once[key] = make()
         result: Result = self._once[key]
@@ -478,7 +478,7 @@ class Study(StudyPart):
 
 
 def _read_document(folder: Path) -> dict[str, Any]:
-    """Content of a study.json; refused if it can't be sent on as JSON either."""
+    """Read a study.json; refuse it if it can't be sent on as JSON either."""
     where = f"study {folder.name}"
     try:
         if not (folder / "study.json").exists():
@@ -512,7 +512,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _check_shapes(study: Study, where: str) -> None:
-    """Refuse a study with an array that has not the axes that its line and the study give it."""
+    """Refuse a study with an array that lacks the axes given by its line and the study."""
     for line in study.lines:
         lengths = {
             "draw": len(line.draws),
@@ -559,18 +559,18 @@ def one_draw(study: Study, seed: int) -> Study:
     Raises:
         NotFound: If no line has the draw.
     """
-    return study.once(None, f"draw {seed}", lambda: _one_draw(study, seed))
+    return study.once(None, f"draw {seed}", lambda: _select_draw(study, seed))
 
 
-def _one_draw(study: Study, seed: int) -> Study:
-    lines = [_line_of_draw(line, line.draws.index(seed)) for line in study.lines if seed in line.draws]
+def _select_draw(study: Study, seed: int) -> Study:
+    lines = [_reduce_line(line, line.draws.index(seed)) for line in study.lines if seed in line.draws]
     if not lines:
-        have = ", ".join(str(one) for one in dict.fromkeys(one for line in study.lines for one in line.draws))
+        have = ", ".join(str(draw) for draw in dict.fromkeys(draw for line in study.lines for draw in line.draws))
         raise NotFound(f"no calibration draw {seed}", f"study {study.id}", f"It has {have}.")
     return study.model_copy(update={"lines": tuple(lines)})
 
 
-def _line_of_draw(line: Line, at: int) -> Line:
+def _reduce_line(line: Line, at: int) -> Line:
     arrays: dict[str, ArrayRef] = {}
     for name, ref in line.arrays.items():
         if ref.axes[0] == "draw":

@@ -87,7 +87,7 @@ def experts_of(layers: Sequence[LayerInfo]) -> Experts | None:
     return Experts(
         tuple(rows),
         tuple(columns),
-        {place: tuple(own) for place, own in members.items()},
+        {place: tuple(positions) for place, positions in members.items()},
         max(layer.shape[1] for _, layer, _ in owned),
     )
 
@@ -98,8 +98,8 @@ def token_counts(experts: Experts, tokens: np.ndarray) -> TokenCounts:
     The largest count is that of the whole text.
     """
     values = np.full((len(tokens), len(experts.blocks), len(experts.numbers)), np.nan)
-    for (row, column), own in experts.members.items():
-        values[:, row, column] = tokens[:, own].max(axis=1)
+    for (row, column), positions in experts.members.items():
+        values[:, row, column] = tokens[:, positions].max(axis=1)
     return TokenCounts(experts, values, int(tokens.max()))
 
 
@@ -124,12 +124,12 @@ def words(counts: TokenCounts) -> str:
         parts.append(f"{none:,} saw none of {text}" + (f" in at least one of {draws} draws" if draws > 1 else ""))
     if few:
         reads = "it reads" if few == 1 else "they read"
-        of = "" if none else f" of {text}"
-        parts.append(f"{few:,} saw {average}fewer{of} than {channels} {reads}")
+        whole = "" if none else f" of {text}"
+        parts.append(f"{few:,} saw {average}fewer{whole} than {channels} {reads}")
     return f"Of {experts.count:,} experts, " + " and ".join(parts) + "."
 
 
-def unreached_is_unknown(errors: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+def mask_unreached(errors: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Replace zeros by NaN in the relative errors of layers that no token reached, for studies before version 4.
 
     Such studies stored 0/0 as zero. Exact zeros at every γ and λ mark such a place, but only in a layer that not all of

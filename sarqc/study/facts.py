@@ -80,7 +80,7 @@ class Quality:
 
     @property
     def ends(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The 95 % intervals of the differences to the baseline, put around the means: G M each."""
+        """The 95 % intervals of the differences to the baseline, around the means: G M each."""
         paired = self.to_baseline
         if paired is None:
             return None
@@ -150,11 +150,11 @@ class LineFacts:
     selection: Selection | None  # of a line whose λ was chosen by “auto”
     _once: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def once(self, what: Hashable, make: Callable[[], Result]) -> Result:
-        """Return the result of ``make`` about these facts, computed once, and kept as they are."""
-        if what not in self._once:
-            self._once[what] = make()
-        result: Result = self._once[what]
+    def once(self, name: Hashable, make: Callable[[], Result]) -> Result:
+        """Return the result of ``make`` about these facts, computed once and cached."""
+        if name not in self._once:
+            self._once[name] = make()
+        result: Result = self._once[name]
         return result
 
     def read(self, name: str, layer: int | None = None) -> np.ndarray | None:
@@ -183,23 +183,23 @@ class LineFacts:
 
 
 def once(make: Callable[Concatenate[LineFacts, P], Result]) -> Callable[Concatenate[LineFacts, P], Result]:
-    """Return the function, computed once for the same facts and arguments, see ``LineFacts.once``."""
+    """Cache a function's results by facts and arguments, see ``LineFacts.once``."""
 
     @wraps(make)
-    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Result:
+    def cached(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Result:
         return facts.once((make, *args, *named.items()), lambda: make(facts, *args, **named))
 
-    return kept
+    return cached
 
 
 def once_a_line(make: Callable[Concatenate[LineFacts, P], Result]) -> Callable[Concatenate[LineFacts, P], Result]:
-    """Return a function of facts that no layer changes, computed once for a line, see ``Study.once``."""
+    """Cache a function of facts that no layer changes once for each line, see ``Study.once``."""
 
     @wraps(make)
-    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Result:
+    def cached(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Result:
         return facts.study.once(facts.line, (make, *args, *named.items()), lambda: make(facts, *args, **named))
 
-    return kept
+    return cached
 
 
 def has_lam(line: Line) -> bool:
@@ -256,32 +256,32 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
     A line is compared with its own grid's baseline, so that the effects of λ and of the grid are not mixed.
     """
     lam, holders = BASELINE_POINTS.get(line.baseline, (0.0, ()))
-    plain = [one for one in study.lines if one.bits == line.bits and not one.selected and not one.later]
+    plain = [other for other in study.lines if other.bits == line.bits and not other.selected and not other.later]
     for fitting, method in product(([line.fitting] if line.fitting else []) + [{}], (line.baseline, *holders)):
-        held = next((one for one in plain if one.method == method and one.fitting == fitting), None)
-        if held is None:
+        holder = next((other for other in plain if other.method == method and other.fitting == fitting), None)
+        if holder is None:
             continue
-        index = 0 if method == line.baseline else lam_index(held, lam)
+        index = 0 if method == line.baseline else lam_index(holder, lam)
         if index is None:
             continue
 
-        def whole(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
-            array = study.read(held, name)
-            return None if array is None else array[:, 0, index].copy()  # it is kept, and the rest of the array is not
+        def read_whole(name: str, holder: Line = holder, index: int = index) -> np.ndarray | None:
+            array = study.read(holder, name)
+            return None if array is None else array[:, 0, index].copy()  # cached without the rest of the array
 
-        def of_layer(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
-            array = read_selected(study, held, name, layer)
+        def read_layer(name: str, holder: Line = holder, index: int = index) -> np.ndarray | None:
+            array = read_selected(study, holder, name, layer)
             return None if array is None else array[:, 0, index]
 
-        found = {name: of_layer(name) for name in ("recon", "held_out", "drift")}
+        fields = {name: read_layer(name) for name in ("recon", "held_out", "drift")}
         for name in ("perplexity", "accuracy", "correct"):
-            found[name] = study.once(held, f"{name} at {index}", partial(whole, name))
-        return BaselinePoint(line.baseline, lam, held.spoken_title, held.draws, bool(fitting), **found)
+            fields[name] = study.once(holder, f"{name} at {index}", partial(read_whole, name))
+        return BaselinePoint(line.baseline, lam, holder.spoken_title, holder.draws, bool(fitting), **fields)
     return None
 
 
-def _aligned(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:
-    """Rows of ``values`` (over ``draws``) in the order of ``other``; NaN for a draw that it lacks."""
+def _align(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:
+    """Reorder rows of ``values`` from ``draws`` to ``other``; NaN for a draw that it lacks."""
     rows = [values[draws.index(seed)] if seed in draws else np.full(values.shape[1:], np.nan) for seed in other]
     return np.stack(rows)
 
@@ -295,7 +295,7 @@ def _quality(
     difference = baseline_mean = None
     average, compare = (geometric_mean, paired_ratio) if lower else (mean_over_draws, paired_difference)
     if base is not None and theirs is not None and np.isfinite(theirs).any():
-        difference = compare(values, _aligned(theirs, base.draws, line.draws)[:, None, None])
+        difference = compare(values, _align(theirs, base.draws, line.draws)[:, None, None])
         baseline_mean = float(average(theirs))
     best, band = sweet_spots(values, lower_is_better=lower)
     return Quality(average(values), difference, baseline_mean, best, band, values)
@@ -322,54 +322,54 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
     arrays = {name: read_selected(study, line, name, layer) for name in ("recon", "held_out", "sar", "drift")}
 
     # The quality of a model is the same whichever layer of it is shown.
-    of_perplexity = study.once(line, "quality of perplexity", lambda: _quality(study, line, base, "perplexity"))
-    of_accuracy = study.once(line, "quality of accuracy", lambda: _of_accuracy(study, line, base))
+    perplexity = study.once(line, "quality of perplexity", lambda: _quality(study, line, base, "perplexity"))
+    accuracy = study.once(line, "quality of accuracy", lambda: _accuracy_quality(study, line, base))
 
     change: dict[str, np.ndarray] = {}
     for name in ("recon", "held_out", "drift"):
         ours, theirs = arrays[name], getattr(base, name, None)
         if ours is not None and theirs is not None:
-            reference = _aligned(theirs, base_draws, line.draws)[:, None, None]
+            reference = _align(theirs, base_draws, line.draws)[:, None, None]
             both = np.isfinite(ours) & np.isfinite(reference)
             above = mean_over_draws(np.where(both, ours, np.nan))
             below = mean_over_draws(np.where(both, reference, np.nan))
             change[name] = above / np.where(below > 0, below, np.nan) - 1
 
     twins: list[tuple[LineFacts, Difference | None] | tuple[None, None]] = []
-    for is_twin in (_is_identity_of, _is_plain_of):
-        twin = next((one for one in study.lines if is_twin(one, line)), None) if with_identity else None
+    for is_twin in (_is_identity_twin, _is_plain_twin):
+        twin = next((other for other in study.lines if is_twin(other, line)), None) if with_identity else None
         if twin is None:
             twins.append((None, None))
             continue
-        beside = line_facts(study, method=twin.name, bits=bits, layer=layer, with_identity=False)
-        twins.append((beside, _against(line, of_perplexity, beside)))
-    (identity, to_identity), (on_plain, to_plain) = twins
+        twin_facts = line_facts(study, method=twin.name, bits=bits, layer=layer, with_identity=False)
+        twins.append((twin_facts, _against(line, perplexity, twin_facts)))
+    (identity, to_identity), (plain, to_plain) = twins
     means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
     return LineFacts(
         study,
         line,
         layer,
         base,
-        of_perplexity,
-        of_accuracy,
+        perplexity,
+        accuracy,
         **means,
         change=change,
         identity=identity,
         to_identity=to_identity,
-        plain=on_plain,
+        plain=plain,
         to_plain=to_plain,
         selection=read_selection(study, line),
     )
 
 
-def _is_identity_of(twin: Line, line: Line) -> bool:
+def _is_identity_twin(twin: Line, line: Line) -> bool:
     """Return True for the same solver without saliency, at the same width, grid and way in which λ was chosen."""
     same = twin.bits == line.bits and twin.selected == line.selected and twin.fitting == line.fitting
     same = same and twin.second == line.second == "gamma"
     return same and twin.later == line.later and twin.method == IDENTITY_OF.get(line.method)
 
 
-def _is_plain_of(twin: Line, line: Line) -> bool:
+def _is_plain_twin(twin: Line, line: Line) -> bool:
     """Return True for the same method at the same width and at the same values of γ, on the plain grid."""
     same = twin.bits == line.bits and twin.method == line.method and twin.selected == line.selected
     same = same and twin.second == line.second and twin.gammas == line.gammas and twin.later == line.later
@@ -392,14 +392,14 @@ def read_selection(study: Study, line: Line) -> Selection | None:
     )
 
 
-def _of_accuracy(study: Study, line: Line, base: BaselinePoint | None) -> Quality | None:
+def _accuracy_quality(study: Study, line: Line, base: BaselinePoint | None) -> Quality | None:
     quality, correct = _quality(study, line, base, "accuracy"), study.read(line, "correct")
     if quality is None or correct is None:
         return quality
     quality = replace(quality, band=_item_band(correct, quality.best), items=correct.shape[-1])
     if base is None or base.correct is None or correct.shape[-1] != base.correct.shape[-1]:
         return quality
-    reference = _aligned(base.correct, base.draws, line.draws)  # D T
+    reference = _align(base.correct, base.draws, line.draws)  # D T
     shared = np.isfinite(reference).all(axis=-1) & np.isfinite(correct).all(axis=-1).any(axis=(1, 2))  # D
     if not shared.any():
         return quality
@@ -408,7 +408,7 @@ def _of_accuracy(study: Study, line: Line, base: BaselinePoint | None) -> Qualit
 
 
 def _below(correct: np.ndarray, other: int) -> Difference:
-    """How far the accuracy of each λ (D M T) is below that of another, so that lower is better."""
+    """Return the accuracy of another λ minus that of each (D M T), so that lower is better."""
     return paired_items(correct, correct[:, [other]]).scaled(-1)
 
 
@@ -424,8 +424,8 @@ def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
         answered = np.isfinite(correct[:, g, m]).all(axis=-1)  # D
         if not answered.any():
             continue
-        of_draws = correct[answered, g]  # D M T
-        band[g] = may_be_best(partial(_below, of_draws), of_draws.shape[1])
+        answers = correct[answered, g]  # D M T
+        band[g] = may_be_best(partial(_below, answers), answers.shape[1])
         band[g, m] = True
     return band
 
@@ -437,7 +437,7 @@ def _against(line: Line, perplexity: Quality | None, twin: LineFacts) -> Differe
     """
     if perplexity is None or twin.perplexity is None:
         return None
-    theirs = _aligned(twin.perplexity.values, twin.line.draws, line.draws)  # D G' M'
+    theirs = _align(twin.perplexity.values, twin.line.draws, line.draws)  # D G' M'
     columns = equal_points(line, twin.line)
     nothing = np.full(theirs.shape[:2], np.nan)
     matched = np.stack([nothing if column is None else theirs[..., column] for column in columns], axis=-1)  # D G' M

@@ -66,8 +66,8 @@ def _grid(line: Line, **further: Sequence[object]) -> pd.DataFrame:
     """Return rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
     lams = [lam if has_lam(line) else math.nan for lam in line.lams]
     seconds = [math.nan if value is None else value for value in line.gammas]
-    own = {} if line.second == "gamma" else {"gamma": [math.nan]}
-    return _product(line, {"draw": line.draws, **further, **own, line.second: seconds, "lambda": lams})
+    extra = {} if line.second == "gamma" else {"gamma": [math.nan]}
+    return _product(line, {"draw": line.draws, **further, **extra, line.second: seconds, "lambda": lams})
 
 
 def _points(study: Study, line: Line) -> pd.DataFrame:

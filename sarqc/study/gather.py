@@ -16,12 +16,12 @@ import numpy as np
 
 from sarqc.errors import Refused
 from sarqc.study.document import SIGNED_ZERO, Line, Study, StudyWriter, common_scale, eight_bits
-from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_kept
+from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_codes
 
 _PLACES = {"draw": "draws", "gamma": "gammas", "lambda": "lams"}  # the axes along which runs differ
-_OWN = ("versions", "device")  # parts of a protocol that may differ within a batch
-_OF_A_DRAW = ("seed", "sha256")
-_OF_AUTO = ("validation_samples", "calibrated_on", "judged_on")
+_VARYING = ("versions", "device")  # parts of a protocol that may differ within a batch
+_DRAW_FIELDS = ("seed", "sha256")
+_AUTO_FIELDS = ("validation_samples", "calibrated_on", "judged_on")
 _EMPTY = {"float32": math.nan, "uint8": 255}
 
 
@@ -33,7 +33,7 @@ class _Run:
     line: Line
 
     def places(self, whole: Line) -> dict[str, list[int]]:
-        """Along each axis, the positions of this line's values among those of the whole."""
+        """Return the positions of this line's values among those of the whole, by axis."""
         return {
             axis: [getattr(whole, name).index(value) for value in getattr(self.line, name)]
             for axis, name in _PLACES.items()
@@ -78,7 +78,7 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
                 model=next((study.model for study in studies if study.model.accuracy is not None), first.model),
                 protocol=first.protocol,
                 layers=first.layers,
-                lines=tuple(_joined(runs, writer) for runs in groups.values()),
+                lines=tuple(_join(runs, writer) for runs in groups.values()),
                 flags=tuple(sorted({flag for study in studies for flag in study.flags})),
             )
         )
@@ -105,43 +105,43 @@ def _gather_codes(studies: Sequence[Study], folder: Path) -> None:
                 shutil.copyfile(study.folder / FOLDER / name, folder / FOLDER / name)
                 points.append(point)
     if first is not None:
-        write_kept(folder, {**first, "points": points})
+        write_codes(folder, {**first, "points": points})
 
 
-def _check(one: Study, other: Study) -> None:
+def _check(first: Study, other: Study) -> None:
     parts: dict[str, list[Any]] = {
-        "the model": [(study.model.name, study.model.parameters, study.layers) for study in (one, other)],
-        "the inputs of layers": [study.prefix for study in (one, other)],
+        "the model": [(study.model.name, study.model.parameters, study.layers) for study in (first, other)],
+        "the inputs of layers": [study.prefix for study in (first, other)],
     }
-    for name in sorted({*one.protocol, *other.protocol} - {*_OWN}):
-        parts[f"the protocol’s {name}"] = _without_own(one.protocol.get(name), other.protocol.get(name))
+    for name in sorted({*first.protocol, *other.protocol} - {*_VARYING}):
+        parts[f"the protocol’s {name}"] = _comparable_parts(first.protocol.get(name), other.protocol.get(name))
     for what, (mine, theirs) in parts.items():
         if mine != theirs:
             raise Refused(
-                f"{what} is another one than in {one.id}", f"study {other.id}", "Gather runs of one batch at a time."
+                f"{what} is another one than in {first.id}", f"study {other.id}", "Gather runs of one batch at a time."
             )
 
 
-def _without_own(*parts: Any) -> list[Any]:
-    """Return two parts of protocols without what “auto” adds, and without the draw where that is another one."""
+def _comparable_parts(*parts: Any) -> list[Any]:
+    """Return two parts of protocols without fields of “auto”, and without the draw where draws differ."""
     if not all(isinstance(part, dict) for part in parts):
         return list(parts)
-    is_one_draw = len({part.get("seed") for part in parts}) == 1
-    own = {*_OWN, *_OF_AUTO} | (set() if is_one_draw else {*_OF_A_DRAW})
-    return [{name: value for name, value in part.items() if name not in own} for part in parts]
+    same_draw = len({part.get("seed") for part in parts}) == 1
+    ignored = {*_VARYING, *_AUTO_FIELDS} | (set() if same_draw else {*_DRAW_FIELDS})
+    return [{name: value for name, value in part.items() if name not in ignored} for part in parts]
 
 
 def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
     """Check that a study tells its lines apart by name and width."""
     names: dict[tuple[object, ...], list[_Run]] = {}
     for (name, bits, *_), runs in groups.items():
-        before = names.setdefault((name, bits), runs)
-        if before is not runs:
-            what = f"{name} at {bits} bits has another grid or group size than in {before[0].study.id}"
+        named = names.setdefault((name, bits), runs)
+        if named is not runs:
+            what = f"{name} at {bits} bits has another grid or group size than in {named[0].study.id}"
             raise Refused(what, f"study {runs[0].study.id}", "Gather runs of one grid and group size at a time.")
 
 
-def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
+def _join(runs: Sequence[_Run], writer: StudyWriter) -> Line:
     """Return one line over all draws, γ and λ of the runs."""
     lines = [run.line for run in runs]
     axes = {name: {value for line in lines for value in getattr(line, name)} for name in _PLACES.values()}
@@ -159,44 +159,48 @@ def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
 
 def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: StudyWriter) -> Iterator[tuple[str, Any]]:
     """Yield quantities over draws; pictures, which are of the first draw, where all its points have them."""
-    of_first = [run for run in runs if whole.draws[0] == run.line.draws[0]]
-    points = {(gamma, lam) for run in of_first for gamma in run.line.gammas for lam in run.line.lams}
+    first_runs = [run for run in runs if whole.draws[0] == run.line.draws[0]]
+    points = {(gamma, lam) for run in first_runs for gamma in run.line.gammas for lam in run.line.lams}
     has_all = len(points) == len(whole.gammas) * len(whole.lams)
     surfaces = [name.removesuffix("_scale") for name in names if name.endswith("_scale")]  # their _most is as any other
     for name in names:
         axes = runs[0].line.arrays[name].axes if name in runs[0].line.arrays else ()
         if "draw" in axes:
-            yield name, writer.add(_scattered(runs, whole, name), axes)
-        elif has_all and all(name in run.line.arrays for run in of_first):
+            yield name, writer.add(_scatter(runs, whole, name), axes)
+        elif has_all and all(name in run.line.arrays for run in first_runs):
             if name in surfaces:
-                values, scale = _surfaces(of_first, whole, name)
+                values, scale = _surfaces(first_runs, whole, name)
                 yield name, writer.add(values, axes)
                 yield f"{name}_scale", writer.add(scale, ("layer",))
             elif not name.endswith("_scale"):
-                yield name, writer.add(_scattered(of_first, whole, name), axes)
+                yield name, writer.add(_scatter(first_runs, whole, name), axes)
 
 
-def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
-    """Return an array of the whole line with every run's numbers in their places; the first run that knows one is
-    taken."""
+def _scatter(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
+    """Return an array of the whole line with every run's numbers in their places; the first known number is taken."""
     known = [(run, run.line.arrays[name]) for run in runs if name in run.line.arrays]
     ref = known[0][1]
-    longest = np.max([one.shape for _, one in known], axis=0)  # a group’s steps: one for all channels in some runs
+    longest = np.max(
+        [run_ref.shape for _, run_ref in known], axis=0
+    )  # a group’s steps: one for all channels in some runs
     shape = [
         len(getattr(whole, _PLACES[axis])) if axis in _PLACES else int(length)
         for axis, length in zip(ref.axes, longest, strict=True)
     ]
     joined = np.full(shape, _EMPTY[ref.dtype], dtype=ref.dtype)
-    for run, one in known:
+    for run, run_ref in known:
         place = run.places(whole)
-        at = np.ix_(*(place.get(axis, range(length)) for axis, length in zip(ref.axes, shape, strict=True)))
+        index = np.ix_(*(place.get(axis, range(length)) for axis, length in zip(ref.axes, shape, strict=True)))
         array = np.broadcast_to(
             run.study.array(run.line, name),
-            [own if axis in _PLACES else length for axis, own, length in zip(ref.axes, one.shape, shape, strict=True)],
+            [
+                run_length if axis in _PLACES else length
+                for axis, run_length, length in zip(ref.axes, run_ref.shape, shape, strict=True)
+            ],
         )
-        before = joined[at]
-        is_known = ~np.isnan(before) if ref.dtype == "float32" else before != _EMPTY["uint8"]
-        joined[at] = np.where(is_known, before, array)
+        existing = joined[index]
+        is_known = ~np.isnan(existing) if ref.dtype == "float32" else existing != _EMPTY["uint8"]
+        joined[index] = np.where(is_known, existing, array)
     return joined
 
 
@@ -207,9 +211,9 @@ def _surfaces(runs: Sequence[_Run], whole: Line, name: str) -> tuple[np.ndarray,
     layers, _, _, *cells = runs[0].line.arrays[name].shape
     joined = np.zeros((layers, len(whole.gammas), len(whole.lams), *cells), dtype=np.uint8)
     for run in runs:
-        array, own = run.study.array(run.line, name), run.study.array(run.line, f"{name}_scale")
-        values = (array.astype(np.float64) - zero) * own.reshape(-1, *[1] * (array.ndim - 1)) / (255 - zero)
+        array, run_scale = run.study.array(run.line, name), run.study.array(run.line, f"{name}_scale")
+        values = (array.astype(np.float64) - zero) * run_scale.reshape(-1, *[1] * (array.ndim - 1)) / (255 - zero)
         place = run.places(whole)
-        at = np.ix_(range(layers), place["gamma"], place["lambda"], *map(range, cells))
-        joined[at] = eight_bits(values, scale, zero)
+        index = np.ix_(range(layers), place["gamma"], place["lambda"], *map(range, cells))
+        joined[index] = eight_bits(values, scale, zero)
     return joined, scale

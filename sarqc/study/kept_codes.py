@@ -1,7 +1,7 @@
-"""Codes kept beside a study, with which pages run its model: which points there are, and their files.
+"""Codes stored beside a study, with which pages run its model: their points and their files.
 
-The folder ``codes`` of a study has ``codes.json`` and a file for each kept point, written by a run or by
-``python -m sarqc codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
+The folder ``codes`` of a study has ``codes.json`` and a file for each point, written by a run or by ``python -m sarqc
+codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
 """
 
 import json
@@ -58,11 +58,11 @@ class KeptCodes(TypedDict):
     points: list[KeptPoint]
 
 
-_KEPT = TypeAdapter(KeptCodes)
+_CODES = TypeAdapter(KeptCodes)
 
 
 def kept_codes(study: Study) -> KeptCodes | None:
-    """Return which points of a study have codes; None for a study without any.
+    """Return the points of a study with codes; None for a study without any.
 
     Raises:
         Refused: If the list of points is damaged.
@@ -72,16 +72,16 @@ def kept_codes(study: Study) -> KeptCodes | None:
     path = own_file(study.folder, f"{FOLDER}/{FILE}")
     document = {} if path is None else read_object(path, f"study {study.id}", remedy=_AGAIN)
     try:
-        kept = _KEPT.validate_python(document, strict=True)
+        codes = _CODES.validate_python(document, strict=True)
     except ValidationError:
         raise _damaged(FILE, study) from None
-    is_right = {file["name"] for file in kept["files"]} == {*MODEL_FILES} and _NAME.fullmatch(kept["model"])
-    if not is_right or not all(map(_is_right, files_of_model(kept))):
+    is_valid = {file["name"] for file in codes["files"]} == {*MODEL_FILES} and _NAME.fullmatch(codes["model"])
+    if not is_valid or not all(map(_is_valid, files_of_model(codes))):
         raise _damaged(FILE, study)
-    return kept
+    return codes
 
 
-def _is_right(file: ModelFile) -> bool:
+def _is_valid(file: ModelFile) -> bool:
     is_named = _NAME.fullmatch(file["name"]) and _VERSION.fullmatch(file["version"])
     return bool(is_named) and 0 <= file["bytes"] < _MOST_BYTES
 
@@ -90,21 +90,21 @@ def _damaged(name: str, study: Study) -> Refused:
     return Refused(f"{name} is damaged", f"study {study.id}", _AGAIN)
 
 
-def write_kept(folder: Path, kept: KeptCodes) -> None:
-    """Write which points of a study have codes; their files are there by then.
+def write_codes(folder: Path, codes: KeptCodes) -> None:
+    """Write the list of points with codes; their files exist by then.
 
     Args:
         folder: The folder of the study.
-        kept: The points.
+        codes: The points.
     """
     partial = folder / FOLDER / f".{FILE}"
-    partial.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(codes, indent=1) + "\n", encoding="utf-8")
     partial.rename(folder / FOLDER / FILE)
 
 
-def files_of_model(kept: KeptCodes) -> list[ModelFile]:
+def files_of_model(codes: KeptCodes) -> list[ModelFile]:
     """Return all files of a model: those of the float one and those of its points."""
-    return [*kept["files"], *(point["file"] for point in kept["points"])]
+    return [*codes["files"], *(point["file"] for point in codes["points"])]
 
 
 def model_files(study: Study, models: Path, name: str | None = None) -> dict[str, tuple[ModelFile, Path]]:
@@ -113,20 +113,20 @@ def model_files(study: Study, models: Path, name: str | None = None) -> dict[str
     Args:
         study: The study.
         models: The folder of the models that ship with the app.
-        name: Name of the only file that is wanted; None for all.
+        name: Name of a single file; None for all.
 
     Raises:
-        NotFound: If no codes of the study are kept.
+        NotFound: If no codes of the study are stored.
         Refused: If a file is missing, is not what is listed, or if a link leads to it from elsewhere.
     """
-    kept = kept_codes(study)
-    if kept is None:
+    codes = kept_codes(study)
+    if codes is None:
         raise NotFound("no codes are kept of the study", f"study {study.id}", "Open the study of a run of tiny-llama.")
     files: dict[str, tuple[ModelFile, Path]] = {}
-    for file in files_of_model(kept):
+    for file in files_of_model(codes):
         if name in (None, file["name"]):
             is_shipped = file["name"] in MODEL_FILES
-            path = own_file(models / kept["model"] if is_shipped else study.folder / FOLDER, file["name"])
+            path = own_file(models / codes["model"] if is_shipped else study.folder / FOLDER, file["name"])
             if path is None or path.stat().st_size != file["bytes"] or sha256_of(path)[:16] != file["version"]:
                 raise _damaged(f"{file['name']} of its model", study)
             files[file["name"]] = file, path

@@ -67,12 +67,12 @@ def rungs_of(points: Sequence[LadderPoint]) -> tuple[Rung, ...]:
     for point in points:
         changes, means = {}, {name: _mean(name, values) for name, values in point.values.items()}
         if rungs:
-            before = rungs[-1]
-            for name, change in _differences(point.values, before.values).items():
+            previous = rungs[-1]
+            for name, change in _differences(point.values, previous.values).items():
                 if isinstance(change, RatioDifference):  # in the unit of the value that it starts from
-                    change = change.scaled(before.means[name] / float(change.scale))
+                    change = change.scaled(previous.means[name] / float(change.scale))
                 changes[name] = change
-            means |= {name: before.means[name] + float(change.mean) for name, change in changes.items()}
+            means |= {name: previous.means[name] + float(change.mean) for name, change in changes.items()}
         rungs.append(Rung(*point, differences=changes, means=means))
     return tuple(rungs)
 
@@ -118,7 +118,7 @@ def _ladder(study: Study, bits: int, order: tuple[str, ...]) -> Ladder | None:
     places += [(step, corners[done]) for step, done in zip(order, taken[1:], strict=True)]
     draws = corners[taken[0]].line.draws
     for step, methods, last in (("nearest", ("rtn",), False), ("learned", ("signround", "sarqc-signround"), True)):
-        place = _place_of(study, bits, methods, draws)
+        place = _find_place(study, bits, methods, draws)
         if place is not None:
             places.insert(len(places) if last else 0, (step, place))
     rungs = rungs_of([place.point(step, study) for step, place in places])
@@ -126,12 +126,12 @@ def _ladder(study: Study, bits: int, order: tuple[str, ...]) -> Ladder | None:
     def worth(step: str, done: frozenset[str]) -> dict[str, Difference]:
         return _differences(corners[done | {step}].values(study), corners[done - {step}].values(study))
 
-    alone, after_others = study.once(  # whatever the order
+    alone, last_worths = study.once(  # whatever the order
         None,
         f"worth of steps at {bits} bits",
         lambda: [{step: worth(step, done) for step in STEPS} for done in (frozenset[str](), frozenset(STEPS))],
     )
-    return Ladder(order, rungs, *({step: each[step] for step in order} for each in (alone, after_others)))
+    return Ladder(order, rungs, *({step: worths[step] for step in order} for worths in (alone, last_worths)))
 
 
 @dataclass(frozen=True)
@@ -166,14 +166,17 @@ def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
 
     The step of refinement has the most passes that the study has.
     """
-    of_width = [line for line in study.lines if line.bits == bits and not line.selected and not line.later]
-    lines = [line for line in of_width if line.method == "rqc-gbs"]
+    candidates = [line for line in study.lines if line.bits == bits and not line.selected and not line.later]
+    lines = [line for line in candidates if line.method == "rqc-gbs"]
     passes = max((int(line.fitting.get("refine", 0)) for line in lines), default=0)
-    made = {"order": "activation", "range": "search", "refine": passes}
+    settings = {"order": "activation", "range": "search", "refine": passes}
     corners: dict[frozenset[str], _Place] = {}
     for subset in chain.from_iterable(combinations(STEPS, count) for count in range(len(STEPS) + 1)):
-        fitting = {name: value for name, value in made.items() if name in subset}
-        line = next((one for one in lines if one.fitting == fitting and one.draws == lines[0].draws), None)
+        fitting = {name: value for name, value in settings.items() if name in subset}
+        line = next(
+            (candidate for candidate in lines if candidate.fitting == fitting and candidate.draws == lines[0].draws),
+            None,
+        )
         at = None if line is None else lam_index(line, LAMBDA if "lambda" in subset else PLAIN_LAMBDA)
         if line is None or at is None or passes == 0:
             return None
@@ -181,12 +184,14 @@ def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
     return corners
 
 
-def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int, ...]) -> _Place | None:
+def _find_place(study: Study, bits: int, methods: Sequence[str], draws: tuple[int, ...]) -> _Place | None:
     """Return the point of the first of the methods that the width has on these draws, at the line's largest λ.
 
     The plain grid is preferred to a fitted one.
     """
-    lines = sorted((one for one in study.lines if not (one.selected or one.later)), key=lambda one: len(one.fitting))
+    lines = sorted(
+        (line for line in study.lines if not (line.selected or line.later)), key=lambda line: len(line.fitting)
+    )
     keys = [(method, bits, draws) for method in methods]
     fitting = (line for key in keys for line in lines if (line.method, line.bits, line.draws) == key)
     return next((_Place(line, len(line.lams) - 1) for line in fitting), None)

@@ -22,7 +22,7 @@ from sarqc.study.tensors import FILE, REMEDY
 log = logging.getLogger(__name__)
 
 STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-KEPT_OPEN = 16  # studies; a comparison has at most half of that
+MOST_OPEN = 16  # studies; a comparison has at most half of that
 MOST_BYTES = 8 << 30  # of arrays, which are read to the last byte before they are shown
 
 Stamp = tuple[int, int]  # time of the last change of a study.json in nanoseconds, and its bytes
@@ -97,7 +97,7 @@ def first_study(studies: Sequence[StudySummary]) -> str | None:
 class KeptEntries:
     """A file with the entries of studies that could be read, each valid while its ``study.json`` has the same stamp.
 
-    They are kept between starts of the app, since reading two thousand studies takes seconds.
+    They last between starts of the app, since reading two thousand studies takes seconds.
 
     Args:
         path: The file.
@@ -125,7 +125,7 @@ class KeptEntries:
         return entries
 
     def write(self, entries: Mapping[str, tuple[Stamp, Any]]) -> None:
-        """Replace the kept entries, if they have changed."""
+        """Replace the stored entries, if they have changed."""
         stamps = {folder: stamp for folder, (stamp, _) in entries.items()}
         if stamps == self._written:
             return
@@ -158,7 +158,7 @@ class Library:
         self._roots = (self._shipped, settings.studies_dir(), self._uploaded)
         self._runs_among = runs_among
         self._open: dict[Path, tuple[Stamp | None, Study]] = {}  # the last used one last
-        self._kept = KeptEntries(settings.resolved_state_dir() / "listed-studies.json", FORM)
+        self._stored = KeptEntries(settings.resolved_state_dir() / "listed-studies.json", FORM)
         self._known: dict[str, tuple[Stamp, Entry]] | None = None  # by folder, as they were last listed
         self._listing = threading.Lock()
 
@@ -221,7 +221,7 @@ class Library:
         study = known[1] if known is not None and known[0] == stamp else Study.open(folder)
         _check_arrays(study)
         self._open[folder] = (stamp, study)
-        for oldest in list(self._open)[:-KEPT_OPEN]:
+        for oldest in list(self._open)[:-MOST_OPEN]:
             self._open.pop(oldest, None)
         return study
 
@@ -294,12 +294,12 @@ class Library:
         return folders
 
     def _entries(self, folders: _Folders, *, is_all: bool = False) -> dict[str, Entry]:
-        """Entries of studies: kept ones where the documents are the same, else new ones.
+        """Return entries of studies: cached ones of unchanged documents, else new ones.
 
-        ``is_all``: there are no others, so these are kept and all others forgotten.
+        ``is_all``: there are no others, so these are stored and all others dropped.
         """
         with self._listing:
-            known = self._kept.read() if self._known is None else self._known
+            known = self._stored.read() if self._known is None else self._known
             fresh = {
                 folder: known[folder]
                 if folder in known and known[folder][0] == stamp
@@ -308,11 +308,11 @@ class Library:
             }
             self._known = fresh if is_all else known | fresh
             if is_all:  # but for what can't be read today: the next version may read it
-                self._kept.write({folder: one for folder, one in fresh.items() if "error" not in one[1]})
+                self._stored.write({folder: stored for folder, stored in fresh.items() if "error" not in stored[1]})
         return {folder: entry for folder, (_, entry) in fresh.items()}
 
     def _entry(self, root: Path, name: str) -> Entry:
-        """Entry of a study; only its document is read."""
+        """Return a study's entry, from its document."""
         origin = self._origin(root, name, ())  # which may change: the listing finds it out anew
         try:
             return summary_of(Study.open(root / name), name, origin)
@@ -321,7 +321,7 @@ class Library:
 
 
 def _stamp(folder: Path | str) -> Stamp | None:
-    """Stamp of the study in a folder; None without a study."""
+    """Return a folder's study stamp; None without a study."""
     try:
         status = os.stat(f"{folder}/study.json")
     except (FileNotFoundError, NotADirectoryError):

@@ -17,7 +17,7 @@ class BlockRounding:
     """One block: its checks, the start first, and the step whose state was kept."""
 
     block: int
-    kept: int
+    kept_step: int
     checks: tuple[RoundingCheck, ...]
 
 
@@ -62,7 +62,7 @@ class RoundingCurves:
         return values
 
     def words(self) -> str:
-        """Return what the curves show.
+        """Describe the curves.
 
         “Held-out error is lowest after 120 of 200 steps; calibration error keeps falling.”
         """
@@ -76,15 +76,15 @@ class RoundingCurves:
             return f"{lead}."
         return f"{lead}; calibration error {'keeps falling' if error[last] < error[best] else 'does not fall further'}."
 
-    def kept_words(self) -> str:
-        """Return which steps were kept: “Kept: step 40 of block 0, …” for few blocks, or their range."""
-        steps = [block.kept for block in self.blocks]
+    def kept_steps_text(self) -> str:
+        """Describe the kept steps: “Kept: step 40 of block 0, …” for few blocks, or their range."""
+        steps = [block.kept_step for block in self.blocks]
         if min(steps) == max(steps):
-            where = f"the state after {steps[0]:,} steps" if steps[0] else "its start"
-            return f"Every block keeps {where}."
+            state = f"the state after {steps[0]:,} steps" if steps[0] else "its start"
+            return f"Every block keeps {state}."
         starts = steps.count(0)
-        own = f"; {starts:,} of {len(steps):,} keep their start" if starts else ""
-        return f"Blocks keep the states after {min(steps):,} to {max(steps):,} steps{own}."
+        unchanged = f"; {starts:,} of {len(steps):,} keep their start" if starts else ""
+        return f"Blocks keep the states after {min(steps):,} to {max(steps):,} steps{unchanged}."
 
 
 def blocks_of(reports: Iterable[tuple[int, Mapping[str, Any]]]) -> list[BlockRounding]:
@@ -101,7 +101,7 @@ def blocks_of(reports: Iterable[tuple[int, Mapping[str, Any]]]) -> list[BlockRou
 
 
 def _relative(blocks: Sequence[BlockRounding], name: str, length: int) -> np.ndarray:
-    """(B, S), each over the first of its row; a block that begins at 0 stays there, as 1."""
+    """Divide (B, S) by the first of each row; a block that begins at 0 starts at 1."""
     table = np.full((len(blocks), length), np.nan)
     for row, block in zip(table, blocks, strict=True):
         values = np.array([check[name] for check in block.checks], dtype=np.float64)  # type: ignore[literal-required]

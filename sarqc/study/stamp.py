@@ -128,6 +128,6 @@ def first_wrong(error: ValidationError) -> str:
     return f"is wrong at {place}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
-def shown(digest: str) -> str:
+def short_digest(digest: str) -> str:
     """Return the digits of a digest that people read."""
     return digest[:SHOWN_DIGITS]

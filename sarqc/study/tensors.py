@@ -82,7 +82,7 @@ def tensors_of(path: Path) -> Mapping[str, Tensor]:
 
 @once(64)
 def _read_header(name: str, *identity: int) -> Mapping[str, Tensor]:
-    """Read once as long as the file is the same."""
+    """Read and cache while the file is unchanged."""
     path, size = Path(name), identity[-2]
     try:
         with path.open("rb") as file:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sarqc.figures.flags import flags_of, name_width, not_flagged, planted
+from sarqc.figures.flags import flags_of, name_width, no_flags_reason, place_flags
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view
 from sarqc.quantization.methods import METHODS
@@ -38,8 +38,8 @@ def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study):
     shrinkage = next(flag for flag in flags_of(identity) if flag.name == "OAS shrinkage")
     assert shrinkage.words.startswith("λ = 0.022: λ from shrinkage (OAS), without a sweep: the median over layers")
     assert [flag.name for flag in flags_of(saliency)] == ["no damping", "this paper"]
-    assert "identity penalty" in not_flagged(saliency)
-    assert not not_flagged(identity) + not_flagged(search)
+    assert "identity penalty" in no_flags_reason(saliency)
+    assert not no_flags_reason(identity) + no_flags_reason(search)
     assert [(flag.name, flag.value) for flag in flags_of(search)] == [("AWQ", "0"), ("this paper", "0.1–1")]
     assert {name for name, entry in METHODS.items() if entry.make.lam_is_damping and "lam" in entry.tunes} == {
         "rqc-gbs"
@@ -51,7 +51,7 @@ def test_a_flag_beyond_the_axis_is_left_out(study):
     line = facts.line.model_copy(update={"lams": (0.05, 0.1, 0.5)})
     short = replace(facts, line=line)
     assert [flag.name for flag in flags_of(short)] == ["GPTQModel", "NNCF", "this paper"]
-    paper = planted(flags_of(short), line.lams, 300)[-1]
+    paper = place_flags(flags_of(short), line.lams, 300)[-1]
     assert paper.place == pytest.approx(np.interp(paper.flag.lam, line.lams, range(3)))
 
 
@@ -60,7 +60,7 @@ def test_a_flag_beyond_the_axis_is_left_out(study):
 def test_names_of_one_lane_do_not_touch(study, lams, width, short):
     facts = facts_of(study, "rqc-gbs")
     line = facts.line.model_copy(update={"lams": lams})
-    found = planted(flags_of(replace(facts, line=line)), lams, width, short=short)
+    found = place_flags(flags_of(replace(facts, line=line)), lams, width, short=short)
     step = width / (len(lams) - 1)
     for one, other in itertools.pairwise(sorted(found, key=lambda flag: (flag.lane, flag.place))):
         if one.lane == other.lane:

@@ -13,7 +13,7 @@ from sarqc.figures import lab_view
 from sarqc.figures.auto_choice import chosen_counts, selection
 from sarqc.figures.gap import gap, read_sizes
 from sarqc.figures.numbers import significant
-from sarqc.figures.plane import NOBODY, plane, plane_intervals, weight_text
+from sarqc.figures.plane import NO_WEIGHT, plane, plane_intervals, weight_text
 from sarqc.study.facts import line_facts
 from tests.figures.test_figures import at, figures_of
 from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, LENGTH, MODEL_LAMS, SIZES, write_points_study, write_study
@@ -75,7 +75,7 @@ class TestPlane:
         figure = plane(facts)
         for g in range(2):
             made = at(figure, g, 2)
-            supported = [one != NOBODY for one in plane_intervals(facts.drift[g], facts.recon[g])]
+            supported = [one != NO_WEIGHT for one in plane_intervals(facts.drift[g], facts.recon[g])]
             symbols = trace(made, "calibration text")["marker"]["symbol"]
             assert [not symbol.endswith("-open") for symbol in symbols] == supported
             texts = trace(made, "calibration text")["text"]

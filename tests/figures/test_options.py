@@ -7,7 +7,7 @@ import pytest
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import figure_table, lab_view
-from sarqc.figures.hero import on_scale, scales_of
+from sarqc.figures.hero import rescaled, scales_of
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import LAMS, write_study
@@ -28,7 +28,7 @@ class TestScales:
         for name in ("recon", "held_out", "sar"):
             raw = getattr(facts, name)
             for scale in ("paper", "ratio"):
-                made = getattr(on_scale(facts, scale), name)
+                made = getattr(rescaled(facts, scale), name)
                 for g, row in enumerate(raw.tolist()):
                     inside = [value for value, lam in zip(row, LAMS, strict=True) if 0.1 <= lam <= 1.0]
                     for m, value in enumerate(row):
@@ -36,7 +36,7 @@ class TestScales:
                             value / row[0] if scale == "ratio" else (value - min(inside)) / (max(inside) - min(inside))
                         )
                         assert made[g, m] == pytest.approx(expected, rel=1e-12)
-        assert on_scale(facts, "raw") is facts
+        assert rescaled(facts, "raw") is facts
 
     def test_a_scale_moves_curves_and_titles_but_no_number_of_the_table(self, study):
         raw, paper = (lab_view(study, method="sarqc-gbs", bits=2, scale=scale) for scale in ("raw", "paper"))

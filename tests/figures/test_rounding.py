@@ -56,9 +56,9 @@ def test_the_sentence_follows_the_numbers(held_out, error, words):
 
 
 def test_what_blocks_keep():
-    assert curves_of((20, FIRST), (20, SECOND)).kept_words() == "Every block keeps the state after 20 steps."
-    assert curves_of((0, FIRST), (0, SECOND)).kept_words() == "Every block keeps its start."
-    mixed = curves_of((0, FIRST), (30, SECOND), (10, FIRST)).kept_words()
+    assert curves_of((20, FIRST), (20, SECOND)).kept_steps_text() == "Every block keeps the state after 20 steps."
+    assert curves_of((0, FIRST), (0, SECOND)).kept_steps_text() == "Every block keeps its start."
+    mixed = curves_of((0, FIRST), (30, SECOND), (10, FIRST)).kept_steps_text()
     assert mixed == "Blocks keep the states after 0 to 30 steps; 1 of 3 keep their start."
 
 

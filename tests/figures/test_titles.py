@@ -11,7 +11,7 @@ from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.pareto import ParetoRun, pareto_view
 from sarqc.figures.plane import plane
-from sarqc.figures.titles import LONGEST, Best, best_lam, fitting
+from sarqc.figures.titles import LONGEST, Best, best_lam, fit_text
 from sarqc.figures.view import lab_view
 from sarqc.study.document import one_draw
 from sarqc.study.facts import line_facts
@@ -89,8 +89,8 @@ def test_a_best_lambda_without_a_band_is_on_one_draw():
     assert best_lam(lams, 1, ~none, words) == "No λ stands out in error"
     apart = np.array([True, False, True])
     assert best_lam(lams, 0, apart, words).replace("\u00a0", " ") == "Error is lowest at λ = 0, not clearly"
-    assert fitting("x" * (LONGEST + 1), "short") == "short"
-    assert fitting("x" * (LONGEST + 1)) == ""
+    assert fit_text("x" * (LONGEST + 1), "short") == "short"
+    assert fit_text("x" * (LONGEST + 1)) == ""
 
 
 def test_size_against_quality_counts_the_frontier():

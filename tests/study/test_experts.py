@@ -9,7 +9,7 @@ import pytest
 from sarqc.figures import lab_view
 from sarqc.models.families import LayerInfo
 from sarqc.study.document import Study
-from sarqc.study.experts import counts_of_run, experts_of, token_counts, unreached_is_unknown, words
+from sarqc.study.experts import counts_of_run, experts_of, mask_unreached, token_counts, words
 from sarqc.study.facts import line_facts
 from tests.figures.test_figures import at
 from tests.synthetic_study import write_mixture, write_study
@@ -80,7 +80,7 @@ class TestNoTokens:
     def test_zero_over_zero_is_unknown_and_a_perfect_layer_is_not(self):
         errors = np.array([[[[0.0, 0.0]], [[0.0, 0.0]], [[0.0, 0.1]]]])  # D L G M
         tokens = np.array([[10.0, 0.0, 3.0]])
-        seen = unreached_is_unknown(errors, tokens)
+        seen = mask_unreached(errors, tokens)
         assert seen[0, 0].tolist() == [[0.0, 0.0]]  # all tokens came: solved without error
         assert np.isnan(seen[0, 1]).all()
         assert seen[0, 2].tolist() == [[0.0, 0.1]]

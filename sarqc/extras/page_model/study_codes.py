@@ -15,7 +15,7 @@ from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import has_lam
-from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_kept
+from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_codes
 
 # What measures a model, beside the settings that make its codes.
 _MEASURING = {public_name(name) for name, info in Recipe.model_fields.items() if field_extra(info).section == "measure"}
@@ -91,7 +91,7 @@ def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> 
         shutil.copyfile(run.folder / FOLDER / file["name"], study.folder / FOLDER / file["name"])
     point: KeptPoint = {"method": line.name, "bits": line.bits, "gamma": second, "lam": lam, "file": file}
     before: KeptCodes = kept_codes(study) or {**made, "points": []}
-    write_kept(study.folder, {**before, "points": [*before["points"], point]})
+    write_codes(study.folder, {**before, "points": [*before["points"], point]})
     return f"{where}: {file['bytes']} bytes"
 
 

@@ -38,7 +38,7 @@ from sarqc.models.tokenizing import beginning_of
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.study.stamp import Stamp, shown
+from sarqc.study.stamp import Stamp, short_digest
 
 LINEARS = 3  # solved again by default
 _NAMED = 3  # differences listed by name
@@ -124,7 +124,7 @@ def _why_no_stamp(study: Study) -> tuple[str, str]:
 
 
 def _check_digest(stamp: Stamp) -> Check:
-    stated, own = shown(stamp.digest), shown(stamp.own_digest())
+    stated, own = short_digest(stamp.digest), short_digest(stamp.own_digest())
     return _check_equal(
         "stamp",
         stamp.digest == stamp.own_digest(),
