@@ -85,7 +85,7 @@ def imports_of(path: Path) -> set[str]:
 
 @pytest.mark.thorough
 def test_a_public_class_has_a_name_of_its_own():
-    places: dict[str, list[str]] = {}
+    places = {}
     for path in sorted((ROOT / "sarqc").rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
@@ -99,7 +99,7 @@ def test_every_module_has_a_place():
 
 
 def test_the_tree_has_no_circle():
-    def below(name: str, above: tuple[str, ...]) -> None:
+    def below(name, above):
         assert name not in above, f"{' imports '.join(above)} imports {name}"
         for package in {package_of(imported) or imported for imported in TREE[name]}:
             below(package, (*above, name))

@@ -83,7 +83,7 @@ def refused(*arguments: str, **environment: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def flags(random_llama: Path, text_file: Path) -> list[str]:
+def flags(random_llama, text_file):
     return [
         "--model", str(random_llama), "--bits", "3", "--grid", "asymmetric", "--group-size", "32", "--indivisible",
         "per_channel", "--method", "sarqc-gbs", "--lambda", "1", "--gamma", "0.5", "--calibration", str(text_file),
@@ -217,7 +217,7 @@ def test_auto_is_a_value_of_lambda_and_gamma(flags):
 
 def test_names_that_are_numbers_are_names(monkeypatch):
     names = {"model": "2024", "revision": "1.0", "calibration": "12e4567", "test": "007", "only": "3", "tasks": "5"}
-    seen: list[dict[str, Any]] = []
+    seen = []
     monkeypatch.setattr(command_line.Recipe, "parse", lambda document: seen.append(document) or Recipe(**document))
     flags = [part for name, text in names.items() for part in (f"--{name}", text)]
     done = sarqc("plan", *flags, "--lambda", "1e-2")
@@ -347,7 +347,7 @@ def test_words_of_the_progress_bar():
 class Screen(io.StringIO):
     """A terminal, as far as asking goes."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 

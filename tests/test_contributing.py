@@ -95,7 +95,7 @@ def _place(source: str, place: str, *, is_python: bool) -> tuple[int, str]:
 class Copy:
     """The repository's tracked code in a folder of its own; models and studies are links to the real ones."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         linked = {"models", "studies"}
         for name in ("sarqc", "pages", "docs"):
@@ -106,12 +106,12 @@ class Copy:
             (folder / "assets" / name).symlink_to(ROOT / "assets" / name)
         (folder / "tests").symlink_to(ROOT / "tests")
 
-    def follow(self, heading: str) -> None:
+    def follow(self, heading):
         """Does what the page says under a heading."""
         for file, place, text in recipe(heading):
             put(self.folder / file, place, text)
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command):
         """What a command prints, started in the copy."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "SARQC_STATE_DIR": str(self.folder / "state")}
         done = subprocess.run(
@@ -125,13 +125,13 @@ class Copy:
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
-    def python(self, code: str) -> object:
+    def python(self, code):
         """What a piece of code prints as JSON."""
         return json.loads(self.run(sys.executable, "-c", code).splitlines()[-1])
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Copy:
+def copy(tmp_path):
     return Copy(tmp_path / "sarqc")
 
 

@@ -48,7 +48,7 @@ def test_the_python_of_the_guide_runs():
     import torch
 
     torch.manual_seed(0)
-    names: dict[str, object] = {"inputs": torch.randn(64, 256), "weight": torch.randn(8, 256)}
+    names = {"inputs": torch.randn(64, 256), "weight": torch.randn(8, 256)}
     blocks = re.findall(
         r"^```python\n(.*?)^```$", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), re.M | re.S
     )
@@ -77,7 +77,7 @@ ELSEWHERE = {
 
 
 @pytest.fixture(scope="module")
-def names() -> CodeNames:
+def names():
     return CodeNames()
 
 

@@ -18,7 +18,7 @@ DEPLOY = ROOT / "deploy"
 
 
 @pytest.fixture(params=[IMAGE, SPACE], ids=["image", "space"])
-def steps(request: pytest.FixtureRequest) -> list[Instruction]:
+def steps(request):
     return instructions(request.param)
 
 

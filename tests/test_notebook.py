@@ -19,7 +19,7 @@ NOTEBOOK = SITE / "docs" / "notebook.ipynb"
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return Study.open("tiny-llama")
 
 
@@ -150,7 +150,7 @@ def test_compare_puts_chosen_points_below_each_other():
 def test_the_notebook_runs():
     """Every code cell, one after the other, as a person would run them."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    names: dict[str, object] = {}
+    names = {}
     for cell in cells:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,12 @@ Run = Callable[..., list[Event]]
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+def llama(tmp_path_factory, tiny_llama):
     return make_checkpoint("llama", tmp_path_factory.mktemp("models") / "llama", tiny_llama, num_hidden_layers=2)
 
 
 @pytest.fixture
-def document(llama: Path, text_file: Path) -> Doc:
+def document(llama, text_file):
     return {
         "model": str(llama), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
         "samples": 3, "length": 16, "held_out_samples": 1, "test": str(text_file), "window": 16, "test_tokens": 64,
@@ -45,15 +44,15 @@ def document(llama: Path, text_file: Path) -> Doc:
 
 
 @pytest.fixture(scope="module")
-def mixture(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+def mixture(tmp_path_factory, tiny_llama):
     return make_checkpoint("mixtral", tmp_path_factory.mktemp("models") / "mixtral", tiny_llama, num_hidden_layers=2)
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def there(monkeypatch, tmp_path):
     """Runs a recipe on a pretended device, in a state folder of its own."""
 
-    def run(document: Doc, index: int = 0, **more: Any) -> list[Event]:
+    def run(document, index=0, **more):
         settings = Settings(state_dir=tmp_path / f"there-{index}", device="cpu", **more.pop("settings", {}))
         with monkeypatch.context() as patch, pretended():
             patch.setattr(engine, "choose_device", lambda wanted: pretend(index))
@@ -63,10 +62,10 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Run:
+def here(tmp_path):
     """Runs a recipe on the CPU."""
 
-    def run(document: Doc, **more: Any) -> list[Event]:
+    def run(document, **more):
         settings = Settings(state_dir=tmp_path / "here", device="cpu", **more.pop("settings", {}))
         return list(engine.execute(Recipe.parse(document), settings, **more))
 
@@ -196,7 +195,7 @@ def test_a_survey(document, tmp_path, monkeypatch):
         }
     )  # fmt: skip
 
-    def made(name: str, device: torch.device) -> Study:
+    def made(name, device):
         settings = Settings(state_dir=tmp_path / f"state-{name}", device="cpu")
         with monkeypatch.context() as patch, pretended() if device.type != "cpu" else nullcontext():
             patch.setattr(survey, "choose_device", lambda wanted: device)

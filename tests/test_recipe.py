@@ -408,7 +408,7 @@ def test_values_from_a_block_on_make_one_further_method():
 def test_a_recipe_without_them_is_the_document_that_it_was():
     """Its fingerprint is the name of studies on many hosts."""
 
-    def of(**fields: object) -> str:
+    def of(**fields):
         return Recipe.parse(LEAST | {"begin": "none"} | fields).fingerprint()
 
     for same in ({}, {"refit": 0}, {"distill": 0}, {"rotate": "none"}, {"first_order": 0}):

@@ -125,7 +125,7 @@ def test_the_program_of_a_batch_has_the_same_recipes(document):
 
 
 @pytest.fixture
-def small(random_llama: Path, text_file: Path) -> dict[str, Any]:
+def small(random_llama, text_file):
     return {
         "model": str(random_llama), "bits": 3, "group_size": 16, "method": "rqc-gbs", "lambda": [0.1],
         "calibration": str(text_file), "samples": 2, "length": 32,
@@ -144,7 +144,7 @@ def test_the_program_runs(small, lams, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def with_python(tmp_path: Path) -> dict[str, str]:
+def with_python(tmp_path):
     """An environment in which “python” is this one."""
     path = tmp_path / "bin" / "python"
     path.parent.mkdir()

@@ -25,7 +25,7 @@ def test_each_requirement_has_a_version_and_hashes(name):
 
 
 def test_no_package_has_two_versions():
-    versions: dict[str, str] = {}
+    versions = {}
     for name, text in FILES.items():
         if name not in ("requirements-tools.txt", "requirements-triton.txt"):  # of another environment each
             for package, version in audit.pins(text).items():
@@ -62,7 +62,7 @@ def test_make_installs_by_hashes_alone():
 
 
 def test_hashes_of_builds_for_a_cpu_are_kept_with_their_version(tmp_path, monkeypatch):
-    def unreachable(*_: object) -> str:
+    def unreachable(*_):
         raise subprocess.CalledProcessError(2, "uv")
 
     monkeypatch.setattr(make_requirements, "compiled", unreachable)

@@ -63,10 +63,10 @@ SHARED: list[App] = []  # the app of the package, once it is started
 class App:
     """Where the app is, and its REST interface from the outside."""
 
-    def __init__(self, url: str, state: Path) -> None:
+    def __init__(self, url, state):
         self.url, self.state = url, state
 
-    def json(self, path: str, body: Any = None, method: str | None = None) -> Any:
+    def json(self, path, body=None, method=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"{self.url}/api{path}", data, {"Content-Type": "application/json"}, method=method
@@ -75,7 +75,7 @@ class App:
             text = response.read()
         return json.loads(text) if text else None
 
-    def finished(self, run_id: str, seconds: float = 200) -> dict[str, Any]:
+    def finished(self, run_id, seconds=200):
         """The run once it is finished; any other ending fails the test."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -86,11 +86,11 @@ class App:
             time.sleep(0.3)
         raise AssertionError(f"run {run_id} is not finished after {seconds} s")
 
-    def run(self, recipe: dict[str, Any]) -> dict[str, Any]:
+    def run(self, recipe):
         """A finished run of a recipe."""
         return self.finished(self.json("/runs", recipe)["id"])
 
-    def stop_all(self) -> None:
+    def stop_all(self):
         """Cancels all runs that wait or work, and returns when they have ended."""
         while active := [
             run["id"] for run in self.json("/runs")["runs"] if run["state"] in ("queued", "running", "cancelling")
@@ -139,7 +139,7 @@ def running(state: Path, **settings: str) -> Iterator[App]:
 
 
 @pytest.fixture(scope="package")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def app(tmp_path_factory):
     """The app with made-up studies: “toy”, “chosen” with lines of “auto” and three γ, “mixture” with experts."""
     state = tmp_path_factory.mktemp("state")
     write_study(state / "studies" / "toy")
@@ -152,7 +152,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def nothing_left() -> Iterator[None]:
+def nothing_left():
     """What a file began and does not need ends with it: runs of the next file would wait behind it."""
     yield
     for each in SHARED:
@@ -160,13 +160,13 @@ def nothing_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def small_run(app: App) -> dict[str, Any]:
+def small_run(app):
     """A finished run of ``SMALL_RUN``."""
     return app.run(SMALL_RUN)
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Any]:
+def browser():
     """A headless Chromium; tests are skipped with the reason where none starts.
 
     It ends with this folder: while it lives, Playwright keeps an event loop in the main thread, and no other can run.
@@ -201,23 +201,23 @@ def figure_menu(page: Any, name: str) -> Any:
 class Watch:
     """What a page asked for and complained about."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.expected: list[str] = []  # parts of complaints that the test provokes
 
-    def attach(self, page: Any) -> None:
+    def attach(self, page):
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
         page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
 
-    def foreign(self, own: str) -> list[str]:
+    def foreign(self, own):
         host = urlparse(own).netloc
         return [
             url for url in self.requests if urlparse(url).scheme.startswith("http") and urlparse(url).netloc != host
         ]
 
-    def unexpected(self) -> list[str]:
+    def unexpected(self):
         return [text for text in self.complaints if not any(part in text for part in self.expected)]
 
 
@@ -264,13 +264,13 @@ def watched(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
+def open_page(app, browser):
     """Opens watched pages of the app of the package or ``of`` another; checks what they asked for at the end."""
-    opened: list[tuple[Watch, str]] = []
+    opened = []
 
     with watched(browser) as make:
 
-        def made(path: str = "/", *, of: App = app, **options: Any) -> Any:
+        def made(path="/", *, of=app, **options):
             page = make(of.url + path, **options)
             opened.append((page.watch, of.url))
             return page
@@ -281,10 +281,10 @@ def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def open_form(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def open_form(open_page):
     """Opens Calibrate, and all settings of its form once it can begin a run."""
 
-    def made(path: str = "/calibrate", **options: Any) -> Any:
+    def made(path="/calibrate", **options):
         page = open_page(path, **options)
         page.wait_for_selector("[data-testid=start]:enabled")
         all_settings(page)
@@ -294,12 +294,10 @@ def open_form(open_page: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def open_lab(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def open_lab(open_page):
     """Opens the Lab at a line of a study, with all its parts, once a figure is drawn."""
 
-    def made(
-        query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", *, drawn: str = "map", **options: Any
-    ) -> Any:
+    def made(query="study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", *, drawn="map", **options):
         page = open_page(f"/?{query}&{OPEN}", **options)
         page.wait_for_selector(".lab.is-open")
         page.wait_for_selector(f'[data-plot="lab-{drawn}"][data-drawn]')

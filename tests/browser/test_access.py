@@ -2,7 +2,6 @@
 
 import json
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlparse
 
@@ -17,7 +16,7 @@ RUN = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": []}
 
 
 @pytest.fixture(scope="module")
-def public_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def public_app(tmp_path_factory):
     """A host whose visitors need a token."""
     settings = {"SARQC_ACCESS": "token", "SARQC_ACCESS_TOKEN": TOKEN, "SARQC_HOSTS": "demo.example"}
     with running(tmp_path_factory.mktemp("public"), **settings) as app:
@@ -109,7 +108,7 @@ def test_a_text_of_ones_own_is_planned_with(app, open_page, tmp_path):
     text = tmp_path / "Notes on a talk.txt"
     text.write_text("Once upon a time there was a little bird that liked to sing.\n" * 900)
 
-    def plans_with_the_text(answer: Any) -> bool:
+    def plans_with_the_text(answer):
         sent = json.loads(answer.request.post_data) if answer.url.endswith("/api/plan") else {}
         return str(sent.get("calibration", "")).startswith("text-")
 

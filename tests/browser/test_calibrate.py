@@ -68,7 +68,7 @@ def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_form):
         }"""
     )
 
-    def is_of_awq(answer: Any) -> bool:  # a slow answer to an earlier question may come first
+    def is_of_awq(answer):  # a slow answer to an earlier question may come first
         return answer.url.endswith("/api/plan") and answer.request.post_data_json.get("method") == "awq"
 
     with page.expect_response(is_of_awq):
@@ -99,7 +99,7 @@ def test_lambda_is_typed_chosen_or_left_empty(app, open_form):
     page = open_form()
     page.watch.expected.append("422")
 
-    def after(act: Any) -> dict[str, Any]:
+    def after(act):
         with page.expect_request("**/api/plan") as asked:
             act()
         page.wait_for_function("!document.querySelector('[data-testid=plan]').classList.contains('is-stale')")
@@ -218,7 +218,7 @@ def test_an_answer_to_an_earlier_question_is_not_awaited(open_form):
     page.watch.expected.append("404")
     asked = []
 
-    def answered(route: Any) -> None:
+    def answered(route):
         """All but the first question."""
         asked.append(route.request)
         if len(asked) > 1:

@@ -67,10 +67,10 @@ def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_lab):
     curves = '[data-plot="lab-curves"] .trace[data-shows="{}"]'
     ink = page.locator(drift).evaluate("words => getComputedStyle(words).color")
 
-    def seen(selector: str, share: int) -> None:  # once a transition is over
+    def seen(selector, share):  # once a transition is over
         page.wait_for_function(f"([selector, share]) => ({FADED})(selector) === share", arg=[selector, share])
 
-    def is_lit(term: str | None) -> None:
+    def is_lit(term):
         for name in ("recon", "drift", "quality"):
             seen(curves.format(name), 100 if term in (None, name) else 20)
         seen('[data-plot="lab-deciles"] svg', 20 if term == "recon" else 100)

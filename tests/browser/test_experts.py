@@ -131,8 +131,8 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
     page = open_page("/?study=tiny-moe&layer=20")
     point = {"type": "point_done", "name": "a", "total": 15, "relative_drift": 0.2, "relative_held_out": None}
     points = [point | {"index": i, "lam": i / 200, "relative_recon": 0.2, "relative_sar": 0.3} for i in range(2)]
-    told: list[int] = []
-    sent: list[str] = []
+    told = []
+    sent = []
 
     def stream(route):
         told.append(len(told))

@@ -1,9 +1,6 @@
 """A card of the Lab in a frame of another page: of the app, where its operator allows that, and of a published site."""
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -26,7 +23,7 @@ VISIBLE = """() => [...document.querySelectorAll("#content section.card")].filte
 
 
 @pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def addresses(tmp_path_factory):
     """The Lab of the study “small” in an app, whose cards every site may show, and in a site."""
     folder = tmp_path_factory.mktemp("host")
     assets = host_of_two(folder / "app", tour=True).assets_dir
@@ -39,11 +36,11 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 
 
 @pytest.fixture
-def blog(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def blog(browser, tmp_path):
     """Opens a page of another site with a frame."""
     with serving(tmp_path) as address, watched(browser) as make:
 
-        def made(source: str, **options: Any) -> Any:
+        def made(source, **options):
             (tmp_path / "index.html").write_text(PAGE.format(source=source.replace("&", "&amp;")), encoding="utf-8")
             return make(f"{address}/", height=900, **options)
 

@@ -4,7 +4,6 @@ Times are printed here (``pytest -s``) and by ``make bench``; what is asserted a
 depend on how busy the machine is.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -53,7 +52,7 @@ COMPARE = """async ([names, at]) => {
 
 
 @pytest.fixture
-def lab(open_page: Any) -> Iterator[Any]:
+def lab(open_page):
     page = open_page(QUERY, reduced_motion="no-preference")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     for name in ("gamma_grid", "methods"):
@@ -206,7 +205,7 @@ def test_nothing_stays_behind_after_steps_and_changes_of_page(app, lab):
     session = lab.context.new_cdp_session(lab)
     session.send("Performance.enable")
 
-    def counts() -> dict[str, float]:
+    def counts():
         session.send("HeapProfiler.collectGarbage")
         found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
         return {"heap": session.send("Runtime.getHeapUsage")["usedSize"]} | {

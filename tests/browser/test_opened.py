@@ -4,21 +4,19 @@ repaired and saved."""
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sarqc.engine.execute import execute
 from sarqc.recipe import EFFORTS, Recipe
 from sarqc.settings import SITE, Settings
-from tests.browser.conftest import SMALL_RUN, App, all_settings, findings, running
+from tests.browser.conftest import SMALL_RUN, all_settings, findings, running
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """tiny-llama rounded to nearest in GPTQ's format, in a folder of such checkpoints."""
     folder = tmp_path_factory.mktemp("models") / "rounded-by-others"
     recipe = {**SMALL_RUN, "bits": 3, "group_size": 64, "method": "rtn", "lambda": None, "sweep": [], "test": None}
@@ -29,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def host(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def host(made, tmp_path_factory):
     """With what was made, a float model of one's own beside it, and a text."""
     ours, texts = SITE / "assets" / "models" / "tiny-llama", tmp_path_factory.mktemp("texts")
     mine = made.parent / "mine"

@@ -1,6 +1,6 @@
 """A published site in Firefox and WebKit, as far as they are installed: pictures, λ, model, Learn, and no complaint."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ CURVES = f"{HERO}.outerHTML"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory):
     """The address of a site with studies, a model and Learn, whose pages keep what goes wrong, and of a broken page."""
     root = tmp_path_factory.mktemp("www")
     with served_site(root, tmp_path_factory.mktemp("host"), with_codes=True) as address:
@@ -34,7 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=sorted(BROWSERS))
-def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(request, tmp_path_factory):
     """Each browser that is installed."""
     if reason := absent(request.param):
         pytest.skip(reason)
@@ -49,7 +49,7 @@ def test_a_complaint_is_heard(browser, served):
 
 
 @pytest.fixture
-def quiet(browser: Browser, served: str) -> Iterator[None]:
+def quiet(browser, served):
     """Nothing may complain, and each request must be one of the site."""
     yield
     asked = browser.run(

@@ -1,6 +1,5 @@
 """A published site in the browser: from a plain file server below a path, without any other request."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,20 +13,20 @@ OPENED = "#content.is-open"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory):
     """The address of a site with the studies “small” and “steps”, and Learn, which reads “small”."""
     with served_site(tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("host"), with_codes=True) as address:
         yield address
 
 
 @pytest.fixture
-def visit(browser: Any, served: str) -> Iterator[Callable[..., Any]]:
+def visit(browser, served):
     """Opens pages of the site; each request must be below its path, and nothing may complain."""
     opened = []
 
     with watched(browser) as make:
 
-        def made(path: str = "", **options: Any) -> Any:
+        def made(path="", **options):
             opened.append(make(served + path, **options))
             return opened[-1]
 

@@ -4,13 +4,13 @@ import csv
 
 import pytest
 
-from tests.browser.conftest import SMALL_RUN, App
+from tests.browser.conftest import SMALL_RUN
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")
-def two_runs(app: App, small_run: dict) -> list[dict]:
+def two_runs(app, small_run):
     return [small_run, app.run({**SMALL_RUN, "lambda": 1})]
 
 

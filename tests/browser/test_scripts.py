@@ -23,7 +23,7 @@ def run(page: Any, body: str) -> Any:
 
 
 @pytest.fixture
-def page(open_page: Any) -> Any:
+def page(open_page):
     return open_page("/api/health")
 
 

@@ -16,13 +16,13 @@ SMALL_TUNING = SMALL | {"kind": "tune", "sweep": [0.01, 0.1, 1], "minutes": 30}
 
 
 @pytest.fixture(scope="module")
-def tuned(app: App) -> dict[str, Any]:
+def tuned(app):
     """A finished tuning run of ``SMALL_TUNING``."""
     return app.run(SMALL_TUNING)
 
 
 @pytest.fixture(scope="module")
-def climbed(app: App) -> dict[str, Any]:
+def climbed(app):
     """A finished ladder."""
     return app.run(SMALL | {"kind": "ladder"})
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.plan import plan
 from sarqc.engine.result import edge_words
 from sarqc.errors import NumericalError
-from sarqc.events import Compared, Diverged, Event, Measured, Stage, Warned
+from sarqc.events import Compared, Diverged, Measured, Stage, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -30,7 +29,7 @@ WINDOW, WINDOWS = 64, 12
 
 
 @pytest.fixture
-def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
+def recipe(random_llama, text_file):
     base = {
         "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
         "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": WINDOW,
@@ -166,7 +165,7 @@ def test_states_that_were_removed_are_made_again(recipe, fresh_settings):
 @pytest.mark.thorough
 def test_states_that_are_lost_on_the_way_are_told(recipe, fresh_settings):
     """They are damaged while the model is quantized: perplexity is measured without them, and the run says so."""
-    events: list[Event] = []
+    events = []
     for event in execute(recipe(), fresh_settings):
         events.append(event)
         if isinstance(event, Stage) and event.name == "quantizing":
@@ -187,7 +186,7 @@ def test_states_that_are_lost_on_the_way_are_told(recipe, fresh_settings):
 def test_a_baseline_that_fails_leaves_the_run_its_results(recipe, fresh_settings, tmp_path, monkeypatch):
     """GPTQ's predictions are said not to be finite: the checkpoint and the summary are the run's own all the same."""
 
-    def fails(*_: object) -> None:
+    def fails(*_):
         raise NumericalError("the model's predictions are not finite", "test text", "")
 
     monkeypatch.setattr(baseline, "measure_another", fails)

@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,12 +44,12 @@ def with_beginning(folder: Path, source: Path, tokens: int) -> Path:
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one token", "two tokens"])
-def model(request: pytest.FixtureRequest, random_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(request, random_llama, tmp_path_factory):
     return with_beginning(tmp_path_factory.mktemp("begun") / "model", random_llama, request.param)
 
 
 @pytest.fixture
-def others(text_file: Path, tiny_llama: Path, random_llama: Path) -> dict[str, Any]:
+def others(text_file, tiny_llama, random_llama):
     return {
         "model": str(random_llama), "calibration": str(text_file), "test": str(tiny_llama / "calibration.txt"),
         "test_tokens": 100, "window": 24, "samples": SAMPLES, "length": LENGTH, "held_out_samples": 2,
@@ -59,7 +58,7 @@ def others(text_file: Path, tiny_llama: Path, random_llama: Path) -> dict[str, A
 
 
 @pytest.fixture
-def document(model: Path, others: dict[str, Any]) -> dict[str, Any]:
+def document(model, others):
     return others | {"model": str(model)}
 
 
@@ -144,7 +143,7 @@ def test_a_sequence_without_room_is_refused():
 def test_programs_of_other_engines_make_the_same_tokens(document, model, settings, begin, sampling):
     recipe = Recipe.parse(document | {"begin": begin, "sampling": sampling, "seed": 3})
     lines = token_lines(recipe)
-    names: dict[str, Any] = {"tokenizer": AutoTokenizer.from_pretrained(model, local_files_only=True)}
+    names = {"tokenizer": AutoTokenizer.from_pretrained(model, local_files_only=True)}
     exec("\n".join([*lines.imports, lines.body]), names)
     np.testing.assert_array_equal(names["tokens"], prepare(recipe, settings).sequences.calibration)
 
@@ -184,7 +183,7 @@ def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
 
 
 @pytest.fixture(scope="module")
-def trained_behind_bos(random_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_behind_bos(random_llama, text_file, tmp_path_factory):
     """A model that predicts the text's frequent tokens only behind “<s>”, which its chat template alone names.
 
     Every position attends to all before it alike; the value of “<s>” leads to the state that the head reads.

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ from tests.http.test_full_disk import small_disk
 
 
 @pytest.fixture
-def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def two_gpus(tmp_path, monkeypatch):
     """A program that answers as nvidia-smi does, and writes down how often it was asked."""
     program = tmp_path / "nvidia-smi"
     rows = "GPU-aa11, NVIDIA H100 80GB HBM3, 24000, 81559, 570.1\\nGPU-bb22, Quadro, 1000, 16000, 570.1\\n"
@@ -154,7 +153,7 @@ def test_perplexity_is_planned_with_its_logits(vocabulary, random_llama):
     checkpoint = replace(whole, architecture=whole.architecture.model_copy(update={"vocab_size": vocabulary}))
     recipe = Recipe.parse(SHORT | {"window": 128})
 
-    def planned(tokens: int, **where: bool) -> int:
+    def planned(tokens, **where):
         work = host.work_of(recipe, checkpoint, test_tokens=tokens)
         return host.memory_bytes(work, 10**7, **{"on_processor": True, "streamed": False, **where})
 

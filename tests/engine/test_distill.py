@@ -37,7 +37,7 @@ EPOCHS = 3
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+def document(random_llama, text_file):
     return {
         "model": str(random_llama), "bits": 2, "group_size": 16, "grid": "affine", "method": "rtn",
         "calibration": str(text_file), "samples": 8, "length": 32, "held_out_samples": 4,
@@ -194,7 +194,7 @@ def test_gradients_of_a_step_are_those_of_transformers_model(document, random_ll
     divergence.backward()
 
     models = [AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64) for _ in range(2)]
-    weights: dict[str, Tensor] = {}
+    weights = {}
     for name, layer in layers.items():
         weights[name] = models[1].get_submodule(name).weight
         spread = [part.double().repeat_interleave(16, dim=1) for part in (layer.scales, layer.biases)]
@@ -211,7 +211,7 @@ def test_gradients_of_a_step_are_those_of_transformers_model(document, random_ll
 def test_means_of_inputs_are_those_of_the_float_model(document, random_llama, fresh_settings):
     _, prepared, _, _, original = quantized(Recipe.parse(document), fresh_settings)
     model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64)
-    seen: dict[str, Tensor] = {}
+    seen = {}
     for name in original.inputs:
         model.get_submodule(name).register_forward_pre_hook(lambda _, given, name=name: seen.update({name: given[0]}))
     model(torch.from_numpy(prepared.sequences.calibration.copy()))
@@ -237,12 +237,12 @@ def test_the_plan_counts_it(document, fresh_settings):
 class Storages(TorchDispatchMode):
     """Bytes of tensors that are made within this context and alive at once, at most."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.now = self.peak = 0
         self._known = WeakIdKeyDictionary()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(made):
             if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage()) not in self._known:
@@ -252,7 +252,7 @@ class Storages(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
         return made
 
-    def _free(self, size: int) -> None:
+    def _free(self, size):
         self.now -= size
 
 
@@ -277,11 +277,11 @@ def test_its_memory_is_that_of_the_plan(document, tiny_llama, fresh_settings, tm
 @pytest.mark.thorough
 def test_lambda_of_auto_is_that_of_each_layer(document, fresh_settings):
     """A method without a choice of λ has none."""
-    lams: dict[str, set[float]] = {}
+    lams = {}
     for method in ("rqc-gbs", "gptq", "rtn"):
-        used: set[float] = set()
+        used = set()
 
-        def noted(layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, *more: Any, used: Any = used) -> Any:
+        def noted(layer, weight, s, lam, *more, used=used):
             used.add(lam)
             return tuned_linear(layer, weight, s, lam, *more)
 

@@ -30,7 +30,7 @@ SEQUENCES, HELD_OUT = 6, 3
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+def document(random_llama, text_file):
     return {
         "model": str(random_llama), "bits": 2, "group_size": 16, "grid": "affine", "method": "rtn",
         "calibration": str(text_file), "samples": SEQUENCES, "length": 32, "held_out_samples": HELD_OUT,
@@ -39,7 +39,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def mixture(tiny_llama: Path, tmp_path: Path) -> Path:
+def mixture(tiny_llama, tmp_path):
     return make_checkpoint("qwen3_moe, one block dense", tmp_path / "mixture", tiny_llama)
 
 
@@ -182,9 +182,9 @@ def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(document, 
     first = run(document, fresh_settings)
     streamed = fresh_settings.model_copy(update={"weights": "streamed", "state_dir": tmp_path / "streamed"})
     tuned = distill_blocks._tuned
-    visited: list[int] = []
+    visited = []
 
-    def ends(tuning: Any, walk: Any, block: Any, layers: Any, reports: Any) -> Any:
+    def ends(tuning, walk, block, layers, reports):
         visited.append(layers[0].block)
         if visited == [0, 1]:
             raise KeyboardInterrupt
@@ -235,7 +235,7 @@ def test_it_needs_little_memory_and_says_so_where_that_is_missing(document, mixt
 
 
 def test_the_words_are_those_of_the_numbers():
-    def block(index: int, before: float, after: float, kept: int) -> Any:
+    def block(index, before, after, kept):
         return {"block": index, "epochs": 3, "kept": kept, "held_out_before": before, "held_out": after,
                 "drift_before": 0.4, "drift": 0.4}  # fmt: skip
 

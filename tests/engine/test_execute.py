@@ -25,14 +25,13 @@ from sarqc.events import (
 from sarqc.figures import lab_view
 from sarqc.models import folding
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.engine.running import of_type, reports_of, run
 from tests.quantization.test_early_stopping import EARLY
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, object]:
+def document(random_llama, text_file):
     return {
         "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
         "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text_file),
@@ -273,9 +272,9 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(document, fresh_set
     from sarqc.models import catalogue
     from sarqc.models.hub import NotCached
 
-    here: list[bool] = []
+    here = []
 
-    def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
+    def fetch(model, revision, settings, *, download):
         if download:
             here.append(True)
         if not here:
@@ -396,7 +395,7 @@ def test_auto_for_the_model_settles_on_one_lambda(document, fresh_settings, tmp_
 
 
 def test_what_auto_costs_is_planned(document, fresh_settings):
-    def minutes(**changes: object) -> float:
+    def minutes(**changes):
         return plan(Recipe.parse({**document, "sweep": [], "test": None, **changes}), fresh_settings).minutes
 
     assert minutes(**{"lambda": "auto"}) > minutes()

@@ -1,7 +1,5 @@
 """Another λ or γ from a block on: what is finished before it is taken as it is, and everything says so."""
 
-from pathlib import Path
-
 import pytest
 
 from sarqc.engine.execute import execute
@@ -23,7 +21,7 @@ from sarqc.web.link_preview import LinePoint, point_title
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, object]:
+def document(random_llama, text_file):
     return {
         "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.1, "gamma": 0.5,
         "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": 64,
@@ -32,12 +30,12 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
 
 
 @pytest.fixture
-def solved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
+def solved(monkeypatch):
     """λ and name of every linear that the column solver is given."""
-    seen: list[tuple[float, str]] = []
+    seen = []
     together = column_solver._solve_together
 
-    def counted(points: list, recorder: object) -> object:
+    def counted(points, recorder):
         seen.extend((point.method.lam, point.layer.name) for point in points)
         return together(points, recorder)
 
@@ -90,7 +88,7 @@ def test_finished_blocks_are_taken_and_the_rest_is_solved_again(document, fresh_
 def test_a_run_that_failed_half_way_goes_on_with_another_lambda(document, fresh_settings, monkeypatch, solved):
     counted = column_solver._solve_together
 
-    def failing(points: list, recorder: object) -> object:
+    def failing(points, recorder):
         if block_of(points[0].layer.name) == 2:
             raise RuntimeError("broken")
         return counted(points, recorder)

@@ -31,7 +31,7 @@ def weight_of(path: Path, name: str) -> torch.Tensor:
     tensors = load_file(path)
 
     class Files(dict[str, torch.Tensor]):
-        def read(self, name: str) -> torch.Tensor:
+        def read(self, name):
             return self[name]
 
     files: Any = Files(tensors)

@@ -27,12 +27,12 @@ from tests.models.cases import make_checkpoint
 class Counting(MultiDevice):
     """Solves here, and notes the shapes and the tensors of every part as it would go to a process."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number):
         super().__init__([torch.device("cpu")] * number, 1 << 30)
         self.shapes: list[tuple[tuple[int, int], ...]] = []
         self.bytes = 0
 
-    def solved(self, batches: object) -> object:
+    def solved(self, batches):
         for batch in batches:
             for part in batch.in_parts(len(self.devices)):
                 self.shapes.append(tuple(tuple(linear.weight.shape) for linear in part.linears))

@@ -28,7 +28,7 @@ from tests.models.cases import make_checkpoint
 
 
 @pytest.fixture
-def document(tiny_llama: Path, text_file: Path, tmp_path: Path) -> dict[str, Any]:
+def document(tiny_llama, text_file, tmp_path):
     model = make_checkpoint("llama", tmp_path / "small", tiny_llama, intermediate_size=64, hidden_size=64, head_dim=16)
     return {
         "model": str(model), "bits": 3, "group_size": 32, "grid": "asymmetric", "method": "gptq", "seed": 2,
@@ -168,7 +168,7 @@ def test_a_mixture_is_rotated_with_its_router(document, tiny_llama, fresh_settin
 def test_a_run_ends_where_logits_differ(document, fresh_settings, monkeypatch):
     """No two sums are equal to the last bit, so that none agree within 0."""
     monkeypatch.setattr(rotation_check, "TOLERANCE", 0.0)
-    told: list[str] = []
+    told = []
     with pytest.raises(Refused, match="gives other logits") as caught:
         told.extend(event.type for event in execute(Recipe.parse(document), fresh_settings))
     assert caught.value.where == document["model"]

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.recipe import Recipe
-from sarqc.settings import SITE, Settings
+from sarqc.settings import SITE
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.frames import frame
@@ -28,7 +27,7 @@ from tests.engine.running import reports_of, run
 
 
 @pytest.fixture
-def small(random_llama: Path, text_file: Path) -> dict[str, object]:
+def small(random_llama, text_file):
     return {
         "title": "small", "model": str(random_llama), "grid": "asymmetric", "group_size": 16,
         "calibration": str(text_file), "samples": 4, "length": 32, "draws": [7], "held_out": str(text_file),
@@ -40,10 +39,10 @@ Surveyed = Callable[..., tuple[list[str], Study]]
 
 
 @pytest.fixture
-def surveyed(small: dict, fresh_settings: Settings, tmp_path: Path) -> Surveyed:
+def surveyed(small, fresh_settings, tmp_path):
     """Conducts a survey of some lines beside studies that are there; says what it said, and its study."""
 
-    def conducted(lines: list[dict], *had: Study, name: str = "small", **changes: Any) -> tuple[list[str], Study]:
+    def conducted(lines, *had, name="small", **changes):
         survey = Survey.model_validate({**small, **changes, "lines": lines})
         return list(conduct(survey, fresh_settings, tmp_path / name, had)), Study.open(tmp_path / name)
 
@@ -212,9 +211,9 @@ def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
         pass
     words.close()
     assert not (tmp_path / "stopped" / "study.json").exists()
-    solved: list[str] = []
+    solved = []
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments):
         solved.append(str(arguments[4]))
         return solve_curve(*arguments)
 

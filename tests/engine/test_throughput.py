@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.known_models import known_checkpoint
-from sarqc.documents import Phase
 from sarqc.engine import costs
 from sarqc.engine.execute import execute
 from sarqc.engine.gpus import Gpu
@@ -17,13 +16,12 @@ from sarqc.engine.throughput import GpuSpeed, keep, keep_pace, pace_of, publishe
 from sarqc.events import Stage, Started
 from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from tests.engine.running import run
 
 
 @pytest.fixture
-def with_gpu(monkeypatch: pytest.MonkeyPatch, fresh_settings: Settings):
-    def settings(name: str) -> Settings:
+def with_gpu(monkeypatch, fresh_settings):
+    def settings(name):
         for module in ("costs", "gpus"):
             monkeypatch.setattr(f"sarqc.engine.{module}.visible_gpus", lambda: [Gpu("GPU-aa", name, 1 << 34, 1 << 35)])
         return fresh_settings.model_copy(update={"device": "cuda"})
@@ -106,9 +104,9 @@ def test_a_token_passes_through_its_experts_alone():
 
 
 def test_one_bad_day_is_not_the_pace_of_a_host(fresh_settings):
-    phases: list[Phase] = [{"stage": "quantizing", "detail": "", "seconds": 26.0}]
+    phases = [{"stage": "quantizing", "detail": "", "seconds": 26.0}]
 
-    def after(*seconds: float) -> float:
+    def after(*seconds):
         for one in seconds:
             keep_pace(fresh_settings, "a", phases, {("quantizing", ""): one})
         return pace_of(fresh_settings, "a").factor
@@ -123,7 +121,7 @@ def test_published_rates_are_near_to_what_an_h100_took():
     found = json.loads((Path(__file__).resolve().parents[2] / "docs" / "gpus.json").read_text(encoding="utf-8"))
     rates = published_rates(found["host"]["gpu"])
 
-    def taken(table: str, row: str, column: str) -> float:
+    def taken(table, row, column):
         return next(float(one[column]) for one in found["tables"][table] if one[""] == row)
 
     for model, changes, measured in (
@@ -173,7 +171,7 @@ def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings):
 
 
 def test_the_pace_of_a_host_is_learned_from_work_alone(fresh_settings):
-    phases: list[Phase] = [
+    phases = [
         {"stage": "loading", "detail": "", "seconds": 1.0},
         {"stage": "quantizing", "detail": "", "seconds": 10.0},
         {"stage": "measuring the quantized model", "detail": "perplexity", "seconds": 10.0},

@@ -1,7 +1,6 @@
 """Tuning: its numbers are those of ordinary runs, it goes on where it was stopped, and it says when it ends."""
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_t
 
 
 @pytest.fixture(scope="module")
-def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+def document(random_llama, text_file):
     return FAST | {
         "kind": "tune", "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs",
         "calibration": str(text_file), "test": str(text_file), "sweep": [0.01, 0.1, 1], "draws": 3,
@@ -38,12 +37,12 @@ def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def tuned_settings(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def tuned_settings(settings, tmp_path_factory):
     return settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("tuned")})
 
 
 @pytest.fixture(scope="module")
-def tuned(document: dict[str, Any], tuned_settings: Settings) -> list[Event]:
+def tuned(document, tuned_settings):
     """A whole tuning run, with its study."""
     return run(document, tuned_settings)
 
@@ -171,15 +170,15 @@ def test_another_question_needs_no_pass_of_the_float_model(
 class Clock:
     """Time that passes with the work alone: seconds for a linear that is solved, and for a model that is measured."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, solving: float, measuring: float) -> None:
+    def __init__(self, monkeypatch, solving, measuring):
         self.now = 0.0
 
-        def solved(block: Any, *given: Any) -> Any:
+        def solved(block, *given):
             for step in solve_points(block, *given):
                 self.now += solving
                 yield step
 
-        def measured(*given: Any, **named: Any) -> Any:
+        def measured(*given, **named):
             self.now += measuring / 2
             found = yield from perplexity_steps(*given, **named)
             self.now += measuring / 2
@@ -328,11 +327,11 @@ def test_what_is_no_bundle_is_refused(tmp_path, tiny_llama):
 def test_one_more_value_costs_its_own_work_alone(tuned, document, tuned_settings, monkeypatch):
     measured, solved = [], []
 
-    def measuring(*given: Any, **named: Any) -> Any:
+    def measuring(*given, **named):
         measured.append(1)
         return perplexity_steps(*given, **named)
 
-    def solving(*given: Any) -> Any:
+    def solving(*given):
         solved.append(len(given[2]))
         return solve_points(*given)
 
@@ -376,7 +375,7 @@ def test_tasks_are_asked_of_what_is_still_in_question(tuned, document, tuned_set
 def test_tasks_have_what_is_left_of_the_budget(document, fresh_settings, monkeypatch):
     clock, asked = Clock(monkeypatch, 0.1, 10.0), []
 
-    def asking(*given: Any, tell: Any, **options: Any) -> Any:
+    def asking(*given, tell, **options):
         clock.now += 40.0
         tell(1, 1)
         asked.append(1)
@@ -393,7 +392,7 @@ def test_tasks_have_what_is_left_of_the_budget(document, fresh_settings, monkeyp
 
 @pytest.mark.thorough
 def test_float_predictions_that_are_gone_are_said(document, fresh_settings, monkeypatch):
-    def gone(*_given: Any, **_named: Any) -> Any:
+    def gone(*_given, **_named):
         raise StatesGone
 
     with monkeypatch.context() as without:

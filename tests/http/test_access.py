@@ -9,10 +9,9 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -24,7 +23,7 @@ from sarqc.extras.host.users import write_user
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
-from sarqc.settings import SITE, Settings
+from sarqc.settings import SITE
 from sarqc.web.access import Access
 from sarqc.web.admission import admit
 from sarqc.web.gate import Gate
@@ -41,12 +40,12 @@ Door = Callable[..., TestClient]
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
+def door(tmp_path):
     """Opens an app with the given settings; further calls give further browsers of the same app."""
-    opened: list[TestClient] = []
-    apps: list[Any] = []
+    opened = []
+    apps = []
 
-    def browser(**given: Any) -> TestClient:
+    def browser(**given):
         if not apps:
             settings = settings_in(tmp_path, **given)
             apps.append(create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False))
@@ -310,7 +309,7 @@ def test_users_and_their_roles(door, tmp_path):
     assert users.stat().st_mode & 0o077 == 0
     client = door(access="users", users_file=users)
 
-    def basic(name: str, password: str | None = None) -> dict[str, str]:
+    def basic(name, password=None):
         both = f"{name}:{password or f'password of {name}'}"
         return {"Authorization": f"Basic {base64.b64encode(both.encode()).decode()}"}
 
@@ -393,9 +392,9 @@ def test_the_operators_token_is_not_for_strangers(access, tmp_path):
 
 def test_forwarded_names_are_believed_from_the_proxy_alone(door):
     forged = {"X-Forwarded-For": "8.8.8.8", "X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
-    seen: list[httpx.Headers] = []
+    seen = []
 
-    async def behind(scope: Any, receive: Any, send: Any) -> None:
+    async def behind(scope, receive, send):
         seen.append(httpx.Headers(scope["headers"]))
 
     app = door().app
@@ -440,7 +439,7 @@ def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path):
     with opened(settings_in(tmp_path, max_queued=4, max_queued_each=1, **public), client=("10.0.0.9", 1)) as client:
         client.app.state.supervisor._start_due = lambda: None
 
-        def status(address: str) -> int:
+        def status(address):
             client.cookies.clear()
             headers = {"X-Forwarded-For": address}
             return client.post("/api/runs", json=recipe().to_json(), headers=headers).status_code
@@ -454,7 +453,7 @@ def test_plans_that_wait_keep_nobody_else_waiting(tmp_path):
     """As while the Hub swallows packets, or a model takes minutes: more plans than there are threads."""
     going_on = threading.Event()
 
-    def waiting(recipe: Recipe, settings: Settings) -> object:
+    def waiting(recipe, settings):
         if recipe.seed == 1:
             going_on.wait(60)
         return resolve(recipe, settings)
@@ -463,7 +462,7 @@ def test_plans_that_wait_keep_nobody_else_waiting(tmp_path):
     app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=waiting, with_pages=False)
     with TestClient(app, client=("10.0.0.9", 1)) as client, ThreadPoolExecutor(60) as people:
 
-        def planned(address: str, layers: int = 1) -> Future[httpx.Response]:
+        def planned(address, layers=1):
             where = {"X-Forwarded-For": address, "Cookie": ""}  # a stranger anew
             return people.submit(client.post, "/api/plan", json=recipe(layers).to_json(), headers=where)
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -145,14 +144,14 @@ def test_of_gradio_there_is_what_the_pages_load_alone(settings):
 
 def test_with_nothing_to_do_the_app_waits(settings):
     """Nothing that the app starts asks its loop to be woken again within a second: it would be so for ever."""
-    delays: list[float] = []
+    delays = []
 
     class Loop(asyncio.SelectorEventLoop):
-        def call_later(self, delay: float, *more: Any, **given: Any) -> asyncio.TimerHandle:
+        def call_later(self, delay, *more, **given):
             delays.append(delay)
             return super().call_later(delay, *more, **given)
 
-    async def waits() -> None:
+    async def waits():
         async with app.router.lifespan_context(app):
             delays.clear()
             for _ in range(500):  # turns of the loop, in which whoever waits for nothing waits again

@@ -53,8 +53,8 @@ def test_a_bundle_exports_what_its_modules_export(page, tmp_path):
 
 
 @pytest.fixture
-def assets(tmp_path: Path) -> Path:
-    def write(name: str, text: str) -> None:
+def assets(tmp_path):
+    def write(name, text):
         file = tmp_path / "js" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

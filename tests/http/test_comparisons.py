@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,19 +43,19 @@ def ended_of(client: TestClient, recipe: dict[str, Any], answer: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def client(tmp_path_factory):
     settings = settings_in(tmp_path_factory.mktemp("compared"), assets_dir=SITE / "assets")
     with TestClient(create_app(settings, with_pages=False)) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def tuned(client: TestClient) -> Compared:
+def tuned(client):
     return client, ended_of(client, RECIPE, "tuning")
 
 
 @pytest.fixture(scope="module")
-def climbed(client: TestClient) -> Compared:
+def climbed(client):
     return client, ended_of(client, LADDER, "ladder")
 
 

@@ -1,6 +1,5 @@
 """Cards in frames of other sites: which answers these may show, and oEmbed by its specification (https://oembed.com)."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -41,7 +40,7 @@ def opened(folder: Path, *, with_pages: bool, **given: Any) -> TestClient:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def client(tmp_path_factory):
     """A host that anybody may look at, without pages."""
     with opened(tmp_path_factory.mktemp("host"), with_pages=False, **OPEN_HOST) as client:
         yield client

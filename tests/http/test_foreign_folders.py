@@ -21,7 +21,7 @@ ROUTES = ("", "/view", "/download", f"/{ARRAYS}")
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Settings:
+def host(tmp_path):
     """A host with the study “small”, whose codes are kept."""
     settings = host_of_two(tmp_path)
     keep_codes(settings.assets_dir / "studies" / "small")

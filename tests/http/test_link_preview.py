@@ -3,7 +3,6 @@
 import io
 import re
 import shutil
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def head(client: TestClient, address: str, **headers: str) -> Document:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def client(tmp_path_factory):
     """The app with its pages, for everybody, under the name demo.example."""
     folder = tmp_path_factory.mktemp("introduced")
     settings = settings_in(folder, access="open", strangers="viewer", hosts="demo.example", assets_dir=ASSETS)

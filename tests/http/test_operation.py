@@ -132,7 +132,7 @@ def test_a_stream_counts_while_it_is_open(serve, monkeypatch):
     run_id = submit(app.http)["id"]
     until(lambda: run_of(app.http, run_id)["state"] == "running")
 
-    def value(metric: str, **labels: str) -> float:
+    def value(metric, **labels):
         return samples(app.http.get("/metrics"))[metric, tuple(sorted(labels.items()))]
 
     with app.http.stream("GET", f"/api/runs/{run_id}/events") as stream:

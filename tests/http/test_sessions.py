@@ -1,8 +1,6 @@
 """Signing out ends what was signed in, in every browser that has a copy; share links end too, and show a part alone."""
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +25,7 @@ def another(client: TestClient, cookie: str | None = None) -> TestClient:
 
 
 @pytest.fixture
-def of_users(tmp_path: Path) -> Settings:
+def of_users(tmp_path):
     for name in ("ann", "bob"):
         write_user(tmp_path / "users", name, "runner", f"password of {name}")
     return settings_in(tmp_path, access="users", users_file=tmp_path / "users")
@@ -100,7 +98,7 @@ def test_two_names_from_the_proxy_are_none(tmp_path):
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
+def shared(tmp_path):
     """Ann with a run of hers that has a note and tags, and the address of its link."""
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "other.txt").write_text("words")

@@ -5,7 +5,6 @@ import errno
 import io
 import json
 import re
-import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -71,19 +70,19 @@ def test_a_large_site_is_for_the_command_line():
 class Client:
     """A request whose client leaves when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.leaves = asyncio.Event()
 
-    async def receive(self) -> dict[str, str]:
+    async def receive(self):
         await self.leaves.wait()
         return {"type": "http.disconnect"}
 
 
 def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
     settings = host_of_two(tmp_path)
-    began: list[str] = []
+    began = []
 
-    def made(_: str, request: bytes, *, unwanted: threading.Event, **limits: int) -> bytes:
+    def made(_, request, *, unwanted, **limits):
         asked = json.loads(request)
         began.append(Path(asked["study"]).name)
         if began[-1] == "small":
@@ -95,7 +94,7 @@ def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(site_archives, "answer_of", made)
     small, steps = (Study.open(settings.assets_dir / "studies" / name) for name in ("small", "steps"))
 
-    async def play() -> None:
+    async def play():
         archives, first, second = SiteArchives(settings), Client(), Client()
         waiting = [
             asyncio.create_task(archives.opened(client, small, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def zipped(files: Files) -> bytes:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
+def files(tmp_path):
     """The files of a study made on another host."""
     study = write_study(tmp_path / "elsewhere", "theirs")
     folder = tmp_path / "elsewhere" / study.id
@@ -281,7 +281,7 @@ def test_a_check_has_so_much_time_and_memory(client, files, settings, monkeypatc
 
 @pytest.mark.thorough
 def test_the_app_reads_nothing_that_was_not_approved(client, files, monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise AssertionError("the app has read what was sent")
 
     content = zipped(changed(files, lambda d: d.update(evil=1)))
@@ -291,7 +291,7 @@ def test_the_app_reads_nothing_that_was_not_approved(client, files, monkeypatch)
 
 
 @pytest.fixture
-def one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_at_once(monkeypatch):
     """Of an app that is made later."""
     monkeypatch.setattr(studies_api, "UNDER_WAY", 1)
 
@@ -300,7 +300,7 @@ def one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_so_many_at_once(one_at_once, client, files, settings, monkeypatch):
     began, goes_on = threading.Event(), threading.Event()
 
-    def slow(*arguments: object) -> tuple[str, bool]:
+    def slow(*arguments):
         began.set()
         assert goes_on.wait(60)
         return store_upload(*arguments)
@@ -360,7 +360,7 @@ def test_studies_say_where_they_come_from_and_whose_they_are(client, settings):
 def test_what_zlib_says_of_memory_is_no_damaged_archive(files, tmp_path, monkeypatch):
     """Before Python 3.11.4 the archive of a process without memory ends so."""
 
-    def without_memory(*_: object) -> None:
+    def without_memory(*_):
         raise zlib.error("Error -4 while decompressing data")
 
     monkeypatch.setattr(upload_check, "_unpacked", without_memory)

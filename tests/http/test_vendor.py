@@ -24,7 +24,7 @@ def code_of(path: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def copies() -> dict[str, bytes]:
+def copies():
     """What belongs into the folder, by its path, as the installed packages have it."""
     spec = util.spec_from_file_location("update", VENDOR / "update.py")
     assert spec

@@ -2,7 +2,7 @@
 
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.jobs.workers import Gone, LocalWorkers, Said
+from sarqc.jobs.workers import Gone, LocalWorkers
 from sarqc.settings import Settings
 
 Supervise = Callable[..., Supervisor]
@@ -22,12 +22,12 @@ PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is s
 class Inbox(queue.Queue):
     """What the workers deliver."""
 
-    def next(self) -> Said | Gone:
+    def next(self):
         while (message := self.get(timeout=PATIENCE)) is None:  # the devices have changed
             pass
         return message
 
-    def until_gone(self) -> tuple[list, Gone]:
+    def until_gone(self):
         events = []
         while not isinstance(message := self.next(), Gone):
             events.append(message.event)
@@ -88,28 +88,28 @@ def settings_in(folder: Path, **others: Any) -> Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     return settings_in(tmp_path)
 
 
 @pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
+def store(settings):
     store = Store(settings.database())
     yield store
     store.close()
 
 
 @pytest.fixture
-def clock() -> Callable[[], float]:
+def clock():
     return time.monotonic
 
 
 @pytest.fixture
-def supervise(store: Store, settings: Settings, clock: Callable[[], float]) -> Iterator[Supervise]:
+def supervise(store, settings, clock):
     """Starts a supervisor whose workers run the named function of ``fake_runs``, with further settings if given."""
-    started: list[Supervisor] = []
+    started = []
 
-    def start(function: str, **others: Any) -> Supervisor:
+    def start(function, **others):
         workers = partial(LocalWorkers, execute=f"tests.jobs.fake_runs:{function}", clock=clock)
         supervisor = Supervisor(store, settings.model_copy(update=others), workers=workers, clock=clock)
         supervisor.start()

@@ -18,15 +18,15 @@ HOUR = 3600.0
 class Clock:
     """The host's clock as the app sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.ahead, self._true = 0.0, time.time
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self._true() + self.ahead
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def host(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(time, "time", clock)
     return clock
@@ -68,10 +68,10 @@ def test_retention_keeps_what_a_clock_makes_young(store, settings, host):
 class Elapsed:
     """Seconds that nobody sets."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.count = 500.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.count
 
 
@@ -116,7 +116,7 @@ def test_a_database_of_before_knows_the_time_of_its_newest_run(store, host):
 
 
 def test_a_supervisor_asks_before_it_deletes_by_age(supervise, store, settings, monkeypatch):
-    asked: list[bool] = []
+    asked = []
     monkeypatch.setattr(Retention, "take_turn", lambda self, now, *, by_age: asked.append(by_age) or [])
     monkeypatch.setattr(HostTime, "is_trusted", lambda self, now: False)
     supervise("quick")

@@ -13,7 +13,6 @@ from sarqc.events import Stage
 from sarqc.jobs import database
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
-from sarqc.settings import Settings
 from tests.jobs.fake_runs import recipe
 
 
@@ -63,7 +62,7 @@ def test_a_transaction_sees_its_own_changes_and_nobody_else_does(store):
 
 
 @pytest.fixture
-def damaged_run(settings: Settings) -> str:
+def damaged_run(settings):
     """A run in a database with a page in the middle overwritten."""
     store = Store(settings.database())
     run_id = store.create(recipe(), "ann").id
@@ -99,7 +98,7 @@ def test_writable_is_what_was_written(store, settings):
     """Another connection sees that something was committed, each time."""
     with closing(sqlite3.connect(settings.database())) as other:
 
-        def version() -> int:
+        def version():
             return other.execute("PRAGMA data_version").fetchone()[0]
 
         for _ in range(2):
@@ -110,7 +109,7 @@ def test_writable_is_what_was_written(store, settings):
 
 
 def test_what_is_answered_is_on_the_disk_and_events_need_not_be(store):
-    settled: list[int] = []
+    settled = []
     store._database._writer.set_trace_callback(
         lambda said: settled.append(said.endswith("FULL")) if said.startswith("PRAGMA synchronous") else None
     )

@@ -85,7 +85,7 @@ def test_a_loop_that_is_woken_for_an_export_sees_it_queued(store, settings, monk
     supervisor.cancel(made.id)
     seen = []
 
-    def look() -> None:
+    def look():
         with ThreadPoolExecutor(1) as another:  # with a connection of its own, as the loop has
             seen.append(another.submit(store.get, made.id).result().state)
 

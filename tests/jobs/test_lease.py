@@ -16,15 +16,15 @@ from tests.jobs.fake_runs import recipe
 class Clock:
     """Seconds that pass when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 

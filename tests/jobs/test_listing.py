@@ -10,7 +10,6 @@ import statistics
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,7 +152,7 @@ def test_an_answer_is_not_kept_that_may_be_taken_back(store):
     finished(store, recipe())
     assert store.count(Question()) == 1
 
-    def taken_back() -> None:
+    def taken_back():
         with store.transaction():
             store.create(recipe(), "ann")
             assert store.count(Question()) == 2
@@ -349,10 +348,10 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(tmp_path_factor
     mine = replace(question, of="ann", also=frozenset(run.id for run in runs[:1]))
     assert store.listed(mine, 99) == [run for run in expected if run.owner == "ann" or run in runs[:1]]
 
-    def key(run: Run) -> tuple:
+    def key(run):
         return tuple((k, str(v)) for k, v in run.recipe.items() if k != "seed") if by == "seeds" else (run.id,)
 
-    members: dict[tuple, list[Run]] = {}
+    members = {}
     for run in expected:
         members.setdefault(key(run), []).append(run)
     for offset in range(0, len(runs) + 1, limit):
@@ -434,9 +433,9 @@ def test_other_orders_and_groups_are_refused(store, sort):
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def full(tmp_path_factory):
     """Three thousand runs, most of them finished."""
-    path: Path = tmp_path_factory.mktemp("full") / "runs.sqlite3"
+    path = tmp_path_factory.mktemp("full") / "runs.sqlite3"
     store = Store(path)
     recipes = [recipe(seed, bits=bits, method=method)
                for seed in range(100) for bits in (2, 3, 4) for method in NAMES[:2]]  # fmt: skip
@@ -453,19 +452,19 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Any:
 class Counted:
     """A connection that counts what a question costs: runs read in full, and operations of SQLite's machine."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store):
         self.store, self.operations = store, 0
 
-    def __enter__(self) -> Counted:
+    def __enter__(self):
         self._reader = self.store._database._reader
         self._reader.set_progress_handler(self._count, 100)
         return self
 
-    def _count(self) -> int:
+    def _count(self):
         self.operations += 100
         return 0
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._reader.set_progress_handler(None, 0)
 
 
@@ -511,7 +510,7 @@ def test_what_the_schedule_and_quotas_ask_of_three_thousand_takes_a_few_steps(fu
 
 @pytest.mark.parametrize("by", ["seeds", "batch"])
 def test_groups_of_three_thousand_are_read_from_an_index(full, by):
-    statements: list[str] = []
+    statements = []
     full._database._reader.set_trace_callback(statements.append)
     full.groups(Question(sort="-bits"), by, 7)
     full._database._reader.set_trace_callback(None)

@@ -40,7 +40,7 @@ def ended(store: Store, at: float, **parent: object) -> str:
 
 
 @pytest.fixture
-def keeping(settings: Settings) -> Settings:
+def keeping(settings):
     return settings.model_copy(update={"keep_days": 30.0})
 
 
@@ -182,7 +182,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store, settings)
     store.annotate(named, Annotations(tags=("paper",)))
     Links(store).make("run", shared, "ann")
 
-    def goes(room: float) -> list[str]:
+    def goes(room):
         """What goes so that there is room for ``room`` more parts than there is now."""
         limit = (Retention(store, settings).size() - room * part) / 2**30
         return [one.id for one in Retention(store, settings.model_copy(update={"keep_gib": limit})).plan(NOW)]

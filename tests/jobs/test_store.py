@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started, Yielded
 from sarqc.jobs import store as store_module
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, State
 from sarqc.jobs.schema import migrate
 from sarqc.jobs.store import Store
 from tests.jobs.conftest import types
@@ -264,7 +264,7 @@ drawn_rows = st.lists(
 @examples(max_examples=60, deadline=None)
 def test_questions_to_an_index_are_answered_as_plain_python_does(tmp_path_factory, rows, before, limit):
     store = Store(tmp_path_factory.mktemp("store") / "runs.sqlite3")
-    ids: list[str] = []
+    ids = []
     for number, row in enumerate(rows):
         run_id = store.create(recipe(), row["owner"], row["lane"]).id
         parent = ids[row["parent"]] if row["parent"] is not None and row["parent"] < len(ids) else None
@@ -276,14 +276,14 @@ def test_questions_to_an_index_are_answered_as_plain_python_does(tmp_path_factor
         ids.append(run_id)
     runs = store.runs(ids)
     began = [run for run in runs if run.started is not None]
-    held: dict[str, float] = {}
+    held = {}
     for run in began:
         held[run.owner] = max(held.get(run.owner, 0.0), run.started, run.ended or run.started)
     assert store.last_held(["ann", "bob", "eve", "ann"]) == held
     latest = max((run.started for run in began), default=None)
     assert store.last_lane() in ({run.lane for run in began if run.started == latest} or {None})
 
-    def is_old(run: Run) -> bool:
+    def is_old(run):
         return run.at_rest and run.ended < before
 
     old = [run for run in runs if run.parent is None and is_old(run)]
@@ -345,7 +345,7 @@ def test_reopened_it_knows_everything(settings):
 def test_many_threads(store):
     run_id = in_state(store, State.RUNNING)
 
-    def work(_: int) -> None:
+    def work(_):
         for _ in range(25):
             store.append(run_id, [Stage("x")])
             store.create(recipe(), "ann")

@@ -13,7 +13,7 @@ from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.listing import Question
-from sarqc.jobs.run import Run, State
+from sarqc.jobs.run import State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device, LocalWorkers
 from tests.jobs.conftest import PATIENCE, is_alive, types, until, until_state
@@ -37,7 +37,7 @@ def test_each_device_has_one_run_at_a_time(supervise, store, settings, monkeypat
     for number in range(6):
         supervisor.submit(recipe(number), "ann")
     until(lambda: store.counts()["finished"] == 6)
-    busy: dict[str, str] = {}
+    busy = {}
     for line in (settings.resolved_state_dir() / "used.log").read_text().splitlines():
         what, device, number = line.split()
         if what == "begin":
@@ -187,7 +187,7 @@ def test_trouble_with_the_disk_is_said_and_survived(supervise, store, monkeypatc
     until(lambda: store.get(run_id).done >= 1)
     append = store.append
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(store, "append", full)
@@ -223,7 +223,7 @@ def test_who_gave_up_for_room_tries_again_while_that_leads_on(supervise, store, 
 
 def test_no_process_to_be_had(store, settings):
     class NoWorkers(LocalWorkers):
-        def start(self, run: Run, device: str) -> tuple[int, int]:
+        def start(self, run, device):
             raise OSError("no memory for a process")
 
     supervisor = Supervisor(store, settings, workers=NoWorkers)

@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -16,9 +16,7 @@ from sarqc.errors import Refused
 from sarqc.events import Failed, Finished
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.run import Run
-from sarqc.jobs.store import Store
 from sarqc.jobs.workers import Device, LocalWorkers, find_devices, log_path
-from sarqc.settings import Settings
 from tests.jobs.conftest import Inbox, is_alive, until
 from tests.jobs.fake_runs import recipe
 
@@ -26,10 +24,10 @@ Start = Callable[..., tuple[LocalWorkers, "Inbox", Run, int, int]]
 
 
 @pytest.fixture
-def start(store: Store, settings: Settings) -> Iterator[Start]:
-    made: list[LocalWorkers] = []
+def start(store, settings):
+    made = []
 
-    def begin(function: str, layers: int = 3, warm: bool = False) -> tuple:
+    def begin(function, layers=3, warm=False):
         inbox = Inbox()
         workers = LocalWorkers(settings, inbox.put, execute=f"tests.jobs.fake_runs:{function}")
         made.append(workers)
@@ -196,7 +194,7 @@ def test_devices(settings, monkeypatch):
     monkeypatch.setattr(workers_module, "_may_have_cuda", lambda: True)
     monkeypatch.setattr(workers_module, "_ask_torch", lambda: two)
 
-    def found(device: str) -> list[str]:
+    def found(device):
         return [one.id for one in find_devices(settings.model_copy(update={"device": device}))]
 
     assert found("cpu") == ["cpu"]

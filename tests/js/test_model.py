@@ -45,12 +45,12 @@ def levels_by_definition(tensors: dict[str, np.ndarray], name: str, bits: int, d
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return Study.open(STUDY)
 
 
 @pytest.fixture(scope="module")
-def kept(study: Study) -> dict[str, Any]:
+def kept(study):
     codes = kept_codes(study)
     assert codes is not None
     return codes
@@ -104,7 +104,7 @@ def quantized(model: torch.nn.Module, path: Path, bits: int) -> None:
     tensors = load_file(path)
 
     class Files(dict):
-        def read(self, name: str) -> torch.Tensor:
+        def read(self, name):
             return torch.from_numpy(self[name])
 
     files: Any = Files(tensors)
@@ -139,7 +139,7 @@ def test_logits_are_those_of_pytorch(kept, tmp_path):
     parts = np.split(logits, np.cumsum([tokens, tokens, tokens, few]))
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, local_files_only=True).eval()
 
-    def by_pytorch() -> np.ndarray:
+    def by_pytorch():
         with torch.no_grad():
             return torch.cat([model(torch.tensor([ids])).logits[0] for ids in texts]).numpy()
 

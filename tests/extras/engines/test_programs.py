@@ -7,7 +7,6 @@ import ast
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -234,7 +233,7 @@ def test_the_tokens_are_those_of_the_run(more, tiny_llama, text_file, settings):
         seed=recipe.seed,
     )  # fmt: skip
     lines = token_lines(recipe)
-    names: dict[str, Any] = {"tokenizer": AutoTokenizer.from_pretrained(tiny_llama, local_files_only=True)}
+    names = {"tokenizer": AutoTokenizer.from_pretrained(tiny_llama, local_files_only=True)}
     exec("\n".join([*lines.imports, lines.body]), names)
     np.testing.assert_array_equal(names["tokens"], drawn.calibration)
 
@@ -246,7 +245,7 @@ def test_texts_of_the_hub_are_named_with_what_is_read_of_them():
 
 
 @pytest.fixture(scope="module")
-def by_layer(random_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Study:
+def by_layer(random_llama, text_file, tmp_path_factory):
     """What a run left that chose λ for each linear."""
     recipe = Recipe.parse(
         PLAIN | {

@@ -1,21 +1,16 @@
 """A real run with all that it says."""
 
-from pathlib import Path
-
 import pytest
 
 from sarqc.engine.execute import execute
 from sarqc.events import Event
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 
 Told = tuple[Recipe, list[Event]]
 
 
 @pytest.fixture(scope="package")
-def run(
-    random_llama: Path, text_file: Path, settings: Settings, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Recipe, list[Event]]:
+def run(random_llama, text_file, settings, tmp_path_factory):
     """A run with “auto”, an unseen text and an export: its recipe and its events."""
     folder = tmp_path_factory.mktemp("reported")
     recipe = Recipe.parse(

@@ -18,13 +18,13 @@ mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed here: mak
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database(tmp_path_factory):
     """A place for MLflow's default store, of which the first client makes the tables: that takes seconds."""
     return tmp_path_factory.mktemp("mlflow") / "mlflow.db"
 
 
 @pytest.fixture
-def store(database: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def store(database, monkeypatch):
     """A client of the store; each test has a project of its own."""
     uri = f"sqlite:///{database}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

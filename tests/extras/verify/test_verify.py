@@ -15,7 +15,6 @@ from sarqc.errors import NotFound, Refused
 from sarqc.extras.verify.checks import Check, VerificationRequest, verdict, verify
 from sarqc.extras.verify.exported import Exported
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.stamp import FILE, Stamp
 from tests.engine.running import run
@@ -27,12 +26,12 @@ ALL = VerificationRequest(linears=None)
 
 
 @pytest.fixture(scope="module")
-def state(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def state(settings, tmp_path_factory):
     return settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("state")})
 
 
 @pytest.fixture(scope="module")
-def base(tiny_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def base(tiny_llama, text_file, tmp_path_factory):
     model = make_checkpoint("llama", tmp_path_factory.mktemp("float") / "small", tiny_llama, **SIZES)
     return {
         "model": str(model), "bits": 4, "grid": "asymmetric", "group_size": 32, "method": "sarqc-gbs", "lambda": 0.1,
@@ -44,11 +43,11 @@ Make = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def make(base: dict[str, object], state: Settings, tmp_path_factory: pytest.TempPathFactory) -> Make:
+def make(base, state, tmp_path_factory):
     """Runs a recipe once; returns the folder with its study and its model."""
-    made: dict[str, Path] = {}
+    made = {}
 
-    def run(checkpoint_format: str, **changes: object) -> Path:
+    def run(checkpoint_format, **changes):
         name = json.dumps([checkpoint_format, changes])
         if name not in made:
             made[name] = tmp_path_factory.mktemp("made")
@@ -63,16 +62,16 @@ def make(base: dict[str, object], state: Settings, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture
-def given(base: dict[str, object]) -> dict[str, str]:
+def given(base):
     """The names of model and text on this host, of which a stamp beside a model has no folders."""
     return {name: str(base[name]) for name in ("model", "calibration")}
 
 
 @pytest.fixture
-def checked(state: Settings, given: dict[str, str]) -> Callable[..., list[Check]]:
+def checked(state, given):
     """The checks of a model, with names on this host or others, of one linear or of more."""
 
-    def checks(folder: Path, linears: int | None = 1, **others: str) -> list[Check]:
+    def checks(folder, linears=1, **others):
         return list(verify(folder, state, VerificationRequest(linears, **(given | others))))
 
     return checks
@@ -129,7 +128,7 @@ def test_the_embedded_models(state, tmp_path, model):
 
 
 @pytest.fixture
-def copied(make: Make, tmp_path: Path) -> Path:
+def copied(make, tmp_path):
     """A packed model that may be spoiled."""
     return Path(shutil.copytree(make("packed") / "model", tmp_path / "model"))
 
