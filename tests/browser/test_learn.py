@@ -150,10 +150,7 @@ def test_the_lattice_is_solved_while_it_is_dragged_and_the_address_brings_it_bac
 
 def test_a_figure_is_saved_as_it_looks(open_page):
     """The Lab's menu, by keyboard: numbers as CSV; SVG and PNG with the page's colours written out."""
-    for path, theme, ground in (
-        ("step=6&picks=2&shown=1", "dark", None),
-        ("step=7&shown=1", "light", (255, 255, 255)),
-    ):
+    for path, theme, ground in (("step=6&picks=2&shown=1", "dark", None), ("step=7&shown=1", "light", (255, 255, 255))):
         page = open_page(f"/learn?{path}", color_scheme=theme)
         step = page.locator(".step >> visible=true")
         step.locator(".step-canvas line").first.wait_for(state="attached")

@@ -11,17 +11,7 @@ from sarqc.calibration.corpora import in_common
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.events import (
-    CandidateDone,
-    Finished,
-    LayerDone,
-    Measured,
-    PointDone,
-    Saved,
-    Started,
-    Warned,
-    from_json,
-)
+from sarqc.events import CandidateDone, Finished, LayerDone, Measured, PointDone, Saved, Started, Warned, from_json
 from sarqc.figures import lab_view
 from sarqc.models import folding
 from sarqc.recipe import Recipe

@@ -57,10 +57,7 @@ def run_of(small: dict, **changes: Any) -> Recipe:
 
 @pytest.mark.thorough
 def test_points_are_runs(small, surveyed, fresh_settings):
-    lines = [
-        {"method": "rtn", "bits": 2},
-        {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
-    ]
+    lines = [{"method": "rtn", "bits": 2}, {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]}]
     words, study = surveyed(lines, draws=[4, 7])
     assert sum("perplexity" in line for line in words) == 1 + 2 * 3
     assert study.prefix == "float"

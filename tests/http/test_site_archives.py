@@ -137,10 +137,7 @@ def test_room_is_asked_for_first(tmp_path, monkeypatch):
 @pytest.mark.thorough
 def test_twenty_clicks_make_one_site(tmp_path):
     settings = host_of_two(tmp_path / "host").model_copy(update={**OPEN_HOST, "strangers": "runner"})
-    with (
-        TestClient(create_app(settings, with_pages=False), base_url=HOST) as client,
-        ThreadPoolExecutor(20) as clicks,
-    ):
+    with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client, ThreadPoolExecutor(20) as clicks:
         answers = list(clicks.map(lambda _: client.get("/api/studies/steps/site.zip"), range(20)))
         assert {answer.status_code for answer in answers} == {200}
         assert len({answer.content for answer in answers}) == 1

@@ -374,11 +374,7 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(tmp_path_factor
 
 @pytest.mark.parametrize(
     ("after", "lam", "words"),
-    [
-        ("run", 0.5, "0.5 found"),
-        ("keep", None, "no difference: keep GPTQ 1 %"),
-        ("go_on", None, "not enough compared"),
-    ],
+    [("run", 0.5, "0.5 found"), ("keep", None, "no difference: keep GPTQ 1 %"), ("go_on", None, "not enough compared")],
 )
 def test_a_tuning_run_is_listed_with_what_it_came_to(store, after, lam, words):
     """And never with the λ that its method would have taken."""
