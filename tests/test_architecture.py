@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
 GROUND |= {"sarqc.recipe", "sarqc.logs"}
-TREE: dict[str, set[str]] = {
+TREE = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
     "sarqc.plain": set(),

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -66,7 +65,7 @@ def sarqc(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess([*arguments], code, out.getvalue(), err.getvalue())
 
 
-def answer(*arguments: str, **environment: str) -> Any:
+def answer(*arguments: str, **environment: str):
     """What a command that succeeds says in JSON."""
     done = sarqc(*arguments, "--json", **environment)
     assert done.returncode == 0, done.stderr
@@ -371,7 +370,7 @@ def test_progress_is_lines_in_a_file_and_a_bar_on_a_terminal():
     assert all(line in screen for line in lines)
 
 
-def printed(capsys: pytest.CaptureFixture[str], **more: object) -> str:
+def printed(capsys: pytest.CaptureFixture[str], **more) -> str:
     base = {"share_quantized": 0.5, "perplexity": None, "tasks": {}, "layers": [{"report": {"relative_recon": 0.1}}]}
     print_summary(base | more)
     return capsys.readouterr().out

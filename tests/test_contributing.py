@@ -29,7 +29,7 @@ def recipe(heading: str) -> list[tuple[str, str, str]]:
     return [(file, diff or place, text) for diff, file, place, text in blocks]
 
 
-def put(file: Path, place: str, text: str) -> None:
+def put(file: Path, place: str, text: str):
     """Writes ``text`` into a file: as the whole of it, behind the imports, before a name, or last in what it holds."""
     if not place:
         assert not file.exists(), file

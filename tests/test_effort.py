@@ -3,7 +3,6 @@
 import json
 import math
 from itertools import product
-from typing import Any
 
 import pytest
 import yaml
@@ -26,7 +25,7 @@ BEST = {
     "held_out_samples": 16,
 }  # fmt: skip
 UNDISTILLED = BEST | {"distill": 0, "distill_codes": False, "held_out_samples": 0}
-CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and what it means
+CASES = [  # what is given, and what it means
     ({"effort": None}, {}),
     ({"effort": "quick"}, QUICK),
     ({"effort": "balanced"}, BALANCED),

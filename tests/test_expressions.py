@@ -150,7 +150,7 @@ def _is_suspect(call: ast.Call, constants: set[str]) -> bool:
     return bool(owner) and name in OF_PATHS and not _is_text(first)
 
 
-def _is_text(node: ast.AST | None) -> Any:
+def _is_text(node: ast.AST | None):
     return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
 
 
@@ -159,7 +159,7 @@ def _may_explode(pattern: str | bytes) -> bool:
     return any(_repeats_within(_parser.parse(pattern)))
 
 
-def _repeats_within(tree: Any, is_within: bool = False) -> Iterator[bool]:
+def _repeats_within(tree, is_within: bool = False) -> Iterator[bool]:
     for op, value in tree:
         endless = str(op) in ("MAX_REPEAT", "MIN_REPEAT") and value[1] > 1000
         yield endless and is_within
@@ -167,7 +167,7 @@ def _repeats_within(tree: Any, is_within: bool = False) -> Iterator[bool]:
             yield from _repeats_within(part, is_within or endless)
 
 
-def _trees(value: Any) -> Iterator[Any]:
+def _trees(value) -> Iterator[Any]:
     if isinstance(value, _parser.SubPattern):
         yield value
     elif isinstance(value, list | tuple):

@@ -22,10 +22,6 @@ from sarqc.study.document import Study
 from tests.models.cases import make_checkpoint
 from tests.pretend_device import OnDevice, pretend, pretended
 
-Doc = dict[str, Any]
-Run = Callable[..., list[Event]]
-
-
 # Two blocks: what the first hands on, and what the second makes of it.
 
 
@@ -72,7 +68,7 @@ def here(tmp_path):
     return run
 
 
-def assert_alike(one: list[Event], other: list[Event], within: float = 2e-3) -> None:
+def assert_alike(one: list[Event], other: list[Event], within: float = 2e-3):
     """Losses of all layers and perplexities; attention is summed in another order."""
 
     def numbers(events: list[Event]) -> np.ndarray:
@@ -226,7 +222,7 @@ def test_texts_and_exports(form, document, there, here, tmp_path):
 def _on_the_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with one tensor of its result left behind on the CPU."""
 
-    def wrong(*given: Any, **named: Any) -> Any:
+    def wrong(*given, **named):
         result = function(*given, **named)
         return result.inner if isinstance(result, OnDevice) else result
 
@@ -236,7 +232,7 @@ def _on_the_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 def _as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, after a look at what it was given that only the CPU allows."""
 
-    def wrong(*given: Any, **named: Any) -> Any:
+    def wrong(*given, **named):
         next(part for part in given if isinstance(part, Tensor)).numpy()
         return function(*given, **named)
 
@@ -246,7 +242,7 @@ def _as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 def _with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, after random numbers for a tensor of the device from the CPU's generator."""
 
-    def wrong(*given: Any, **named: Any) -> Any:
+    def wrong(*given, **named):
         tensor = next(part for part in given if isinstance(part, Tensor))
         tensor.clone().normal_(generator=torch.Generator())
         return function(*given, **named)

@@ -335,7 +335,7 @@ def test_a_refusal_names_its_field_and_what_would_mend_it(said, what, fix):
         Recipe.parse({"model": "m", "calibration": "c", **said, **one.values})
 
 
-FORMER: dict[str, Any] = {"opened": "theirs", "share": 0.5, "starved": "damped", "only": "model.layers.0.mlp.up_proj"}
+FORMER = {"opened": "theirs", "share": 0.5, "starved": "damped", "only": "model.layers.0.mlp.up_proj"}
 
 
 @pytest.mark.parametrize(("former", "value"), FORMER.items())

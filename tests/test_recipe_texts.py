@@ -41,7 +41,7 @@ class Understood(Exception):
 def understood(command: str) -> Recipe:
     """The recipe that the command line makes of a pasted command."""
 
-    def instead(recipe: Recipe, *_: Any) -> None:
+    def instead(recipe: Recipe, *_):
         raise Understood(recipe)
 
     python, dash_m, module, *arguments = words_of(command)
@@ -107,7 +107,7 @@ def test_tuning_and_a_ladder_have_commands_of_their_own(document, idle):
 
 def begun(document: dict[str, Any]) -> dict[str, Any]:
     """What a program has made before it runs anything."""
-    names: dict[str, Any] = {}
+    names = {}
     exec(one_text("python", document, ADDRESS).split("\nfor ")[0], names)
     return names
 

@@ -4,7 +4,6 @@ import hashlib
 import re
 import subprocess
 import tomllib
-from typing import Any
 
 import pytest
 
@@ -78,7 +77,7 @@ def test_hashes_of_builds_for_a_cpu_are_kept_with_their_version(tmp_path, monkey
 
 
 # What pip-audit 2.10.1 wrote: of OSV's answers, and of PyPI where it knew no package.
-OF_OSV: dict[str, Any] = {
+OF_OSV = {
     "dependencies": [
         {"name": "idna", "version": "3.20", "vulns": []},
         {"name": "jinja2", "version": "2.11.2", "vulns": [
@@ -87,7 +86,7 @@ OF_OSV: dict[str, Any] = {
     "fixes": [],
 }  # fmt: skip
 SKIPPED = "Dependency not found on PyPI and could not be audited: {}"
-OF_PYPI: dict[str, Any] = {
+OF_PYPI = {
     "dependencies": [
         {"name": "idna", "skip_reason": SKIPPED.format("idna (3.20)")},
         {"name": "jinja2", "skip_reason": SKIPPED.format("jinja2 (2.11.2)")},

@@ -57,7 +57,7 @@ SMALL_RUN = {
 }
 
 
-SHARED: list[App] = []  # the app of the package, once it is started
+SHARED = []  # the app of the package, once it is started
 
 
 class App:
@@ -184,14 +184,14 @@ def browser():
 OPEN = "open=where,trade_off,steps,text,proof"  # of the Lab's address: all its parts
 
 
-def all_settings(page: Any) -> None:
+def all_settings(page):
     """Opens the fold of the form of Calibrate, which has all but its first questions."""
     fold = page.locator("[data-testid=advanced]")
     if fold.get_attribute("aria-expanded") != "true":
         fold.click()
 
 
-def figure_menu(page: Any, name: str) -> Any:
+def figure_menu(page, name: str):
     """Opens the menu of a figure of the Lab, which has its settings."""
     if not page.locator(f"#menu-lab-{name}").is_visible():
         page.click(f"[data-testid=save-lab-{name}]")
@@ -230,7 +230,7 @@ new PerformanceObserver((list) => {
 """
 
 
-def findings(page: Any) -> list[str]:
+def findings(page) -> list[str]:
     """What an accessibility checker says of a page that is whole, of any level: the content that its link leads to is
     the last to come."""
     page.wait_for_function("!document.querySelector('a.skip') || document.querySelector('#content')")
@@ -240,11 +240,11 @@ def findings(page: Any) -> list[str]:
 
 
 @contextmanager
-def watched(browser: Any) -> Iterator[Callable[..., Any]]:
+def watched(browser) -> Iterator[Callable[..., Any]]:
     """Opens watched pages, each in a context of its own, of which none may complain."""
-    opened: list[tuple[Any, Watch]] = []
+    opened = []
 
-    def make(address: str, *, width: int = 1280, height: int = 800, script: str = "", **options: Any) -> Any:
+    def make(address: str, *, width: int = 1280, height: int = 800, script: str = "", **options):
         options = {"reduced_motion": "reduce"} | options  # what changes is there at once, unless motion is the question
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(30_000)
@@ -306,7 +306,7 @@ def open_lab(open_page):
     return made
 
 
-def drag(page: Any, place: tuple[float, float], by: tuple[float, float]) -> None:
+def drag(page, place: tuple[float, float], by: tuple[float, float]):
     """Presses the mouse at a place, moves it, and lets it go."""
     page.mouse.move(*place)
     page.mouse.down()
@@ -314,7 +314,7 @@ def drag(page: Any, place: tuple[float, float], by: tuple[float, float]) -> None
     page.mouse.up()
 
 
-def inside(locator: Any, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
+def inside(locator, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
     """A place in an element, by shares of its width and height."""
     box = locator.bounding_box()
     return box["x"] + across * box["width"], box["y"] + down * box["height"]

@@ -2,7 +2,6 @@
 
 import json
 import urllib.request
-from typing import Any
 from urllib.parse import urlparse
 
 import pytest
@@ -23,7 +22,7 @@ def public_app(tmp_path_factory):
         yield app
 
 
-def signed_in(open_page: Any, app: App, path: str, **options: Any) -> Any:
+def signed_in(open_page, app: App, path: str, **options):
     page = open_page(path, of=app, **options)
     page.fill("[name=password]", TOKEN)
     page.click("button[type=submit]")

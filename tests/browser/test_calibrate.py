@@ -17,7 +17,7 @@ from tests.test_recipe_texts import recipe_of_request
 pytestmark = pytest.mark.browser
 
 
-def fill_small(page: Any) -> None:
+def fill_small(page):
     """The form as it comes, made small by hand."""
     small = {"samples": 2, "length": 64, "held-out-samples": 2, "tasks": "", "sweep": "0, 0.1", "test-tokens": 1024}
     for name, value in small.items():
@@ -44,7 +44,7 @@ OVER_THE_BUTTONS = """() => {
 }"""
 
 
-def choose_method(page: Any, name: str) -> None:
+def choose_method(page, name: str):
     page.click("[data-testid=methods] summary")
     page.check(f"[data-testid=methods] input[value={name}]")
 

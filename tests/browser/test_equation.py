@@ -1,7 +1,5 @@
 """The equation above the Lab: set for the method, it moves λ and γ, stays in sight, and shows what is of which term."""
 
-from typing import Any
-
 import pytest
 
 from tests.browser.conftest import drag, inside
@@ -23,7 +21,7 @@ FADED = """(selector) => {
 }"""
 
 
-def shown(page: Any, lam: float) -> None:
+def shown(page, lam: float):
     """Knob, slider, figure and address agree."""
     page.wait_for_selector(f'[data-plot="lab-hero"][data-drawn$=",{LAMS.index(lam)}"]')
     assert page.input_value(KNOB) == f"{lam:g}"

@@ -1,7 +1,6 @@
 """Mixtures on the pages: from all layers to an expert, its tokens, and a run whose experts share cells."""
 
 import json
-from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -19,13 +18,13 @@ CELL = """async ([plot, row, column]) => {
 }"""
 
 
-def opened(page: Any) -> Any:
+def opened(page):
     page.wait_for_selector(f"{MAP}[data-drawn]")
     page.wait_for_selector(".lab:not(.is-loading)")
     return page
 
 
-def click_cell(page: Any, plot: str, row: int, column: int) -> None:
+def click_cell(page, plot: str, row: int, column: int):
     page.locator(plot).scroll_into_view_if_needed()
     page.mouse.click(*page.evaluate(CELL, [plot, row, column]))
 

@@ -4,8 +4,6 @@ Times are printed here (``pytest -s``) and by ``make bench``; what is asserted a
 depend on how busy the machine is.
 """
 
-from typing import Any
-
 import pytest
 
 from tests.browser.conftest import OPEN
@@ -60,14 +58,14 @@ def lab(open_page):
     return page
 
 
-def turn(page: Any, gamma: int) -> None:
+def turn(page, gamma: int):
     """Sets γ in the equation."""
     page.fill("[data-testid=knob-gamma]", ("0.1", "0.5", "1")[gamma])
     page.keyboard.press("Enter")
     page.evaluate("document.activeElement.blur()")
 
 
-def compare(page: Any, names: list[str], gamma: int, lam: int) -> None:
+def compare(page, names: list[str], gamma: int, lam: int):
     """What is on the page equals the same figures drawn anew."""
     page.wait_for_function(SETTLED)
     page.wait_for_function(ARRIVED, arg=names)
@@ -96,7 +94,7 @@ def test_what_a_step_draws_is_what_is_drawn_anew(lab):
         compare(lab, names, gamma, lam)
 
 
-def restyled(browser: Any, page: Any, change: str) -> int:
+def restyled(browser, page, change: str) -> int:
     """How many elements the browser matches with all styles again for a change of the page."""
     session, told, ended = browser.new_browser_cdp_session(), [], []
     session.on("Tracing.dataCollected", lambda said: told.extend(said["value"]))

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from typing import Any
 
 import pytest
 import yaml
@@ -29,7 +28,7 @@ READ_MARKERS = """() => {
 }"""
 
 
-def drawn_at(page: Any, gamma: int, lam: int, plot: str = SURFACES) -> None:
+def drawn_at(page, gamma: int, lam: int, plot: str = SURFACES):
     page.wait_for_selector(f'{plot}[data-drawn="{gamma},{lam}"]')
 
 

@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -20,7 +19,7 @@ NO_TEXT_IS_CUT = """svg => [...svg.querySelectorAll('text')].every((one) => {
 })"""
 
 
-def query(page: Any) -> dict[str, str]:
+def query(page) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlparse(page.url).query).items()}
 
 

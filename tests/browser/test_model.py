@@ -4,7 +4,6 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ OF_MODEL = "/model/"
 SAYS_ANOTHER = "before => document.querySelector('[data-testid=try-sentence]').innerText !== before"
 
 
-def opened(page: Any) -> Any:
+def opened(page):
     """The card with its model, once it has said what comes next."""
     card = page.get_by_test_id("try")
     card.get_by_test_id("try-open").focus()
@@ -27,7 +26,7 @@ def opened(page: Any) -> Any:
     return card
 
 
-def numbers(card: Any) -> list[str]:
+def numbers(card) -> list[str]:
     return card.get_by_test_id("try-table").locator("td").all_text_contents()
 
 

@@ -1,17 +1,15 @@
 """A published site in Firefox and WebKit, as far as they are installed: pictures, λ, model, Learn, and no complaint."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.browser.webdriver import LISTENER, Browser, absent, complaints, firefox, wait, webkit
+from tests.browser.webdriver import LISTENER, absent, complaints, firefox, wait, webkit
 from tests.publish.sites import BELOW, served_site
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
-BROWSERS: dict[str, Callable[[Path], AbstractContextManager[Browser]]] = {"firefox": firefox, "webkit": webkit}
+BROWSERS = {"firefox": firefox, "webkit": webkit}
 HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"
 SENTENCE = "document.querySelector('[data-testid=sentence]').innerText.replace(/\\s/g, ' ')"
 BROKEN = """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="img-src 'self'">

@@ -1,7 +1,5 @@
 """A published site in the browser: from a plain file server below a path, without any other request."""
 
-from typing import Any
-
 import pytest
 
 from tests.browser.conftest import findings, watched
@@ -35,7 +33,7 @@ def visit(browser, served):
         assert [url for url in page.watch.requests if not url.startswith((served, "data:", "blob:"))] == []
 
 
-def sentence(page: Any) -> str:
+def sentence(page) -> str:
     return str(page.inner_text("[data-testid=sentence]"))
 
 

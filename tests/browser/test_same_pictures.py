@@ -53,7 +53,7 @@ def pages(browser, both):
         yield made
 
 
-def pixels(locator: Any) -> np.ndarray:
+def pixels(locator) -> np.ndarray:
     image = Image.open(io.BytesIO(locator.screenshot(animations="disabled")))
     return np.asarray(image.convert("RGB"), dtype=int)
 

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlparse
 
 import pytest
@@ -12,7 +11,7 @@ from sarqc.web.static import assets_root
 pytestmark = pytest.mark.browser
 
 
-def run(page: Any, body: str) -> Any:
+def run(page, body: str):
     """What a script answers that has the modules of base/ at hand and an empty ``place`` in the page."""
     names = ("html", "table", "problem", "page_state", "clipboard")
     loaded = "const { scripts } = await import(address);\n"

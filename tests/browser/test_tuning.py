@@ -27,18 +27,18 @@ def climbed(app):
     return app.run(SMALL | {"kind": "ladder"})
 
 
-def seen(page: Any, testid: str) -> str:
+def seen(page, testid: str) -> str:
     return page.text_content(f"[data-testid={testid}]").replace("\u00a0", " ")
 
 
-def begun(page: Any, testid: str) -> dict[str, Any]:
+def begun(page, testid: str) -> dict[str, Any]:
     """The recipe that a button sends."""
     with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
         page.click(f"[data-testid={testid}]")
     return asked.value.post_data_json
 
 
-def cancelled(page: Any, app: App, testid: str) -> None:
+def cancelled(page, app: App, testid: str):
     """Cancels the run that a button began, and goes back to it."""
     page.wait_for_function("location.search.startsWith('?run=')")
     run_id = page.evaluate("new URLSearchParams(location.search).get('run')")

@@ -107,7 +107,7 @@ def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """From now on a pass through the float model is an error; returns what is added to by each quantized one."""
     passes, steps = [], measure.perplexity_steps
 
-    def counted(*given: object, **named: object) -> object:
+    def counted(*given, **named):
         assert given[4] is not None, "a pass beside nothing"
         passes.append("quantized")
         return steps(*given, **named)

@@ -33,7 +33,7 @@ def statistics(width: int = 8) -> bytes:
     return packed({"mlp.down_proj": LayerStatistics(inputs.T @ inputs, inputs.abs().sum(0), 20)})
 
 
-def tensors(**changes: Any) -> dict[str, Tensor]:
+def tensors(**changes) -> dict[str, Tensor]:
     own, unseen, weight = (changes.get(name) for name in ("own", "unseen", "weight"))
     return {
         "0.own": as_bytes(own or statistics()),
@@ -46,7 +46,7 @@ def as_bytes(content: bytes) -> Tensor:
     return torch.frombuffer(bytearray(content), dtype=torch.uint8)
 
 
-def written(path: Path, document: Any = None, **changes: Any) -> Path:
+def written(path: Path, document=None, **changes) -> Path:
     text = document if isinstance(document, str) else json.dumps(document or DOCUMENT)
     safetensors.torch.save_file(tensors(**changes), path, {"sarqc": text})
     return path
@@ -64,8 +64,8 @@ def inner(change: Callable[[dict[str, Tensor]], None]) -> bytes:
     return safetensors.torch.save(parts)
 
 
-def described(**changes: Any) -> Callable[[dict[str, Tensor]], None]:
-    def change(parts: dict[str, Tensor]) -> None:
+def described(**changes) -> Callable[[dict[str, Tensor]], None]:
+    def change(parts: dict[str, Tensor]):
         (entry,) = json.loads(bytes(parts["document"].numpy()))
         parts["document"] = as_bytes(json.dumps([entry | changes]).encode())
 
@@ -76,11 +76,11 @@ def entry(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[st
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def a_wide_gram(parts: dict[str, Tensor]) -> None:
+def a_wide_gram(parts: dict[str, Tensor]):
     parts["0.abs_sum"] = torch.zeros(1 << 20)  # its Gram would have 4 TiB
 
 
-BOMBS: dict[str, Callable[[Path], Path]] = {
+BOMBS = {
     "a header of 2^62 bytes": lambda path: with_header(path, b"{}", 1 << 62),
     "a header that ends early": lambda path: with_header(path, b'{"a":', 5),
     "a shape of 2^40": lambda path: with_header(path, json.dumps({"a": entry([1 << 40], 0, 1 << 42)}).encode()),

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from sarqc.settings import Settings
 from tests.golden.run_events import documents, events_of, numbers_in
 
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32}
-CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+CHANGES = {
     "positions": {"config.json": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
     "longer context": {"config.json": {"rope_parameters": YARN}},
     "ε": {"config.json": {"rms_norm_eps": 0.1}},

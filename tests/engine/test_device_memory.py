@@ -34,7 +34,7 @@ def on_any_device(monkeypatch):
         monkeypatch.setattr(module, "rehearse", rehearsed)
 
 
-def no_room(*_given: object, **_named: object) -> object:
+def no_room(*_given, **_named):
     raise torch.OutOfMemoryError(NO_ROOM)
 
 

@@ -151,7 +151,7 @@ def test_a_run_without_it_and_one_with_more_epochs_share_the_layers(document, fr
     assert plain["distillation"] is None
     tuned = run(document, fresh_settings)
     started = next(event for event in tuned if event.type == "started")
-    assert started.finished_layers == 21  # type: ignore[attr-defined]
+    assert started.finished_layers == 21
     assert summary_of(tuned)["perplexity"] != plain["perplexity"]
     assert summary_of(tuned)["stamp"] != plain["stamp"]
     stages = [(event.name, event.detail) for event in tuned if isinstance(event, Stage)]
@@ -167,11 +167,11 @@ def quantized(recipe: Recipe, settings: Settings) -> tuple[LoadedModel, Prepared
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     original = float_model(loaded, job)
     steps = calibrate(loaded, job, None, layer_keys(describe(loaded), job))
-    layers = {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
+    layers = {step.info.name: step.quantized for step in steps}
     return loaded, prepared, layers, job, original
 
 
-def assert_chain_rule(linear: TunedScales, layer: QuantizedLayer, slope: Tensor, room: float = 0.0) -> None:
+def assert_chain_rule(linear: TunedScales, layer: QuantizedLayer, slope: Tensor, room: float = 0.0):
     """Gradients of scales and biases of groups of 16 are those by the chain rule from the slope of the weight."""
     by_group, codes = (part.double().unflatten(1, (-1, 16)) for part in (slope, layer.codes))
     scales = layer.scales.double()
@@ -227,9 +227,9 @@ def test_means_of_inputs_are_those_of_the_float_model(document, random_llama, fr
 
 def test_the_plan_counts_it(document, fresh_settings):
     shown = [plan(Recipe.parse(document | {"distill": count}), fresh_settings) for count in (0, 1, 20)]
-    assert shown[0].minutes < shown[1].minutes < shown[2].minutes  # type: ignore[operator]
-    assert shown[0].memory_bytes < shown[1].memory_bytes == shown[2].memory_bytes  # type: ignore[operator]
-    assert shown[0].disk_bytes < shown[1].disk_bytes  # type: ignore[operator]
+    assert shown[0].minutes < shown[1].minutes < shown[2].minutes
+    assert shown[0].memory_bytes < shown[1].memory_bytes == shown[2].memory_bytes
+    assert shown[0].disk_bytes < shown[1].disk_bytes
     prepared = prepare(Recipe.parse(document), fresh_settings)
     assert [phase["stage"] for phase in prepared.phases].count(costs.DISTILLING) == 1
 

@@ -49,13 +49,12 @@ def blocks_of(events: list[Event]) -> list[BlockDistilled]:
 
 def of_transformers(folder: Path, dtype: torch.dtype = torch.float64) -> nn.Module:
     implementation = {"experts_implementation": "eager"} if "mixture" in str(folder) else {}  # kernels lack float64
-    model: nn.Module = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **implementation)
-    return model
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **implementation)
 
 
-def outputs_of(model: Any, tokens: Tensor) -> list[Tensor]:
+def outputs_of(model, tokens: Tensor) -> list[Tensor]:
     """Outputs (N, T, D) of each block."""
-    found: list[Tensor] = []
+    found = []
     handles = [
         block.register_forward_hook(
             lambda _module, _given, made: found.append(made[0] if type(made) is tuple else made)
@@ -68,7 +67,7 @@ def outputs_of(model: Any, tokens: Tensor) -> list[Tensor]:
     return found
 
 
-def relative_errors(original: Path, quantized: Path, sequences: Any) -> list[float]:
+def relative_errors(original: Path, quantized: Path, sequences) -> list[float]:
     tokens = torch.from_numpy(sequences.copy())
     with torch.no_grad():
         pairs = zip(*(outputs_of(of_transformers(folder), tokens) for folder in (quantized, original)), strict=True)
@@ -84,7 +83,7 @@ def test_errors_of_blocks_are_those_of_the_exported_model(document, random_llama
     held_out = prepare(Recipe.parse(document), fresh_settings).sequences.held_out
     expected = relative_errors(random_llama, tmp_path / "model", held_out)
     assert [block.held_out for block in blocks] == pytest.approx(expected, rel=1e-4)
-    assert all(block.held_out <= block.held_out_before for block in blocks)  # type: ignore[operator]
+    assert all(block.held_out <= block.held_out_before for block in blocks)
     assert any(block.kept for block in blocks)
     assert summary["distillation"]["words"].startswith("Scales, codes and 6 norms distilled block by block")
     run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
@@ -102,7 +101,7 @@ def solved(
     loaded = load(prepared.checkpoint, torch.device("cpu"))
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     steps = calibrate(loaded, job, None, layer_keys(describe(loaded), job))
-    return loaded, job, {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
+    return loaded, job, {step.info.name: step.quantized for step in steps}
 
 
 @pytest.mark.parametrize("is_mixture", [False, True])
@@ -162,17 +161,15 @@ def test_loss_and_gradient_of_a_block_are_those_of_transformers_model(
     assert compared > 8
 
 
-def slope_of(block: Any, path: str) -> Tensor:
+def slope_of(block, path: str) -> Tensor:
     """(O, I), of a linear or of an expert's slice in the tensors of transformers."""
     before, _, after = path.partition(".experts.")
     if not after:
-        slope: Tensor = block.get_submodule(path).weight.grad
-        return slope
+        return block.get_submodule(path).weight.grad
     number, name = after.split(".")
     experts = block.get_submodule(f"{before}.experts")
     if name == "down_proj":
-        of_expert: Tensor = experts.down_proj.grad[int(number)]
-        return of_expert
+        return experts.down_proj.grad[int(number)]
     gate, up = experts.gate_up_proj.grad[int(number)].chunk(2)
     return gate if name == "gate_proj" else up
 

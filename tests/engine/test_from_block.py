@@ -51,11 +51,11 @@ def block_of(name: str) -> int:
     return int(name.split(".")[2])
 
 
-def run(document: dict, settings: Settings, **changes: object) -> list[Event]:
+def run(document: dict, settings: Settings, **changes) -> list[Event]:
     return list(execute(Recipe.parse(document | changes), settings, study_dir=settings.studies_dir()))
 
 
-def study_of(document: dict, settings: Settings, **changes: object) -> Study:
+def study_of(document: dict, settings: Settings, **changes) -> Study:
     """Of a run that is made for it."""
     run(document, settings, **changes)
     return Study.open(settings.studies_dir() / Recipe.parse(document | changes).fingerprint())

@@ -1,7 +1,6 @@
 """Runs of a rotated model: exported, verified, kept, refused; what they say, and what a rotation is worth."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +36,7 @@ def document(tiny_llama, text_file, tmp_path):
     }  # fmt: skip
 
 
-def transformers_model(folder: Path) -> Any:
+def transformers_model(folder: Path):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
@@ -143,7 +142,7 @@ def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_bas
     assert "comparing with the original weights" not in stages[1]
     plain = run(document | {"rotate": "none"}, fresh_settings)
     started = next(event for event in plain if event.type == "started")
-    assert started.finished_layers == 0  # type: ignore[attr-defined]
+    assert started.finished_layers == 0
     assert summary_of(plain)["rotation"] is None
     assert summary_of(plain)["perplexity_float"] == pytest.approx(summary_of(first)["perplexity_float"], rel=1e-4)
 
@@ -178,11 +177,11 @@ def test_a_run_ends_where_logits_differ(document, fresh_settings, monkeypatch):
 def test_the_plan_has_the_sizes_of_the_rotated_model(document, fresh_settings):
     rotated, plain = (plan(Recipe.parse(document | {"rotate": rotate}), fresh_settings) for rotate in ("r1", "none"))
     head = 4096 * 64
-    assert rotated.parameters - plain.parameters == head  # type: ignore[operator]
+    assert rotated.parameters - plain.parameters == head
     assert rotated.bytes_before == plain.bytes_before
-    assert rotated.bytes_after - plain.bytes_after == 4 * head  # type: ignore[operator]
+    assert rotated.bytes_after - plain.bytes_after == 4 * head
     assert any(words.startswith("residual stream rotated (Hadamard 64, seed 2)") for words in rotated.warnings)
-    assert rotated.minutes > plain.minutes  # type: ignore[operator]
+    assert rotated.minutes > plain.minutes
     prepared = prepare(Recipe.parse(document), fresh_settings)
     assert isinstance(prepared.checkpoint, RotatedCheckpoint)
     stages = [phase["stage"] for phase in prepared.phases]

@@ -1,9 +1,7 @@
 """A small survey end to end: its axes, its pairing, and that each point is what a run of it would be."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,9 +33,6 @@ def small(random_llama, text_file):
     }  # fmt: skip
 
 
-Surveyed = Callable[..., tuple[list[str], Study]]
-
-
 @pytest.fixture
 def surveyed(small, fresh_settings, tmp_path):
     """Conducts a survey of some lines beside studies that are there; says what it said, and its study."""
@@ -49,7 +44,7 @@ def surveyed(small, fresh_settings, tmp_path):
     return conducted
 
 
-def run_of(small: dict, **changes: Any) -> Recipe:
+def run_of(small: dict, **changes) -> Recipe:
     """With the settings of a survey and the sequences of its draw 7."""
     names = ("model", "group_size", "calibration", "samples", "length", "test", "window")
     return Recipe.parse({name: small[name] for name in names} | {"sampling": "random", "seed": 7} | changes)

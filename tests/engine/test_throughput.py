@@ -67,7 +67,7 @@ def test_seconds_are_the_sum_of_all_parts():
     assert (count + count.times(2)) == count.times(3)
 
 
-def work(model: str, **changes: object) -> costs.Work:
+def work(model: str, **changes) -> costs.Work:
     document = {"model": model, "bits": 3, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5, "calibration": "text"}
     checkpoint = known_checkpoint(model)
     return costs.work_of(Recipe.parse(document | {"samples": 128, "length": 2048} | changes), checkpoint)

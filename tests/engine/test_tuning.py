@@ -55,11 +55,6 @@ def outcome(events: list[Event]) -> Tuning:
     return summary_of(events)["tuning"]
 
 
-def without_clock(tuning: Tuning) -> dict[str, Any]:
-    turns = [{**turn, "seconds": None} for turn in tuning["turns"]]
-    return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
-
-
 def single_run(document: dict[str, Any]) -> dict[str, Any]:
     """A run that takes the float model's inputs, of the sequences of draw 1."""
     left = {name: value for name, value in document.items() if name not in ("kind", "sweep", "draws")}

@@ -28,7 +28,7 @@ HTML = {"Accept": "text/html"}
 
 
 @contextmanager
-def opened(settings: Settings, function: str = "quick", **given: Any) -> Iterator[TestClient]:
+def opened(settings: Settings, function: str = "quick", **given) -> Iterator[TestClient]:
     """The app without pages, whose runs are the named function of ``fake_runs``."""
     app = create_app(settings, execute=f"tests.jobs.fake_runs:{function}", resolve=resolve, with_pages=False)
     with TestClient(app, raise_server_exceptions=False, **given) as client:
@@ -41,7 +41,7 @@ def client(settings):
         yield client
 
 
-def submit(client: httpx.Client, layers: int = 2, headers: dict[str, str] | None = None, **changes: Any) -> dict:
+def submit(client: httpx.Client, layers: int = 2, headers: dict[str, str] | None = None, **changes) -> dict:
     answer = client.post("/api/runs", json=recipe(layers).to_json() | changes, headers=headers)
     assert answer.status_code == 201, answer.text
     assert answer.headers["location"] == f"/api/runs/{answer.json()['id']}"

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,8 +35,6 @@ from tests.jobs.conftest import settings_in, until
 from tests.jobs.fake_runs import recipe
 from tests.models.fake_hub import FakeHub, serving
 
-Door = Callable[..., TestClient]
-
 
 @pytest.fixture
 def door(tmp_path):
@@ -60,7 +57,7 @@ def door(tmp_path):
 
 def error_of(answer: httpx.Response, status: int) -> dict[str, str]:
     assert answer.status_code == status, answer.text
-    error: dict[str, str] = answer.json()["error"]
+    error = answer.json()["error"]
     assert set(error) == {"kind", "what", "where", "remedy"}
     return error
 

@@ -36,7 +36,7 @@ def ended_of(client: TestClient, recipe: dict[str, Any], answer: str) -> str:
     """The id of a run that has ended, whose answer could be asked for at once."""
     created = client.post("/api/runs", json=recipe)
     assert created.status_code == 201, created.text
-    run_id: str = created.json()["id"]
+    run_id = created.json()["id"]
     before = client.get(f"/api/runs/{run_id}/{answer}")  # whatever there is at this moment, nothing at first
     assert before.status_code == 200, before.text
     return finished(client, run_id)["id"]

@@ -35,7 +35,7 @@ def codes_of(host: Settings) -> tuple[Path, dict[str, Any], str]:
     return folder, kept, kept["points"][0]["file"]["name"]
 
 
-def answers(host: Settings, *routes: str) -> None:
+def answers(host: Settings, *routes: str):
     """Each route says what is damaged."""
     with TestClient(create_app(host, with_pages=False), base_url="http://127.0.0.1") as client:
         for route in routes:

@@ -39,7 +39,7 @@ def small_disk(folder: Path, size: int = 24) -> list[str]:
     return command
 
 
-def fill(path: Path) -> None:
+def fill(path: Path):
     """Writes to a file until the disk takes not a byte more."""
     with path.open("wb", buffering=0) as file:
         for size in (1 << 20, 1 << 12, 1):

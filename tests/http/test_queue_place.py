@@ -10,7 +10,7 @@ from sarqc.web.queue_place import queue_place
 from tests.jobs.fake_runs import recipe
 
 
-def everybody(_: object) -> bool:
+def everybody(_) -> bool:
     return True
 
 

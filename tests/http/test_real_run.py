@@ -76,7 +76,7 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings, tmp_path):
         assert not list(settings.exports_dir().iterdir())
 
 
-def _check_backup(run_id: str, settings: Settings, folder: Path) -> None:
+def _check_backup(run_id: str, settings: Settings, folder: Path):
     """What was copied in the midst of the run goes on elsewhere, to the same bits."""
     other = settings.model_copy(update={"state_dir": folder / "other"})
     restore(other, folder / "backup")
@@ -89,7 +89,7 @@ def _check_backup(run_id: str, settings: Settings, folder: Path) -> None:
     assert here.read_bytes() == there.read_bytes()
 
 
-def _check_opening(client: TestClient, name: str) -> None:
+def _check_opening(client: TestClient, name: str):
     """An export is among the checkpoints that may be opened, and its grid is found in its files."""
     entries = {entry["name"]: entry["opened"] for entry in client.get("/api/models").json()["models"]}
     assert name in entries["tiny-llama"]
@@ -103,7 +103,7 @@ def _check_opening(client: TestClient, name: str) -> None:
         assert refused.status_code == 404, (wrong, refused.text)
 
 
-def _check_export(client: TestClient, run: dict, settings: Settings, folder: Path) -> None:
+def _check_export(client: TestClient, run: dict, settings: Settings, folder: Path):
     """What the archive holds loads with the run's weights, bit by bit, and the run stays as it is."""
     import torch
     from transformers import AutoModelForCausalLM

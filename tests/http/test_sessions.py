@@ -1,7 +1,6 @@
 """Signing out ends what was signed in, in every browser that has a copy; share links end too, and show a part alone."""
 
 import sqlite3
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,8 +13,6 @@ from sarqc.settings import Settings
 from sarqc.web.visitor import COOKIE, Cookies
 from tests.http.conftest import HTML, TOKEN, assert_error, finished, opened, submit
 from tests.jobs.conftest import settings_in
-
-Shared = tuple[TestClient, dict[str, Any], str]
 
 
 def another(client: TestClient, cookie: str | None = None) -> TestClient:

@@ -97,15 +97,14 @@ def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
     async def play():
         archives, first, second = SiteArchives(settings), Client(), Client()
         waiting = [
-            asyncio.create_task(archives.opened(client, small, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
-            for client in (first, second)
+            asyncio.create_task(archives.opened(client, small, 1, SitePlan(1, 1, 1))) for client in (first, second)
         ]
         while not began:
             await asyncio.sleep(0.01)
         first.leaves.set()
         with pytest.raises(Busy):
             await waiting[0]
-        third = asyncio.create_task(archives.opened(Client(), steps, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
+        third = asyncio.create_task(archives.opened(Client(), steps, 1, SitePlan(1, 1, 1)))
         await asyncio.sleep(0.1)
         assert (began, waiting[1].done(), third.done()) == (["small"], False, False)
         second.leaves.set()

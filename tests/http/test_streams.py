@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -18,11 +18,9 @@ from sarqc.web import streams as sse
 from sarqc.web.access import Access
 from sarqc.web.visitor import Visitor
 from tests.event_loops import run_apart
-from tests.http.conftest import App, finished, run_of, submit
+from tests.http.conftest import finished, run_of, submit
 from tests.jobs.conftest import children_of, is_alive, settings_in, until
 from tests.jobs.fake_runs import recipe
-
-Serve = Callable[[str], App]
 
 
 def everything() -> sse.Sight:

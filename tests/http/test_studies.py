@@ -83,7 +83,7 @@ def test_one_damaged_study_never_hides_the_others(client, settings, study):
     assert client.get("/api/studies").json()["damaged"] == []
 
 
-def flip(path: Path) -> None:
+def flip(path: Path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)

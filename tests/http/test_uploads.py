@@ -111,26 +111,26 @@ def former_array(files: Files) -> str:
     return next(name for name in files if name.endswith(".bin"))
 
 
-def an_array(document: dict, **changes: object) -> None:
+def an_array(document: dict, **changes):
     document["lines"][0]["arrays"]["recon"] |= changes
 
 
-def more_lines(document: dict) -> None:
+def more_lines(document: dict):
     document["lines"] = [document["lines"][0] | {"bits": bits} for bits in range(300)]
 
 
-def more_layers(document: dict) -> None:
+def more_layers(document: dict):
     document["layers"] *= 5001
     document["lines"][0]["arrays"] = {}
 
 
-def without_gamma(document: dict) -> None:
+def without_gamma(document: dict):
     for ref in document["lines"][0]["arrays"].values():
         if ref["shape"] == [1, 2, 1, 3]:
             ref |= {"shape": [1, 2, 3], "axes": ["draw", "layer", "lambda"]}
 
 
-WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
+WRONG = {
     "no study": (lambda files: {"notes.txt": b"hello"}, "no study.json"),
     "the arrays missing": (lambda files: {k: v for k, v in files.items() if k != array(files)}, "files are missing"),
     "arrays changed": (lambda files: files | {array(files): bytes(len(files[array(files)]))}, "hash says"),
@@ -259,7 +259,7 @@ def many_points(files: Files) -> Files:
     text = json.dumps(header).encode()
     content = struct.pack("<Q", len(text)) + text + numbers
 
-    def change(document: dict) -> None:
+    def change(document: dict):
         line = document["lines"][0]
         line["arrays"] = {"perplexity": line["arrays"]["perplexity"] | {"shape": [1, 1, count]}}
         line["lams"] = [number / count for number in range(count)]

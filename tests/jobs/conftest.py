@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Gone, LocalWorkers
 from sarqc.settings import Settings
 
-Supervise = Callable[..., Supervisor]
 PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
 
 
@@ -34,7 +32,7 @@ class Inbox(queue.Queue):
         return events, message
 
 
-def until(condition: Callable[[], object], seconds: float = PATIENCE) -> object:
+def until(condition: Callable[[], object], seconds: float = PATIENCE):
     """The first true answer of the condition; fails when there is none in time.
 
     It is asked more and more seldom: a question may be a request, and would take the time of what is waited for.
@@ -74,7 +72,7 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def settings_in(folder: Path, **others: Any) -> Settings:
+def settings_in(folder: Path, **others) -> Settings:
     """Settings of a host whose model and text exist as far as names go: the recipe of ``fake_runs`` names them."""
     model, text = folder / "models" / "fake" / "config.json", folder / "texts" / "none.txt"
     for path in (model, text):

@@ -20,7 +20,7 @@ from tests.jobs.conftest import until, until_state
 from tests.jobs.fake_runs import recipe
 
 
-def finished_run(supervisor: Supervisor, **changes: object) -> Run:
+def finished_run(supervisor: Supervisor, **changes) -> Run:
     """A run that finished without a worker having been started for it."""
     with supervisor.store.transaction():
         run_id = supervisor.store.create(recipe(1, **changes), "ann").id
@@ -28,7 +28,7 @@ def finished_run(supervisor: Supervisor, **changes: object) -> Run:
         return supervisor.store.move(run_id, State.FINISHED, Finished({"perplexity": 12.5}, 1.0))
 
 
-def tell(settings: Settings, what: str) -> None:
+def tell(settings: Settings, what: str):
     (settings.resolved_state_dir() / "does").write_text(what)
 
 

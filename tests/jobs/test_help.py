@@ -30,7 +30,7 @@ def alive(settings: Settings) -> list[int]:
     return [pid for pid in helpers(settings) if is_alive(pid)]
 
 
-def tuning(layers: int = 3) -> object:
+def tuning(layers: int = 3):
     return recipe(layers, kind="tune", test="none.txt")
 
 

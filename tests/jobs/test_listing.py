@@ -33,7 +33,7 @@ BEFORE_LISTS = 3  # migrations
 RUNS = 3_000  # of a list that is long
 
 
-def finished(store: Store, made: Recipe, owner: str = "ann", **summary: Any) -> Run:
+def finished(store: Store, made: Recipe, owner: str = "ann", **summary) -> Run:
     run_id = store.create(made, owner).id
     store.move(run_id, State.RUNNING)
     return store.move(run_id, State.FINISHED, Finished(summary, 1.0))
@@ -215,7 +215,7 @@ def tuning(lam: float, better: float, after: str) -> dict[str, Any]:
     return {"rows": rows, "best": 1, "band": band, "next": after, "screened": [42, 42]}
 
 
-def value_of(run: Run, sort: str) -> Any:
+def value_of(run: Run, sort: str):
     summary = run.summary or {}
     if run.recipe["kind"] == "tune" and sort in ("lambda", "gamma", "perplexity", "log_ratio", "against_gptq"):
         best = summary["tuning"]["rows"][1] if summary else {}
@@ -254,7 +254,7 @@ def in_order(runs: list[Run], sort: str) -> list[Run]:
     known = [run for run in runs if value_of(run, name) is not None]
     rest = [run for run in runs if value_of(run, name) is None]
 
-    def key(run: Run) -> Any:
+    def key(run: Run):
         value = value_of(run, name)
         return (round(value, 12) if name == "against_gptq" else value), run.id  # exp and expm1 differ in the last digit
 
@@ -304,7 +304,7 @@ def made(store: Store, drawn: dict[str, Any]) -> Run:
     return store.get(run_id)
 
 
-def check_group(group: RunGroup, members: list[Run]) -> None:
+def check_group(group: RunGroup, members: list[Run]):
     """A group beside its members, added up by the statistics of the standard library."""
     assert group.states == Counter(run.state.value for run in members)
     public = {"model", "bits", "method", "lambda", "gamma"}

@@ -27,7 +27,7 @@ DAY = 86_400.0
 NOW = 2_000_000_000.0
 
 
-def ended(store: Store, at: float, **parent: object) -> str:
+def ended(store: Store, at: float, **parent) -> str:
     """A run, or an export of one, that ended at a time."""
     run_id = store.create(recipe(), "ann").id
     store.move(run_id, State.RUNNING)

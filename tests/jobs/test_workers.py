@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -19,8 +18,6 @@ from sarqc.jobs.run import Run
 from sarqc.jobs.workers import Device, LocalWorkers, find_devices, log_path
 from tests.jobs.conftest import Inbox, is_alive, until
 from tests.jobs.fake_runs import recipe
-
-Start = Callable[..., tuple[LocalWorkers, "Inbox", Run, int, int]]
 
 
 @pytest.fixture

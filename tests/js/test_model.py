@@ -3,7 +3,6 @@
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +98,7 @@ def test_columns_are_divided_by_the_scales_of_a_search(kept, tmp_path):
     assert np.array_equal(found, wanted.astype(np.float32))
 
 
-def quantized(model: torch.nn.Module, path: Path, bits: int) -> None:
+def quantized(model: torch.nn.Module, path: Path, bits: int):
     """Put the weights of a file into a model, by our own reader of the format."""
     tensors = load_file(path)
 
@@ -107,7 +106,7 @@ def quantized(model: torch.nn.Module, path: Path, bits: int) -> None:
         def read(self, name):
             return torch.from_numpy(self[name])
 
-    files: Any = Files(tensors)
+    files = Files(tensors)
     for name in {key.rpartition(".")[0] for key in tensors}:
         linear = model.get_submodule(name)
         levels = levels_in_packed(files, name, bits, linear.weight.shape[1])

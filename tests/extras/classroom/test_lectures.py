@@ -30,7 +30,7 @@ LAMS = [0.0, 0.01, 0.1, 1.0]
 ORDER = ("open", "closed", "revealed")
 
 
-def wish(stop: str | None = "model", phase: str = "open", best: int | None = None, **given: Any) -> dict[str, Any]:
+def wish(stop: str | None = "model", phase: str = "open", best: int | None = None, **given) -> dict[str, Any]:
     document = {"stop": stop, "lams": LAMS, "phase": phase, "best": best, "band": None}
     return document | given
 

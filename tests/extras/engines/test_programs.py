@@ -26,12 +26,12 @@ from sarqc.study.as_recipe import of_run
 from sarqc.study.document import Study
 from tests.test_command_line import sarqc
 
-PLAIN: dict[str, Any] = {
+PLAIN = {
     "model": "org/model", "bits": 4, "group_size": 128, "method": "rqc-gbs", "lambda": 0.25, "calibration": "text.txt",
     "samples": 4, "length": 16,
 }  # fmt: skip
 # What each engine takes as it is.
-TAKEN: dict[str, dict[str, Any]] = {
+TAKEN = {
     "llmcompressor": {"grid": "full_range", "static_groups": True},
     "gptqmodel": {"grid": "asymmetric", "static_groups": True},
 }
@@ -39,7 +39,7 @@ TAKEN: dict[str, dict[str, Any]] = {
 
 def assigned(program: str) -> dict[str, Any]:
     """The arguments by name of all calls of a program, and its constants, where they are plain values."""
-    found: dict[str, Any] = {}
+    found = {}
     for node in ast.walk(ast.parse(program)):
         pairs = [(one.arg, one.value) for one in node.keywords] if isinstance(node, ast.Call) else []
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

@@ -145,7 +145,7 @@ def test_a_body_that_stops_arriving_is_an_error_of_the_request(settings, monkeyp
 
     async def half_a_body():
         if not hasattr(half_a_body, "began"):
-            half_a_body.began = True  # type: ignore[attr-defined]
+            half_a_body.began = True
             return {"type": "http.request", "body": b"{", "more_body": True}
         await asyncio.Event().wait()
         raise AssertionError

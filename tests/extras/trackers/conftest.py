@@ -3,10 +3,7 @@
 import pytest
 
 from sarqc.engine.execute import execute
-from sarqc.events import Event
 from sarqc.recipe import Recipe
-
-Told = tuple[Recipe, list[Event]]
 
 
 @pytest.fixture(scope="package")

@@ -32,24 +32,24 @@ def store(database, monkeypatch):
     return mlflow.MlflowClient(uri)
 
 
-def runs_of(client: Any, project: str) -> list[Any]:
+def runs_of(client, project: str) -> list[Any]:
     """The runs of an experiment, the oldest first."""
     experiment = client.get_experiment_by_name(project)
     assert experiment is not None, project
     return list(client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"]))
 
 
-def history(client: Any, run: Any, name: str) -> dict[int, float]:
+def history(client, run, name: str) -> dict[int, float]:
     return {one.step: one.value for one in client.get_metric_history(run.info.run_id, name)}
 
 
-def artefacts(client: Any, run: Any, folder: str) -> dict[str, bytes]:
+def artefacts(client, run, folder: str) -> dict[str, bytes]:
     paths = [one.path for one in client.list_artifacts(run.info.run_id, folder)]
     return {Path(path).name: Path(client.download_artifacts(run.info.run_id, path)).read_bytes() for path in paths}
 
 
 def tell(run: Told, project: str = "sarqc") -> list[Event]:
-    said: list[Event] = []
+    said = []
     with destination("mlflow", "--report", project).run(run[0], said.append) as report:
         for event in run[1]:
             report.tell(event)

@@ -57,7 +57,7 @@ class Notebook:
 
 def tell(tracker: Notebook, run: Told) -> list[Event]:
     """Tells a tracker of a run; what is said to people on the way."""
-    said: list[Event] = []
+    said = []
     recipe, events = run
     with Destination(lambda: tracker, "--report notebook", "sarqc").run(recipe, said.append) as report:
         for event in events:

@@ -39,9 +39,6 @@ def base(tiny_llama, text_file, tmp_path_factory):
     }  # fmt: skip
 
 
-Make = Callable[..., Path]
-
-
 @pytest.fixture(scope="module")
 def make(base, state, tmp_path_factory):
     """Runs a recipe once; returns the folder with its study and its model."""
@@ -133,13 +130,13 @@ def copied(make, tmp_path):
     return Path(shutil.copytree(make("packed") / "model", tmp_path / "model"))
 
 
-def spoil(folder: Path, name: str, change: Callable[[torch.Tensor], object]) -> None:
+def spoil(folder: Path, name: str, change: Callable[[torch.Tensor], object]):
     tensors = load_file(folder / "model.safetensors")
     change(tensors[name])
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def one_bit(words: torch.Tensor) -> None:
+def one_bit(words: torch.Tensor):
     words[3, 1] ^= 1 << 5
 
 
