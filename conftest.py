@@ -75,6 +75,15 @@ def text_file(tmp_path_factory, tiny_llama):
     return path
 
 
+@pytest.fixture(scope="session")
+def small(random_llama, text_file):
+    """A small recipe without method and bits."""
+    return {
+        "model": str(random_llama), "group_size": 16, "calibration": str(text_file), "samples": 6, "length": 32,
+        "test": str(text_file), "window": 64,
+    }  # fmt: skip
+
+
 @pytest.fixture(autouse=True)
 def umask():
     """Commands that write backups forbid others to read, and would forbid it to the tests after them."""

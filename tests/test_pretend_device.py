@@ -31,11 +31,10 @@ def llama(tmp_path_factory, tiny_llama):
 
 
 @pytest.fixture
-def document(llama, text_file):
-    return {
-        "model": str(llama), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
-        "samples": 3, "length": 16, "held_out_samples": 1, "test": str(text_file), "window": 16, "test_tokens": 64,
-        "baseline": False, "epochs": 1, "steps": 2,
+def document(llama, small):
+    return small | {
+        "model": str(llama), "bits": 3, "method": "gptq", "samples": 3, "length": 16, "held_out_samples": 1,
+        "window": 16, "test_tokens": 64, "baseline": False, "epochs": 1, "steps": 2,
     }  # fmt: skip
 
 

@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import App, findings
+from tests.http.test_comparisons import SMALL
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
-SMALL = {
-    "model": "tiny-llama", "bits": 2, "blocks": [0], "calibration": "tiny-llama-calibration", "samples": 2,
-    "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2,
-}  # fmt: skip
 SMALL_TUNING = SMALL | {"kind": "tune", "sweep": [0.01, 0.1, 1], "minutes": 30}
 
 

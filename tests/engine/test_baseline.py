@@ -25,17 +25,13 @@ from sarqc.study.document import Study
 from sarqc.study.paired import Difference
 from tests.engine.running import of_type, run, summary_of
 
-WINDOW, WINDOWS = 64, 12
+WINDOW, WINDOWS = 64, 12  # tokens of a window of ``small``, and their number
 
 
 @pytest.fixture
-def recipe(random_llama, text_file):
-    base = {
-        "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
-        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": WINDOW,
-        "test_tokens": WINDOW * WINDOWS,
-    }  # fmt: skip
-    return lambda **changes: Recipe.parse(base | changes)
+def recipe(small):
+    values = {"bits": 2, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5, "test_tokens": WINDOW * WINDOWS}
+    return lambda **changes: Recipe.parse(small | values | changes)
 
 
 def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]:

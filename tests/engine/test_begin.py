@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.calibration.corpora import Text, draw_sequences
+from sarqc.calibration.corpora import Sequences, Text, draw_sequences
 from sarqc.engine.plan import prepare
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
@@ -49,17 +49,23 @@ def model(request, random_llama, tmp_path_factory):
 
 
 @pytest.fixture
-def others(text_file, tiny_llama, random_llama):
-    return {
-        "model": str(random_llama), "calibration": str(text_file), "test": str(tiny_llama / "calibration.txt"),
-        "test_tokens": 100, "window": 24, "samples": SAMPLES, "length": LENGTH, "held_out_samples": 2,
-        "group_size": 16, "method": "gptq+saliency", "lambda": 0.1,
+def others(small, tiny_llama):
+    return small | {
+        "test": str(tiny_llama / "calibration.txt"), "test_tokens": 100, "window": 24, "samples": SAMPLES,
+        "length": LENGTH, "held_out_samples": 2, "method": "gptq+saliency", "lambda": 0.1,
     }  # fmt: skip
 
 
 @pytest.fixture
 def document(model, others):
     return others | {"model": str(model)}
+
+
+def assert_cut(drawn: Sequences, begin: list[int], own: list[int]):
+    """Sequences have their own beginnings and one text after the other."""
+    step = LENGTH - len(begin)
+    expected = [begin + own[first : first + step] for first in range(0, (SAMPLES + 2) * step, step)]
+    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
 
 
 def ids_of(model: Path, path: str) -> tuple[list[int], list[int]]:
@@ -81,11 +87,8 @@ def test_the_beginning_is_that_of_the_tokenizer(model, tiny_llama, text_file):
 def test_sequences_and_windows_begin_so(document, model, settings):
     prepared = prepare(Recipe.parse(document), settings)
     begin, own = ids_of(model, document["calibration"])
-    step = LENGTH - len(begin)
-    expected = [begin + own[first : first + step] for first in range(0, (SAMPLES + 2) * step, step)]
-    drawn = prepared.sequences
-    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
-    assert drawn.protocol["begin"] == "".join(NAMES[: len(begin)])
+    assert_cut(prepared.sequences, begin, own)
+    assert prepared.sequences.protocol["begin"] == "".join(NAMES[: len(begin)])
     begin, own = ids_of(model, document["test"])
     step = 24 - len(begin)
     windows = [begin + own[first : first + step] for first in range(0, 100 - step + 1, step)]
@@ -250,11 +253,8 @@ def test_every_sequence_begins_with_the_begin_token_where_that_is_asked_for(
     asked = others | {"model": str(trained_behind_bos), "begin": "bos", "prompts": ["Once upon a time"]}
     prepared = prepare(Recipe.parse(asked), fresh_settings)
     _, own = ids_of(trained_behind_bos, others["calibration"])
-    step = LENGTH - 1
-    expected = [[0, *own[first : first + step]] for first in range(0, (SAMPLES + 2) * step, step)]
-    drawn = prepared.sequences
-    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
-    assert drawn.protocol["begin"] == "<s>"
+    assert_cut(prepared.sequences, [0], own)
+    assert prepared.sequences.protocol["begin"] == "<s>"
     assert not [words for words in prepared.shown.warnings if "chat template" in words]
     assert prepared.prompts[0][0] == 0
     events = run(asked, fresh_settings)

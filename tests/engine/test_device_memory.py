@@ -20,12 +20,8 @@ NO_ROOM = "CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total ca
 
 
 @pytest.fixture
-def document(random_llama, text_file):
-    return {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3,
-        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": 64,
-        "test_tokens": 1000, "baseline": False,
-    }  # fmt: skip
+def document(small):
+    return small | {"bits": 3, "method": "sarqc-gbs", "lambda": 0.3, "test_tokens": 1000, "baseline": False}
 
 
 @pytest.fixture

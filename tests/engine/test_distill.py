@@ -37,11 +37,10 @@ EPOCHS = 3
 
 
 @pytest.fixture
-def document(random_llama, text_file):
-    return {
-        "model": str(random_llama), "bits": 2, "group_size": 16, "grid": "affine", "method": "rtn",
-        "calibration": str(text_file), "samples": 8, "length": 32, "held_out_samples": 4,
-        "test": str(text_file), "window": 64, "test_tokens": 512, "baseline": False, "distill": EPOCHS,
+def document(small):
+    return small | {
+        "bits": 2, "grid": "affine", "method": "rtn", "samples": 8, "held_out_samples": 4, "test_tokens": 512,
+        "baseline": False, "distill": EPOCHS,
     }  # fmt: skip
 
 

@@ -21,11 +21,10 @@ from tests.quantization.test_early_stopping import EARLY
 
 
 @pytest.fixture
-def document(random_llama, text_file):
-    return {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
-        "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text_file),
-        "window": 64, "test_tokens": 1000, "sweep": [0, 0.1, 1], "baseline": False,
+def document(small):
+    return small | {
+        "bits": 3, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5, "held_out_samples": 2, "test_tokens": 1000,
+        "sweep": [0, 0.1, 1], "baseline": False,
     }  # fmt: skip
 
 

@@ -21,12 +21,9 @@ from sarqc.web.link_preview import LinePoint, point_title
 
 
 @pytest.fixture
-def document(random_llama, text_file):
-    return {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.1, "gamma": 0.5,
-        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": 64,
-        "test_tokens": 1000, "baseline": False,
-    }  # fmt: skip
+def document(small):
+    values = {"bits": 3, "method": "sarqc-gbs", "lambda": 0.1, "gamma": 0.5, "test_tokens": 1000, "baseline": False}
+    return small | values
 
 
 @pytest.fixture

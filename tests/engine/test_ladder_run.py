@@ -25,11 +25,8 @@ STEPS = ["nearest", "gptq", "order", "range", "lambda", "refine", "refit", "affi
 
 
 @pytest.fixture(scope="module")
-def document(random_llama, text_file):
-    return FAST | {
-        "kind": "ladder", "model": str(random_llama), "bits": 2, "group_size": 16, "calibration": str(text_file),
-        "test": str(text_file), "draws": 2,
-    }  # fmt: skip
+def document(small):
+    return small | FAST | {"kind": "ladder", "bits": 2, "draws": 2}
 
 
 @pytest.fixture(scope="module")

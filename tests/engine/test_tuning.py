@@ -29,11 +29,9 @@ FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_t
 
 
 @pytest.fixture(scope="module")
-def document(random_llama, text_file):
-    return FAST | {
-        "kind": "tune", "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs",
-        "calibration": str(text_file), "test": str(text_file), "sweep": [0.01, 0.1, 1], "draws": 3,
-    }  # fmt: skip
+def document(small):
+    values = {"kind": "tune", "bits": 2, "method": "sarqc-gbs", "sweep": [0.01, 0.1, 1], "draws": 3}
+    return small | FAST | values
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from sarqc.web.access import Access
 from sarqc.web.visitor import Visitor
 from tests.event_loops import run_apart
 from tests.http.conftest import finished, run_of, submit
-from tests.jobs.conftest import children_of, is_alive, settings_in, until
+from tests.jobs.conftest import children_of, in_state, is_alive, settings_in, until
 from tests.jobs.fake_runs import recipe
 
 
@@ -210,8 +210,7 @@ def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store):
 
 def test_bell_rings_from_any_thread_and_forgets_who_left(store):
     bell = sse.Bell()
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
 
     def work():
         for number in range(20):
@@ -231,8 +230,7 @@ def test_bell_rings_from_any_thread_and_forgets_who_left(store):
 
 def test_a_listener_that_does_not_read_costs_little(store, monkeypatch):
     """What is read at once is bounded in bytes, and nothing is left out."""
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
     store.append(run_id, [Stage("x" * 30_000, str(number)) for number in range(40)])
     store.move(run_id, State.FINISHED, Finished({}, 1.0))
     read = []

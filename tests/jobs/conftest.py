@@ -13,8 +13,19 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Gone, LocalWorkers
 from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
 
 PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
+
+PATHS = {  # how to get to a state, written down independently of ALLOWED
+    State.QUEUED: (),
+    State.RUNNING: (State.RUNNING,),
+    State.CANCELLING: (State.RUNNING, State.CANCELLING),
+    State.CANCELLED: (State.CANCELLED,),
+    State.INTERRUPTED: (State.RUNNING, State.INTERRUPTED),
+    State.FAILED: (State.RUNNING, State.FAILED),
+    State.FINISHED: (State.RUNNING, State.FINISHED),
+}
 
 
 class Inbox(queue.Queue):
@@ -52,6 +63,20 @@ def until_state(store: Store, run_id: str, *states: State, seconds: float = PATI
         run = store.get(run_id)
         raise AssertionError(f"not {states}, but {run.state}, attempt {run.attempt}: {run.error}") from None
     return store.get(run_id)
+
+
+def in_state(store: Store, state: State) -> str:
+    run_id = store.create(recipe(), "ann").id
+    for step in PATHS[state]:
+        store.move(run_id, step)
+    return run_id
+
+
+def begun(supervisor: Supervisor) -> str:
+    """A new run, once its worker has begun."""
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until(lambda: types(supervisor.store, run_id) == ["started"])
+    return run_id
 
 
 def types(store: Store, run_id: str) -> list[str]:

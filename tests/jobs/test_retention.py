@@ -21,6 +21,7 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.uploads import Uploads
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
+from tests.jobs.conftest import in_state
 from tests.jobs.fake_runs import recipe
 
 DAY = 86_400.0
@@ -29,8 +30,7 @@ NOW = 2_000_000_000.0
 
 def ended(store: Store, at: float, **parent) -> str:
     """A run, or an export of one, that ended at a time."""
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
     store.move(run_id, State.FINISHED, Finished({}, 1.0))
     with store.transaction() as connection:
         connection.execute("UPDATE runs SET ended = ? WHERE id = ?", (at, run_id))

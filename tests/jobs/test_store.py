@@ -15,30 +15,14 @@ from sarqc.jobs import store as store_module
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, State
 from sarqc.jobs.schema import migrate
 from sarqc.jobs.store import Store
-from tests.jobs.conftest import types
+from tests.jobs.conftest import in_state, types
 from tests.jobs.fake_runs import recipe
 
-PATHS = {  # how to get to a state, written down independently of ALLOWED
-    State.QUEUED: (),
-    State.RUNNING: (State.RUNNING,),
-    State.CANCELLING: (State.RUNNING, State.CANCELLING),
-    State.CANCELLED: (State.CANCELLED,),
-    State.INTERRUPTED: (State.RUNNING, State.INTERRUPTED),
-    State.FAILED: (State.RUNNING, State.FAILED),
-    State.FINISHED: (State.RUNNING, State.FINISHED),
-}
 LEGAL = {
     "queued running", "queued cancelled", "running cancelling", "running finished", "running failed",
     "running interrupted", "cancelling cancelled", "cancelling finished", "cancelling failed",
     "cancelled queued", "interrupted queued", "failed queued",
 }  # fmt: skip
-
-
-def in_state(store: Store, state: State) -> str:
-    run_id = store.create(recipe(), "ann").id
-    for step in PATHS[state]:
-        store.move(run_id, step)
-    return run_id
 
 
 def started(layers: int) -> Started:
@@ -329,17 +313,6 @@ def test_migration_step_and_its_record_are_one_transaction():
     assert connection.execute("PRAGMA user_version").fetchone()[0] == 2
     with pytest.raises(Refused, match="schema version 2"):
         migrate(connection, [good])
-
-
-def test_reopened_it_knows_everything(settings):
-    store = Store(settings.database())
-    run_id = in_state(store, State.RUNNING)
-    store.append(run_id, [started(2), layer(0)])
-    store.close()
-    again = Store(settings.database())
-    assert again.get(run_id).done == 1
-    assert len(again.events(run_id)) == 2
-    again.close()
 
 
 def test_many_threads(store):

@@ -52,8 +52,7 @@ class Folder:
 
     def document(self, name: str) -> dict[str, Any]:
         path = self.path / name
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return document
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def change(self, name: str, **values: Any) -> None:
         content = json.dumps(self.document(name) | values)
