@@ -75,20 +75,18 @@ def _place(source: str, place: str, *, is_python: bool) -> tuple[int, str]:
         return len(data[: starts[line - 1] + column].decode())
 
     if place == "imports":
-        last = max(node.end_lineno or 0 for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+        last = max(node.end_lineno for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
         return position(last + 1, 0), "code"
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            return position((node.end_lineno or 0) + 1, 0), "code"
+            return position(node.end_lineno + 1, 0), "code"
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
         if name in [target.id for target in targets if isinstance(target, ast.Name)]:
             if place.startswith("before"):
                 return position(node.lineno, 0), "code"
-            assert isinstance(node, ast.Assign | ast.AnnAssign)
-            assert node.value is not None
-            return position(node.value.end_lineno or 0, (node.value.end_col_offset or 0) - 1), "item"
+            return position(node.value.end_lineno, node.value.end_col_offset - 1), "item"
     raise AssertionError(f"there is no {name} at the top of the file")
 
 
@@ -150,7 +148,6 @@ parsed = Recipe.parse({"model": "m", "calibration": "c", "method": "shrunk", "la
 print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chosen": layer("shrunk").report.chosen,
                   "gptq-5": layer("gptq-5").report.chosen["lam"], "parsed": parsed.to_method().lam}))
 """)
-    assert isinstance(found, dict)
     drifts = found["drifts"]
     assert drifts[0] == found["nearest"] < drifts[1] < drifts[2]
     assert (found["chosen"], found["gptq-5"], found["parsed"]) == ({"method": "Shrunk", "lam": 0.05}, 0.05, 0.5)
@@ -195,7 +192,6 @@ print(json.dumps({
     "is_said": ["damping_limit" in recipe.to_json() for recipe in (limited, plain)],
     "schema": Recipe.model_json_schema()["properties"]["damping_limit"]["section"]}))
 """)
-    assert isinstance(found, dict)
     assert found["form"]
     for text, words in zip(
         found["texts"], ("damping_limit: 2", "--damping-limit 2", '"damping_limit": 2'), strict=False
@@ -250,7 +246,6 @@ events = list(execute(recipe, Settings()))
 names = [event.name for event in events if isinstance(event, LayerDone)]
 print(json.dumps([title, names, isinstance(events[-1], Finished)]))
 """)
-    assert isinstance(found, list)
     title, names, is_finished = found
     assert (title, len(names), is_finished) == ("SmolLM3, dense", 14, True)
     assert "model.layers.1.mlp.down_proj" in names
@@ -282,7 +277,6 @@ def test_a_page(copy):
     print(json.dumps([page.status_code, is_mounted, get(script).text, is_in_bar, studies]))
 """
     )
-    assert isinstance(found, list)
     status, is_mounted, bundle, is_in_bar, studies = found
     assert (status, is_mounted, is_in_bar) == (200, True, True)
     for name in ("hello/hello_page.js", "base/client.js", "base/html.js", "base/problem.js"):
@@ -310,7 +304,6 @@ drawn = Study.open("tiny-llama").figure("by_block", method="rqc-gbs", bits=2, la
 print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].y]]))
 """
     )
-    assert isinstance(found, list)
     figure, table, lams, drawn = found
     ((at, binding),) = enumerate(figure["bindings"])
     assert (at, binding["path"]) == (0, "data.0.y")
@@ -325,7 +318,6 @@ print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].
     for script, name in (("lab/lab_page.js", "CURVES"), ("explorer/curves_part.js", "OPTIONAL")):
         text = (copy.folder / "assets/js" / script).read_text(encoding="utf-8")
         values = re.search(rf"^const {name} = (\[.*?\]);", text, re.M | re.S)
-        assert values is not None
         assert "by_block" in ast.literal_eval(values[1])
     assert '_by_block"' not in copy.run(sys.executable, "-c", "import pages.explorer_parts")
 
@@ -359,7 +351,6 @@ for number, (work, end) in enumerate(((quick, State.FINISHED), (slow, State.CANC
     store.close()
 print(json.dumps(ends))
 """)
-    assert isinstance(found, list)
     finished, cancelled = found
     assert finished[:2] == ["finished", 3]
     assert finished[2]["perplexity"] == 12.5

@@ -80,7 +80,7 @@ def assert_alike(one: list[Event], other: list[Event], within: float = 2e-3):
 
 def device_of(events: list[Event]) -> str:
     summary = next(event.summary for event in events if isinstance(event, Finished))
-    return str(summary["device"])
+    return summary["device"]
 
 
 @pytest.mark.thorough

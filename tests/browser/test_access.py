@@ -109,7 +109,7 @@ def test_a_text_of_ones_own_is_planned_with(app, open_page, tmp_path):
 
     def plans_with_the_text(answer):
         sent = json.loads(answer.request.post_data) if answer.url.endswith("/api/plan") else {}
-        return str(sent.get("calibration", "")).startswith("text-")
+        return sent.get("calibration", "").startswith("text-")
 
     with page.expect_response(plans_with_the_text) as planned:
         page.set_input_files("[data-testid=text-file-calibration]", text)

@@ -34,7 +34,7 @@ def visit(browser, served):
 
 
 def sentence(page) -> str:
-    return str(page.inner_text("[data-testid=sentence]"))
+    return page.inner_text("[data-testid=sentence]")
 
 
 def test_the_lab_opens_and_moves(visit, served):

@@ -134,7 +134,7 @@ def wait(browser: Browser, condition: str, *values: Any) -> Any:
 
 def complaints(browser: Browser) -> list[str]:
     """What went wrong in a page with ``LISTENER`` since it was opened."""
-    return list(json.loads(browser.run("return document.documentElement.dataset.complaints")))
+    return json.loads(browser.run("return document.documentElement.dataset.complaints"))
 
 
 @contextmanager
@@ -173,7 +173,6 @@ def _begun(made: Callable[[], Any], process: subprocess.Popen[bytes], log: Path)
 def firefox(folder: Path) -> Iterator[Firefox]:
     """A headless Firefox with a new profile."""
     program = shutil.which("firefox-esr") or shutil.which("firefox")
-    assert program is not None
     profile = folder / "profile"
     profile.mkdir()
     quiet = {
@@ -194,7 +193,6 @@ def firefox(folder: Path) -> Iterator[Firefox]:
 def webkit(folder: Path) -> Iterator[WebKit]:
     """WebKit's own small browser, on a screen that nobody sees."""
     program, screen, log = _mini_browser(), folder / "screen", folder / "webkit.log"
-    assert program is not None
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

@@ -67,7 +67,7 @@ def test_a_run_says_how_far_its_model_is(recipe, asked, weights, fresh_settings,
     gptq = run(alone, settings, checkpoint_dir=tmp_path / "gptq")
     summary, beside = events[-1].summary, events[-1].summary["baseline"]
 
-    text = Path(str(given.test))
+    text = Path(given.test)
     folders = (Path(given.model), tmp_path / "model", tmp_path / "gptq")
     (p, came), (q, _), (g, _) = (log_probabilities(folder, text) for folder in folders)
     losses_p, losses_q, losses_g = (

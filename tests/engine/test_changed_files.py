@@ -28,7 +28,7 @@ def measured(folder: Path, text_file: Path, settings: Settings) -> np.ndarray:
 
 @pytest.fixture
 def folder(random_llama, tmp_path):
-    return Path(shutil.copytree(random_llama, tmp_path / "model"))
+    return shutil.copytree(random_llama, tmp_path / "model")
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())

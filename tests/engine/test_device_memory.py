@@ -94,7 +94,7 @@ def test_the_same_error_ends_a_run_later(document, fresh_settings):
     assert "SARQC_SWEEP_GIB=0.5: candidates solved at once take up to 1 GiB" in error.remedy
     assert "SARQC_DEVICE=cpu" not in error.remedy  # it is the CPU
     # Embedding and last norm, and one block of three: 4096 × 32 + 32 and 4 · 32² ... as the model's own parameters.
-    tensors = load_file(Path(str(document["model"])) / "model.safetensors")
+    tensors = load_file(Path(document["model"]) / "model.safetensors")
     parameters = {name: tensor.numel() for name, tensor in tensors.items()}
     whole, block = sum(parameters.values()), sum(n for name, n in parameters.items() if ".layers.0." in name)
     resident = 4 * whole / 2**30

@@ -62,7 +62,7 @@ def kl_by_numpy(original: Path, quantized: Path, ids: np.ndarray) -> float:
 
 
 def checks_of(folder: Path, document: dict[str, Any], settings: Settings) -> dict[str, Check]:
-    request = VerificationRequest(model=str(document["model"]), calibration=str(document["calibration"]))
+    request = VerificationRequest(model=document["model"], calibration=document["calibration"])
     return {check.what: check for check in verify(folder, settings, request)}
 
 

@@ -84,7 +84,7 @@ def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document, fr
 def test_no_token_of_one_text_is_calibrated_on_and_second_half(document, settings, tmp_path, kind, sampling):
     """Under whatever name a file has."""
     copied = tmp_path / "copied.txt"
-    copied.write_bytes(Path(str(document["test"])).read_bytes())
+    copied.write_bytes(Path(document["test"]).read_bytes())
     changes = {"test": str(copied), "sampling": sampling, "test_tokens": None, "samples": 10, "sweep": []}
     changes |= {"kind": kind, **({"lambda": None} if kind == "tune" else {})}
     prepared = prepare(Recipe.parse({**document, **changes}), settings)
@@ -117,7 +117,7 @@ def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(d
 def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document, fresh_settings, tmp_path):
     """A text that is the second half, under the same name, has another protocol though the tokens are the same."""
     text = tmp_path / "text.txt"
-    text.write_bytes(Path(str(document["test"])).read_bytes())
+    text.write_bytes(Path(document["test"]).read_bytes())
     asked = {**document, "calibration": str(text), "test": str(text), "test_tokens": None, "sweep": []}
     events = run(asked, fresh_settings, study_dir=tmp_path / "studies", study_id="one")
     assert "same text" in of_type(events, Warned)[0].what
@@ -125,7 +125,7 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document
     assert protocol["part"].startswith("second half")
     facts = lab_view(Study.open(tmp_path / "studies" / "one"))["measured"]
     assert "second half" in next(fact["text"] for fact in facts if fact["name"] == "Test text")
-    other = {**asked, "calibration": str(document["calibration"])}
+    other = {**asked, "calibration": document["calibration"]}
     tokenizer = AutoTokenizer.from_pretrained(asked["model"])
     ids = tokenizer(text.read_text(encoding="utf-8"))["input_ids"]
     half = ids[len(ids) // 2 :]
@@ -139,7 +139,7 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document
 
 def test_calibration_text_inside_a_longer_test_text_is_said(document, settings, tmp_path):
     longer = tmp_path / "longer.txt"
-    longer.write_text(Path(str(document["test"])).read_text(encoding="utf-8") + " The end.", encoding="utf-8")
+    longer.write_text(Path(document["test"]).read_text(encoding="utf-8") + " The end.", encoding="utf-8")
     shown = plan(Recipe.parse({**document, "test": str(longer)}), settings)
     assert "100.0% of the calibration sequences are in the test text too" in shown.warnings[0]
     with pytest.raises(Refused, match="first half of the text") as refused:

@@ -126,7 +126,7 @@ def test_everything_that_is_said_of_the_run_says_so(document, fresh_settings, tm
     assert lab_view(study)["title"].endswith(line.label)
     # Who runs the line again has the same recipe.
     said = as_recipe(study, line)
-    again = Recipe.parse((said["recipe"] or {}) | {"lambda": said["lams"][0], "gamma": said["gammas"][0]})
+    again = Recipe.parse(said["recipe"] | {"lambda": said["lams"][0], "gamma": said["gammas"][0]})
     assert (again.from_block, again.then_lam, again.later_method()) == (2, 0.3, recipe.later_method())
     assert Recipe.parse(of_run(fresh_settings.studies_dir() / recipe.fingerprint())[2]) == recipe
     assert study.stamp.recipe["from_block"] == 2

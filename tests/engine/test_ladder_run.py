@@ -81,7 +81,7 @@ def test_it_ends_with_what_it_says(climbed, document, own_settings):
     assert (ladder["draws"], ladder["measured"], ladder["planned"]) == (2, 18, 18)
     assert (ladder["end"], ladder["next"], ladder["best"]) == ("draws", "run", int(values.prod(axis=1).argmin()))
     following = Recipe.parse(ladder["recipe"])
-    best = ladder["rows"][ladder["best"] or 0]
+    best = ladder["rows"][ladder["best"]]
     assert (following.kind, following.method, following.inputs_from) == ("run", best["method"], "quantized")
     assert following.to_method().fitting() == best["fitting"]
     assert plan(following, own_settings).layers == 21

@@ -47,7 +47,7 @@ def run(given: dict[str, Any], settings: Settings, stop: int | None = None) -> l
 
 def summary(events: list[Event]) -> dict[str, Any]:
     assert isinstance(events[-1], Finished)
-    return dict(events[-1].summary)
+    return events[-1].summary
 
 
 def study(settings: Settings) -> tuple[dict[str, Any], bytes]:

@@ -123,7 +123,7 @@ def test_every_format_has_the_rotated_model(document, fresh_settings, tmp_path, 
     summary = summary_of(run(document, fresh_settings, **output))
     assert summary["written"]["other_tensors"] == []
     assert summary["written"]["parts_at"] is None
-    wanted = VerificationRequest(linears=2, model=str(document["model"]), calibration=str(document["calibration"]))
+    wanted = VerificationRequest(linears=2, model=document["model"], calibration=document["calibration"])
     checks = list(verify(tmp_path / "model", fresh_settings, wanted))
     assert verdict(checks) == "equal", checks
     if checkpoint_format == "plain":

@@ -157,7 +157,7 @@ def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings):
     assert prepared.shown.minutes_on.endswith("a first guess")
     planned = {(phase["stage"], phase["detail"]) for phase in prepared.phases}
     seconds = sum(phase["seconds"] for phase in prepared.phases)
-    assert seconds == pytest.approx(60 * (prepared.shown.minutes or 0))
+    assert seconds == pytest.approx(60 * prepared.shown.minutes)
     events = run(recipe, fresh_settings, prepared=prepared)
     said = {(event.name, event.detail) for event in events if isinstance(event, Stage)}
     open_ended = {stage for stage, detail in planned if not detail}
@@ -167,7 +167,7 @@ def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings):
     again = prepare(recipe, fresh_settings)  # the run has told how fast this host is
     assert again.shown.minutes_on == "this host, by its one run of this model so far"
     [started] = [event for event in execute(recipe, fresh_settings) if isinstance(event, Started)]
-    assert sum(phase["seconds"] for phase in started.phases) == pytest.approx(60 * (again.shown.minutes or 0), rel=1e-6)
+    assert sum(phase["seconds"] for phase in started.phases) == pytest.approx(60 * again.shown.minutes, rel=1e-6)
 
 
 def test_the_pace_of_a_host_is_learned_from_work_alone(fresh_settings):

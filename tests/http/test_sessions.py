@@ -32,7 +32,7 @@ def sign_in(client: TestClient, name: str = "") -> str:
     """Returns the cookie."""
     said = {"name": name, "password": f"password of {name}" if name else TOKEN}
     assert client.post("/sign-in", data=said, follow_redirects=False).status_code == 303
-    return str(client.cookies[COOKIE])
+    return client.cookies[COOKIE]
 
 
 @pytest.mark.thorough
@@ -54,7 +54,7 @@ def test_a_copied_cookie_ends_with_signing_out(of_users, access):
         assert_error(another(client, copied).get("/api/visitor"), 401, "not_signed_in")
     with opened(settings) as again:  # the number is kept
         assert_error(another(again, copied).get("/api/visitor"), 401, "not_signed_in")
-        assert another(again, str(client.cookies[COOKIE])).get("/api/visitor").json()["signed_in"]
+        assert another(again, client.cookies[COOKIE]).get("/api/visitor").json()["signed_in"]
 
 
 def test_the_operator_signs_somebody_out(of_users, monkeypatch):

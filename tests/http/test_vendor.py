@@ -27,8 +27,6 @@ def code_of(path: Path) -> str:
 def copies():
     """What belongs into the folder, by its path, as the installed packages have it."""
     spec = util.spec_from_file_location("update", VENDOR / "update.py")
-    assert spec
-    assert spec.loader
     update = util.module_from_spec(spec)
     spec.loader.exec_module(update)
     return {path.as_posix(): content for path, content in update.copies().items()}

@@ -57,7 +57,6 @@ def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(supervise, stor
     run_id = supervisor.submit(recipe(200), "ann").id
     until(lambda: store.get(run_id).done >= 2)
     pid = store.get(run_id).pid
-    assert pid is not None
     token = token_of(supervisor)
     os.kill(pid, signal.SIGSTOP)
     until(lambda: is_stopped(pid))

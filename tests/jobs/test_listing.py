@@ -385,7 +385,6 @@ def test_a_tuning_run_is_listed_with_what_it_came_to(store, after, lam, words):
     row, told = listing.row_of(run), run.to_json()["tuned"]
     assert (row["lam"], row["gamma"], row["perplexity"], row["log_ratio"]) == (lam, 0.5, 40.5, 0.5)
     assert row["against_gptq"] == pytest.approx(math.exp(-0.0625) - 1)
-    assert told is not None
     assert (told["lam"], told["words"], told["band"], told["best"]) == (lam, words, "0.5 and 2.5 to 3.5", 0.5)
     assert told["against_gptq_low"] == pytest.approx(math.exp(-0.0725) - 1)
     assert told["against_gptq_high"] == pytest.approx(math.exp(-0.0525) - 1)
@@ -398,7 +397,6 @@ def test_a_lambda_that_was_compared_with_none_is_not_listed(store):
     run = finished(store, recipe(method="sarqc-gbs", kind="tune", test="none.txt"), tuning=nothing | {"best": None})
     row, told = listing.row_of(run), run.to_json()["tuned"]
     assert (row["lam"], row["perplexity"], row["against_gptq"]) == (None, None, None)
-    assert told is not None
     assert (told["words"], told["band"], told["best"]) == ("not compared", "", None)
 
 

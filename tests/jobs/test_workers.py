@@ -146,7 +146,6 @@ def test_a_worker_that_still_imports_ends_with_its_app(tmp_path, job):
         env=os.environ | {"PYTHONPATH": path},
     )  # fmt: skip
     os.close(write_end)
-    assert worker.stdin is not None
     worker.stdin.write(job)
     worker.stdin.flush()
     until(lambda: (tmp_path / "importing").exists())
@@ -173,7 +172,6 @@ def test_a_stopped_worker_of_an_earlier_app_is_ended(settings, tmp_path):
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()
-    assert leftover.stdin is not None
     leftover.stdin.close()
     for descriptor in (read_end, write_end):
         os.close(descriptor)

@@ -50,9 +50,7 @@ def study():
 
 @pytest.fixture(scope="module")
 def kept(study):
-    codes = kept_codes(study)
-    assert codes is not None
-    return codes
+    return kept_codes(study)
 
 
 def decoded(folder: Path, file: str, name: str, bits: int, scratch: Path) -> np.ndarray:
@@ -189,5 +187,4 @@ def test_a_kept_point_has_the_perplexity_of_the_study(study, kept, bits, lam, to
             losses.append(-logs[:, :-1].gather(2, rows[:, 1:, None]).flatten())
     perplexity = float(torch.cat(losses).mean().exp())
     stored = study.read(line, "perplexity")
-    assert stored is not None
     assert perplexity == pytest.approx(stored[at], rel=tolerance)

@@ -68,7 +68,6 @@ def test_saliency_is_a_solver_of_ours_in_gptqmodel():
     program = program_for("gptqmodel", document)
     (withs,) = (node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.With))
     call = withs.items[0].context_expr
-    assert isinstance(call, ast.Call)
     assert [ast.literal_eval(value) for value in call.args] == [2.0, 0.5]
     assert "quantize" in ast.unparse(withs.body[0])
     assert assigned(program)["damp_percent"] == 1e-6
@@ -280,7 +279,7 @@ def test_names_of_layers_are_paths(by_layer):
     hostile = by_layer.model_copy(update={"layers": (first.model_copy(update={"name": 'a"""'}), *others)})
     hostile._folder = by_layer.folder
     with pytest.raises(Refused, match="path of a module"):
-        wanted(Recipe.parse(by_layer.recipe or {}), hostile, hostile.lines[0])
+        wanted(Recipe.parse(by_layer.recipe), hostile, hostile.lines[0])
 
 
 def test_the_command(by_layer, tmp_path):

@@ -61,7 +61,7 @@ def make(base, state, tmp_path_factory):
 @pytest.fixture
 def given(base):
     """The names of model and text on this host, of which a stamp beside a model has no folders."""
-    return {name: str(base[name]) for name in ("model", "calibration")}
+    return {name: base[name] for name in ("model", "calibration")}
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_the_embedded_models(state, tmp_path, model):
 @pytest.fixture
 def copied(make, tmp_path):
     """A packed model that may be spoiled."""
-    return Path(shutil.copytree(make("packed") / "model", tmp_path / "model"))
+    return shutil.copytree(make("packed") / "model", tmp_path / "model")
 
 
 def spoil(folder: Path, name: str, change: Callable[[torch.Tensor], object]):
@@ -185,7 +185,7 @@ def test_a_changed_stamp_another_text_and_another_model(make, copied, checked, g
     assert outcomes(checks)["calibration tokens"] == "different"
     assert outcomes(checks)["solved again"] == "unchecked"
 
-    other = Path(shutil.copytree(given["model"], tmp_path / "float"))
+    other = shutil.copytree(given["model"], tmp_path / "float")
     spoil(other, "model.layers.1.mlp.down_proj.weight", lambda weight: weight[0, 0].add_(1))
     checks = checked(make("packed") / "model", model=str(other))
     assert words(checks, "float model") == "block 1: has other weights."
@@ -247,7 +247,7 @@ def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make, state, g
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["as-found", "gptq"])
 def test_the_study_of_an_opened_checkpoint(make, base, state, tmp_path, method):
-    theirs = Path(shutil.copytree(make("packed") / "model", tmp_path / "theirs"))
+    theirs = shutil.copytree(make("packed") / "model", tmp_path / "theirs")
     without = ("lambda", "gamma", "bits", "grid", "group_size")
     document = {name: value for name, value in base.items() if name not in without}
     recipe = Recipe.parse(document | {"method": method, "quantized_checkpoint": str(theirs)})
