@@ -71,7 +71,7 @@ def random_llama(tmp_path_factory, tiny_llama):
 def text_file(tmp_path_factory, tiny_llama):
     """About 3,000 tokens of text."""
     path = tmp_path_factory.mktemp("texts") / "text.txt"
-    path.write_text((tiny_llama / "test.txt").read_text(encoding="utf-8")[:12_000], encoding="utf-8")
+    path.write_text((tiny_llama / "test.txt").read_text()[:12_000])
     return path
 
 

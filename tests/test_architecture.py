@@ -75,7 +75,7 @@ def modules() -> dict[str, Path]:
 def imports_of(path: Path) -> set[str]:
     """Names of all modules imported anywhere in a file, inside functions too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -87,7 +87,7 @@ def imports_of(path: Path) -> set[str]:
 def test_a_public_class_has_a_name_of_its_own():
     places = {}
     for path in sorted((ROOT / "sarqc").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert len(places) > 200
@@ -114,9 +114,7 @@ def test_the_core_never_imports_an_extra():
         if name.startswith("sarqc.extras."):
             continue
         if name in ("app", "sarqc.__main__"):
-            loaded = [
-                node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)
-            ]
+            loaded = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
             used = {node.module for node in loaded}
         else:
             used = imports_of(path)
@@ -215,7 +213,7 @@ def test_heavy_libraries_are_loaded_where_they_are_used(module, absent):
 @pytest.mark.thorough
 def test_no_model_is_known_by_its_name_in_code():
     for name, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare) and any(isinstance(op, ast.In) for op in node.ops):
                 left = node.left
                 assert not (isinstance(left, ast.Constant) and left.value in ("llama", "mistral", "qwen")), name

@@ -44,7 +44,7 @@ def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedPro
     """What a process of its own does; its imports cost more than most runs here."""
     return subprocess.run(
         [sys.executable, "-m", "sarqc", *arguments], cwd=ROOT, env=os.environ | environment, capture_output=True,
-        text=True, timeout=120, check=False,
+        text=True, timeout=120,
     )  # fmt: skip
 
 
@@ -306,7 +306,7 @@ def test_a_state_folder_that_can_not_be_written(flags, monkeypatch):
 def test_no_traceback_from_a_process_either(tmp_path):
     app = subprocess.run(
         [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"SARQC_PORT": "abc"}, capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=120,
     )  # fmt: skip
     for done in (app, in_a_process("serve", SARQC_PORT="abc"), in_a_process("run", str(tmp_path), "--json")):
         assert done.returncode == 2
@@ -529,7 +529,7 @@ def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path):
     assert former.stderr == f"sarqc: {sentence}\n"
     assert "--share" not in sarqc("plan", "--help").stdout
     path = tmp_path / "recipe.yaml"
-    path.write_text("model: tiny-llama\ncalibration: tiny-llama-calibration\nshare: 0.5\n", encoding="utf-8")
+    path.write_text("model: tiny-llama\ncalibration: tiny-llama-calibration\nshare: 0.5\n")
     said = sarqc("recipe", str(path))
     assert said.stderr == former.stderr
     assert yaml.safe_load(said.stdout)["block_fraction"] == 0.5

@@ -23,7 +23,7 @@ _BLOCK = re.compile(
 
 def recipe(heading: str) -> list[tuple[str, str, str]]:
     """The code under a heading of the page: file, place in it (“diff”: its own; empty: the whole file) and text."""
-    _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    _, _, rest = PAGE.read_text().partition(f"\n## {heading}\n")
     blocks = _BLOCK.findall(rest.partition("\n## ")[0])
     assert blocks, heading
     return [(file, diff or place, text) for diff, file, place, text in blocks]
@@ -34,18 +34,18 @@ def put(file: Path, place: str, text: str):
     if not place:
         assert not file.exists(), file
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text)
         return
-    source = file.read_text(encoding="utf-8")
+    source = file.read_text()
     if place == "diff":
-        file.write_text(patched(source, text), encoding="utf-8")
+        file.write_text(patched(source, text))
         return
     at, ending = _place(source, place, is_python=file.suffix == ".py")
     assert text.strip(), (file, place)
     before = source[:at].rstrip()
     comma = "," if ending == "item" and before[-1] not in "([{," else ""
     joined = f"{before}{comma}\n{text}" if ending == "item" else f"{source[:at]}{text}\n\n"
-    file.write_text(joined + source[at:], encoding="utf-8")
+    file.write_text(joined + source[at:])
 
 
 def patched(source: str, diff: str) -> str:
@@ -118,7 +118,6 @@ class Copy:
             capture_output=True,
             text=True,
             env=environment,
-            check=False,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
@@ -152,11 +151,11 @@ print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chose
     assert drifts[0] == found["nearest"] < drifts[1] < drifts[2]
     assert (found["chosen"], found["gptq-5"], found["parsed"]) == ({"method": "Shrunk", "lam": 0.05}, 0.05, 0.5)
     copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
-    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text(encoding="utf-8")
+    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text()
     assert "Shrunk weights" in contract
     assert "GPTQ, 5 % damping" in contract
     copy.run(sys.executable, "docs/make_reference.py")
-    reference = (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
+    reference = (copy.folder / "docs/reference.md").read_text()
     assert "| `shrunk` | – | Shrunk weights | λ | for each layer: λ 0, 0.05 |" in reference
     listed = copy.run(sys.executable, "-m", "sarqc", "methods")
     assert "shrunk" in listed
@@ -209,10 +208,10 @@ print(json.dumps({
     assert found["schema"] == "method"
     assert "--damping-limit" in copy.run(sys.executable, "-m", "sarqc", "quantize", "--help")
     copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
-    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text(encoding="utf-8")
+    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text()
     assert '"title": "Limit of damping"' in contract
     copy.run(sys.executable, "docs/make_reference.py")
-    assert "| `damping_limit` | `--damping-limit` |" in (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
+    assert "| `damping_limit` | `--damping-limit` |" in (copy.folder / "docs/reference.md").read_text()
 
 
 def test_a_model_family(copy, tmp_path, tiny_llama, text_file):
@@ -314,9 +313,9 @@ print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].
     rows = [row["recon"] for row in table["rows"] if row["lambda"] == 0.1]
     assert rows == pytest.approx(bars, rel=1e-5)  # a drawing has six digits
     copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
-    assert "Error by block" in (copy.folder / "assets/js/base/contract.js").read_text(encoding="utf-8")
+    assert "Error by block" in (copy.folder / "assets/js/base/contract.js").read_text()
     for script, name in (("lab/lab_page.js", "CURVES"), ("explorer/curves_part.js", "OPTIONAL")):
-        text = (copy.folder / "assets/js" / script).read_text(encoding="utf-8")
+        text = (copy.folder / "assets/js" / script).read_text()
         values = re.search(rf"^const {name} = (\[.*?\]);", text, re.M | re.S)
         assert "by_block" in ast.literal_eval(values[1])
     assert '_by_block"' not in copy.run(sys.executable, "-c", "import pages.explorer_parts")
@@ -367,6 +366,5 @@ print(json.dumps(ends))
         "Execute = Callable[..., Iterator[Event]]\n"
         "def make(settings: Settings, deliver: Deliver, run: Execute) -> Workers:\n"
         "    return ThreadWorkers(settings, deliver, execute=run)\n",
-        encoding="utf-8",
     )
     assert "Success" in copy.run(sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "typed.py")

@@ -126,8 +126,8 @@ def test_a_batch_keeps_its_effort(more):
 
 
 def test_the_documents_have_what_was_measured():
-    rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
-    words = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8").partition("### Effort")[2]
+    rows = json.loads(TABLE.read_text())["rows"]
+    words = (ROOT / "docs" / "algorithms.md").read_text().partition("### Effort")[2]
     for bits, effort in product({row["bits"] for row in rows}, EFFORTS):
         line = next(line for line in words.splitlines() if line.startswith(f"| `{effort}` | {bits} |"))
         said = [cell.strip() for cell in line.split("|")[3:7]]

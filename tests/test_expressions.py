@@ -177,11 +177,7 @@ def _trees(value) -> Iterator[Any]:
 
 @pytest.mark.thorough
 def test_each_expression_from_outside_is_known():
-    there = {
-        (str(path.relative_to(ROOT)), place)
-        for path in FILES
-        for place in places(ast.parse(path.read_text(encoding="utf-8")))
-    }
+    there = {(str(path.relative_to(ROOT)), place) for path in FILES for place in places(ast.parse(path.read_text()))}
     assert there - ALLOWED.keys() == set(), "say in ALLOWED why it is safe, or make it so"
     assert ALLOWED.keys() - there == set(), "these are gone"
 

@@ -102,7 +102,7 @@ def test_round_trips(document):
 def test_round_trips_through_a_file(tmp_path_factory, document):
     recipe = Recipe.parse(document)
     path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
-    path.write_text(yaml.safe_dump(recipe.to_json()), encoding="utf-8")
+    path.write_text(yaml.safe_dump(recipe.to_json()))
     assert Recipe.from_file(path) == recipe
 
 
@@ -197,7 +197,7 @@ def test_prompts_keep_their_commas_and_stand_on_lines():
 @pytest.mark.parametrize("content", ["", "- a\n- b\n", "bits: [", "\x00"])
 def test_a_file_that_is_no_recipe(tmp_path, content):
     path = tmp_path / "recipe.yaml"
-    path.write_text(content, encoding="utf-8")
+    path.write_text(content)
     with pytest.raises(Refused, match=r"recipe\.yaml"):
         Recipe.from_file(path)
 
@@ -252,7 +252,7 @@ def test_what_a_method_does_not_read_is_said():
 
 def test_the_sequences_kept_for_judging_are_those_that_the_page_announces():
     """The golden file is read by the test of the page's own count too."""
-    golden = json.loads((Path(__file__).parent / "golden" / "rules.json").read_text(encoding="utf-8"))
+    golden = json.loads((Path(__file__).parent / "golden" / "rules.json").read_text())
     for row in golden["validation_samples"]:
         recipe = Recipe.parse({**LEAST, "samples": row["samples"], "validation_share": row["share"]})
         assert recipe.validation_samples() == row["kept"], row

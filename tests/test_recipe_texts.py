@@ -68,7 +68,7 @@ def recipe_of_request(text: str) -> tuple[str, str]:
 @given(recipes | batches)
 def test_the_file_means_the_same_runs(tmp_path_factory, document):
     path = tmp_path_factory.mktemp("texts") / "recipe.yaml"
-    path.write_text(one_text("yaml", document, ADDRESS), encoding="utf-8")
+    path.write_text(one_text("yaml", document, ADDRESS))
     assert list(expanded(read_document(path)).values()) == list(expanded(document).values())
 
 
@@ -160,7 +160,7 @@ def planned(script: str, environment: dict[str, str], *arguments: str) -> list[s
     command = script.replace("sarqc quantize", "sarqc plan")
     done = subprocess.run(
         ["bash", "-c", command, "runs.sh", *arguments],
-        env=environment, capture_output=True, text=True, timeout=120, check=False,
+        env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith(("bits per weight", "warnings"))]

@@ -10,7 +10,7 @@ import pytest
 from deploy import audit, make_requirements
 from tests.images import ROOT
 
-FILES = {name: (ROOT / name).read_text(encoding="utf-8") for name in make_requirements.FILES}
+FILES = {name: (ROOT / name).read_text() for name in make_requirements.FILES}
 ENTRY = re.compile(
     r"[a-z0-9-]+==[0-9][\w.+]*( ; [^\\\n]+)? \\\n(    --hash=sha256:[0-9a-f]{64} \\\n)*    --hash=sha256:[0-9a-f]{64}\n"
 )
@@ -35,7 +35,7 @@ def test_no_package_has_two_versions():
 
 
 def test_all_that_the_package_asks_for_is_listed():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = {package for text in FILES.values() for package in audit.pins(text)}
     extras = project["optional-dependencies"]
     for requirement in [
@@ -50,7 +50,7 @@ def test_all_that_the_package_asks_for_is_listed():
 
 
 def test_make_installs_by_hashes_alone():
-    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    made = (ROOT / "Makefile").read_text()
     for target in (".venv/app.done", ".venv/dev.done", "build/tools/done"):
         (recipe,) = re.findall(rf"^{re.escape(target)}:.*\n((?:\t.*\n)+)", made, re.M)
         for line in recipe.splitlines():

@@ -234,7 +234,7 @@ def findings(page) -> list[str]:
     """What an accessibility checker says of a page that is whole, of any level: the content that its link leads to is
     the last to come."""
     page.wait_for_function("!document.querySelector('a.skip') || document.querySelector('#content')")
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)")
     return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 

@@ -41,7 +41,7 @@ def blog(browser, tmp_path):
     with serving(tmp_path) as address, watched(browser) as make:
 
         def made(source, **options):
-            (tmp_path / "index.html").write_text(PAGE.format(source=source.replace("&", "&amp;")), encoding="utf-8")
+            (tmp_path / "index.html").write_text(PAGE.format(source=source.replace("&", "&amp;")))
             return make(f"{address}/", height=900, **options)
 
         yield made

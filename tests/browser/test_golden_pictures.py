@@ -84,11 +84,11 @@ def test_cards_look_as_they_did(shipped, open_page, width, scheme):
     page.wait_for_selector("[data-testid=runs] tbody tr")
     keep(page, "Runs")
 
-    known = json.loads(HASHES.read_text(encoding="utf-8")) if HASHES.exists() else {}
+    known = json.loads(HASHES.read_text()) if HASHES.exists() else {}
     mine = {name: value for name, value in known.items() if name.startswith(f"{width} {scheme} ")}
     if WRITES:
         others = {name: value for name, value in known.items() if name not in mine}
-        HASHES.write_text(json.dumps(others | seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        HASHES.write_text(json.dumps(others | seen, indent=1, sort_keys=True) + "\n")
         mine = seen
     assert seen.keys() == mine.keys()
     far = {name: bits for name, value in seen.items() if (bits := distance(value, mine[name])) > DIFFERENT}

@@ -105,7 +105,7 @@ def test_every_number_of_the_table_is_the_servers(app, open_lab):
                 assert float(text) == value
     with page.expect_download() as download:
         page.click("[data-testid=csv]")
-    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8"))))
+    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
     assert [float(row["perplexity"]) for row in rows] == [row["perplexity"] for row in table["rows"]]
 
 

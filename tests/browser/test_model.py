@@ -34,7 +34,7 @@ def test_the_model_answers_a_sentence_at_the_shown_lambda(open_page):
     page = open_page(LAB)
     button = page.get_by_test_id("try").get_by_test_id("try-open")
     button.wait_for()
-    kept = json.loads(CODES.read_text(encoding="utf-8"))
+    kept = json.loads(CODES.read_text())
     codes = [point["file"] for point in kept["points"] if point["bits"] == 2 and point["lam"] in (0, 0.1)]
     assert f"{sum(file['bytes'] for file in [*kept['files'], *codes]) / 2**20:.1f}" in button.inner_text()
     assert not [url for url in page.watch.requests if OF_MODEL in url]
@@ -72,7 +72,7 @@ def test_a_sentence_is_written_and_another_one_found(open_page):
     card.get_by_test_id("try-broken").wait_for()
     broken = re.findall(r"[\d.]+ at λ", card.get_by_test_id("try-broken").inner_text())
     text = field.input_value()
-    assert text in (Path("assets/models/tiny-llama/held_out.txt")).read_text(encoding="utf-8")
+    assert text in (Path("assets/models/tiny-llama/held_out.txt")).read_text()
     page.wait_for_function("() => !document.querySelector('.try-answer.is-waiting')")
     said = card.get_by_test_id("try-sentence").inner_text()
     assert all(value.removesuffix(" at λ") in said for value in broken)  # the card says what the search said

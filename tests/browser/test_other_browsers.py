@@ -23,11 +23,11 @@ def served(tmp_path_factory):
     """The address of a site with studies, a model and Learn, whose pages keep what goes wrong, and of a broken page."""
     root = tmp_path_factory.mktemp("www")
     with served_site(root, tmp_path_factory.mktemp("host"), with_codes=True) as address:
-        (root / BELOW / "broken.html").write_text(BROKEN, encoding="utf-8")
+        (root / BELOW / "broken.html").write_text(BROKEN)
         for page in root.rglob("*.html"):
-            text = page.read_text(encoding="utf-8")
+            text = page.read_text()
             assert "<head>" in text
-            page.write_text(text.replace("<head>", f"<head>{LISTENER}", 1), encoding="utf-8")
+            page.write_text(text.replace("<head>", f"<head>{LISTENER}", 1))
         yield address
 
 

@@ -106,7 +106,7 @@ def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app, open_page)
     assert [app.json(f"/runs/{run}")["tags"] for run in ids] == [["old"], ["old"]]
     with page.expect_download() as download:
         page.click("[data-testid=csv]")
-    with open(download.value.path(), newline="", encoding="utf-8") as file:
+    with open(download.value.path(), newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["id"] for row in rows} == set(ids)
     assert {row["tags"] for row in rows} == {"old"}

@@ -37,7 +37,7 @@ def recipe(small):
 def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]:
     """Of all tokens but the first of each window, (N, T - 1, V) in float64, and the tokens (N, T - 1) that came."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
-    tokens = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
+    tokens = AutoTokenizer.from_pretrained(folder)(text.read_text())["input_ids"]
     tested = tokens[len(tokens) // 2 :]  # calibration has the rest of the same text
     windows = np.array(tested[: WINDOW * WINDOWS]).reshape(WINDOWS, WINDOW)
     with torch.no_grad():

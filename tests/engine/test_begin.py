@@ -71,7 +71,7 @@ def assert_cut(drawn: Sequences, begin: list[int], own: list[int]):
 def ids_of(model: Path, path: str) -> tuple[list[int], list[int]]:
     """What transformers' tokenizer puts before a text, and the text's own tokens."""
     tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    text = Path(path).read_text(encoding="utf-8")
+    text = Path(path).read_text()
     own = tokenizer(text, add_special_tokens=False)["input_ids"]
     whole = tokenizer(text)["input_ids"]
     return whole[: len(whole) - len(own)], own
@@ -193,11 +193,11 @@ def trained_behind_bos(random_llama, text_file, tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("behind") / "model"
     shutil.copytree(random_llama, folder)
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
     settings["chat_template"] = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    frequent = sorted(set(tokenizer(text_file.read_text(encoding="utf-8"))["input_ids"]))
+    frequent = sorted(set(tokenizer(text_file.read_text())["input_ids"]))
     model = AutoModelForCausalLM.from_pretrained(folder, tie_word_embeddings=False)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -276,11 +276,11 @@ def test_a_tokenizer_without_a_begin_token_is_refused(others, random_llama, sett
 def test_what_others_read_otherwise_is_said_with_an_example(others, random_llama, fresh_settings, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_llama, folder)
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
     digits = [{"type": "Digits", "individual_digits": True}, tokenizer["pre_tokenizer"]]
     tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": digits}
     content = json.dumps(tokenizer, indent=1)
-    (folder / "tokenizer.json").write_text(content, encoding="utf-8")
+    (folder / "tokenizer.json").write_text(content)
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     recipe = Recipe.parse(others | {"model": str(folder)})
@@ -291,7 +291,7 @@ def test_what_others_read_otherwise_is_said_with_an_example(others, random_llama
     theirs = AutoTokenizer.from_pretrained(folder, local_files_only=True)(" 1984")["input_ids"]
     assert own != theirs
     assert f"' 1984' as {theirs}, here {own}" in warned
-    assert warned in (export / "README.md").read_text(encoding="utf-8")
+    assert warned in (export / "README.md").read_text()
     assert Stamp.read(export).feeding == {"read_otherwise": warned}
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         assert (export / name).read_bytes() == (folder / name).read_bytes()

@@ -48,7 +48,7 @@ def tune(folder: Path, *arguments: str):
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "sarqc", "tune", *arguments, "--json"], cwd=folder, env=environment,
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

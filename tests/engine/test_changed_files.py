@@ -35,8 +35,8 @@ def folder(random_llama, tmp_path):
 def test_a_changed_model_is_measured_anew(change, folder, text_file, fresh_settings, tmp_path):
     before = measured(folder, text_file, fresh_settings)
     for name, values in change.items():
-        document = json.loads((folder / name).read_text(encoding="utf-8"))
-        (folder / name).write_text(json.dumps(document | values), encoding="utf-8")
+        document = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(document | values))
     after = measured(folder, text_file, fresh_settings)
     alone = fresh_settings.model_copy(update={"state_dir": tmp_path / "alone"})
     np.testing.assert_array_equal(after, measured(folder, text_file, alone))

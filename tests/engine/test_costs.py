@@ -118,7 +118,6 @@ def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path):
         command = [*small_disk(state), sys.executable, "-m", "sarqc", "plan", *flags, *more, "--new-tokens", "64"]
         ends[name] = subprocess.run(
             command, env=os.environ | {"SARQC_STATE_DIR": str(state)}, capture_output=True, text=True, timeout=100,
-            check=False,
         )  # fmt: skip
     assert ends["small"].returncode == 0, ends["small"].stderr
     assert ends["large"].returncode == 2

@@ -88,7 +88,7 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(document, setting
     changes = {"test": str(copied), "sampling": sampling, "test_tokens": None, "samples": 10, "sweep": []}
     changes |= {"kind": kind, **({"lambda": None} if kind == "tune" else {})}
     prepared = prepare(Recipe.parse({**document, **changes}), settings)
-    ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text(encoding="utf-8"))["input_ids"]
+    ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text())["input_ids"]
     assert prepared.test.ids.tolist() == ids[len(ids) // 2 :]
     assert [*prepared.calibration.ids, *prepared.test.ids] == ids
     assert in_common(prepared.sequences.calibration, prepared.calibration)[0] == 1
@@ -127,10 +127,10 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document
     assert "second half" in next(fact["text"] for fact in facts if fact["name"] == "Test text")
     other = {**asked, "calibration": document["calibration"]}
     tokenizer = AutoTokenizer.from_pretrained(asked["model"])
-    ids = tokenizer(text.read_text(encoding="utf-8"))["input_ids"]
+    ids = tokenizer(text.read_text())["input_ids"]
     half = ids[len(ids) // 2 :]
-    text.write_text(tokenizer.decode(half), encoding="utf-8")
-    assert tokenizer(text.read_text(encoding="utf-8"))["input_ids"] == half
+    text.write_text(tokenizer.decode(half))
+    assert tokenizer(text.read_text())["input_ids"] == half
     again = run(other, fresh_settings)
     assert "part" not in again[-1].summary["protocol"]["test"]
     assert again[-1].summary["perplexity_float"] == events[-1].summary["perplexity_float"]
@@ -139,7 +139,7 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document
 
 def test_calibration_text_inside_a_longer_test_text_is_said(document, settings, tmp_path):
     longer = tmp_path / "longer.txt"
-    longer.write_text(Path(document["test"]).read_text(encoding="utf-8") + " The end.", encoding="utf-8")
+    longer.write_text(Path(document["test"]).read_text() + " The end.")
     shown = plan(Recipe.parse({**document, "test": str(longer)}), settings)
     assert "100.0% of the calibration sequences are in the test text too" in shown.warnings[0]
     with pytest.raises(Refused, match="first half of the text") as refused:

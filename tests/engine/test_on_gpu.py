@@ -53,7 +53,7 @@ def summary(events: list[Event]) -> dict[str, Any]:
 def study(settings: Settings) -> tuple[dict[str, Any], bytes]:
     """All that a study says but for the hour, and its arrays."""
     folder = settings.studies_dir() / "one"
-    said = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    said = json.loads((folder / "study.json").read_text())
     return {name: value for name, value in said.items() if name != "created"}, (
         folder / "study.safetensors"
     ).read_bytes()

@@ -53,7 +53,7 @@ def test_the_exported_model_is_untied_and_says_what_it_is(document, fresh_settin
     words = summary["rotation"]["words"]
     assert words.startswith(f"R{said[1:]}.")
     assert "turned back to the original basis" in words
-    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    card = (tmp_path / "model" / "README.md").read_text()
     assert words in card
     assert "as it was in the rotated model" in card
 

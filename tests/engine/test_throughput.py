@@ -118,7 +118,7 @@ def test_one_bad_day_is_not_the_pace_of_a_host(fresh_settings):
 
 
 def test_published_rates_are_near_to_what_an_h100_took():
-    found = json.loads((Path(__file__).resolve().parents[2] / "docs" / "gpus.json").read_text(encoding="utf-8"))
+    found = json.loads((Path(__file__).resolve().parents[2] / "docs" / "gpus.json").read_text())
     rates = published_rates(found["host"]["gpu"])
 
     def taken(table, row, column):

@@ -380,7 +380,7 @@ def test_the_operators_token_is_not_for_strangers(access, tmp_path):
         others = {name: value for name, value in os.environ.items() if "IMPLICIT_TOKEN" not in name}
         asked = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", ASKING, str(tmp_path / "state"), access],
-            env=others | own, capture_output=True, text=True, check=False,
+            env=others | own, capture_output=True, text=True,
         )  # fmt: skip
     assert asked.stdout.strip() == "200", asked.stderr[-2000:]
     assert hub.tokens

@@ -123,7 +123,7 @@ def _check_export(client: TestClient, run: dict, settings: Settings, folder: Pat
     subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
     packed_folder = folder / "tiny-llama-3bit-gptq-packed"
     assert export["bytes"] == sum(path.stat().st_size for path in packed_folder.iterdir())
-    assert "this folder" in (packed_folder / "README.md").read_text(encoding="utf-8")
+    assert "this folder" in (packed_folder / "README.md").read_text()
     assert client.get(f"/api/runs/{run['id']}").json()["revision"] == run["revision"]
     # The run's own weights: written in the plain format by the same recipe, whose layers are all on disk.
     list(execute(Recipe.parse(RECIPE), settings, checkpoint_dir=folder / "plain"))

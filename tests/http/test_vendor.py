@@ -20,7 +20,7 @@ DOORS = {"base/html.js": "lit-html", "model/vocabulary.js": "tokenizers"}  # our
 
 def code_of(path: Path) -> str:
     """A script without its comments, in which types of others are named."""
-    return re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def quantized(model: torch.nn.Module, path: Path, bits: int):
 
 def texts_of(count: int) -> list[str]:
     """Sentences and cut ones, of the model's test text."""
-    lines = [line for line in (MODEL / "test.txt").read_text(encoding="utf-8").split("\n") if len(line) > 60]
+    lines = [line for line in (MODEL / "test.txt").read_text().split("\n") if len(line) > 60]
     chosen = random.Random(7).sample(lines, count)
     return [line[: 20 + 5 * (i % 30)] for i, line in enumerate(chosen)]
 
@@ -176,7 +176,7 @@ def test_a_kept_point_has_the_perplexity_of_the_study(study, kept, bits, lam, to
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, local_files_only=True).eval()
     quantized(model, STUDY / FOLDER / point["file"]["name"], point["bits"])
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
-    ids = tokenizer((MODEL / "test.txt").read_text(encoding="utf-8")).input_ids
+    ids = tokenizer((MODEL / "test.txt").read_text()).input_ids
     window = study.protocol["test"]["window"]
     windows = torch.tensor(ids[: len(ids) // window * window]).view(-1, window)
     assert len(windows) == study.protocol["test"]["windows"]

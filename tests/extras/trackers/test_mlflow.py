@@ -115,7 +115,7 @@ def test_a_batch_on_the_command_line(random_llama, text_file, store, tmp_path):
         "model": str(random_llama), "group_size": 16, "method": "rqc-gbs", "calibration": str(text_file), "samples": 2,
         "length": 32, "lambda": [0.1, 1], "blocks": [0],
     }  # fmt: skip
-    batch.write_text(json.dumps(recipe), encoding="utf-8")
+    batch.write_text(json.dumps(recipe))
     done = sarqc("run", str(batch), "--report", "mlflow", "--json", SARQC_STATE_DIR=str(tmp_path / "state"))
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["runs"]

@@ -97,7 +97,7 @@ def test_what_is_sound_passes(make, state, given, checkpoint_format, changes):
     assert study.stamp == stamp
     assert len(stamp.layers) == 21
     assert bool(stamp.folded) == ("mode" in changes)
-    said = (folder / "model" / FILE).read_text(encoding="utf-8")
+    said = (folder / "model" / FILE).read_text()
     assert all(str(Path(path).parent) not in said for path in given.values())
     for checked, wanted in (
         (folder / "model", VerificationRequest(2, 7, **given)),
@@ -180,7 +180,7 @@ def test_a_changed_stamp_another_text_and_another_model(make, copied, checked, g
     assert "it was changed" in words(checks, "stamp")
 
     text = tmp_path / "other.txt"
-    text.write_text(Path(given["calibration"]).read_text(encoding="utf-8").replace("e", "a", 1), encoding="utf-8")
+    text.write_text(Path(given["calibration"]).read_text().replace("e", "a", 1))
     checks = checked(make("packed") / "model", calibration=str(text))
     assert outcomes(checks)["calibration tokens"] == "different"
     assert outcomes(checks)["solved again"] == "unchecked"
