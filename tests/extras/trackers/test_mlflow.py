@@ -11,7 +11,6 @@ from sarqc.errors import Refused
 from sarqc.events import Event, Finished, LayerDone, Saved, Warned
 from sarqc.extras.trackers import reporting
 from sarqc.extras.trackers.reporting import destination
-from tests.extras.trackers.conftest import Told
 from tests.test_command_line import sarqc
 
 mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed here: make test-reports")
@@ -48,7 +47,7 @@ def artefacts(client, run, folder: str) -> dict[str, bytes]:
     return {Path(path).name: Path(client.download_artifacts(run.info.run_id, path)).read_bytes() for path in paths}
 
 
-def tell(run: Told, project: str = "sarqc") -> list[Event]:
+def tell(run, project: str = "sarqc") -> list[Event]:
     said = []
     with destination("mlflow", "--report", project).run(run[0], said.append) as report:
         for event in run[1]:

@@ -13,7 +13,6 @@ from sarqc.extras.trackers import reporting
 from sarqc.extras.trackers.numbers import numbers_of
 from sarqc.extras.trackers.reporting import Destination
 from sarqc.study.document import Study
-from tests.extras.trackers.conftest import Told
 from tests.test_command_line import sarqc
 
 
@@ -55,7 +54,7 @@ class Notebook:
         return "a notebook"
 
 
-def tell(tracker: Notebook, run: Told) -> list[Event]:
+def tell(tracker: Notebook, run) -> list[Event]:
     """Tells a tracker of a run; what is said to people on the way."""
     said = []
     recipe, events = run
