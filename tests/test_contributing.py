@@ -113,12 +113,8 @@ class Copy:
         """What a command prints, started in the copy."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "SARQC_STATE_DIR": str(self.folder / "state")}
         done = subprocess.run(
-            [str(part) for part in command],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
+            [str(part) for part in command], cwd=self.folder, capture_output=True, text=True, env=environment,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 

@@ -22,19 +22,9 @@ TEMPLATES = {"Template", "from_string", "apply_chat_template", "chat_template", 
 TOKENIZERS = {"Tokenizer.from_file", "Tokenizer.from_str", "AutoTokenizer.from_pretrained"}
 UNPICKLERS = {"pickle.load", "pickle.loads", "torch.load", "yaml.load", "marshal.loads", "np.load", "joblib.load"}
 MODULES = {
-    "re",
-    "string",
-    "fnmatch",
-    "jinja2",
-    "mako",
-    "pickle",
-    "marshal",
-    "dill",
-    "cloudpickle",
-    "regex",
-    "sre_parse",
+    "re", "string", "fnmatch", "jinja2", "mako", "pickle", "marshal", "dill", "cloudpickle", "regex", "sre_parse",
     "sre_compile",
-}
+}  # fmt: skip
 
 SPEC = "the number of decimals, or the width, is made here and has a limit"
 ALLOWED = {

@@ -24,21 +24,14 @@ LINE = st.characters(exclude_characters=f"\0{BREAKS}", exclude_categories=["Cs"]
 recipes = st.fixed_dictionaries(
     {"model": st.just("tiny-llama"), "calibration": st.just("text.txt")},
     optional={
-        "bits": st.integers(2, 4),
-        "grid": st.sampled_from(["symmetric", "full_range", "asymmetric", "affine"]),
-        "group_size": st.sampled_from([None, 32, 128]),
-        "method": st.sampled_from(sorted(METHODS)),
-        "lambda": st.floats(0, 10),
-        "gamma": st.floats(0, 1),
-        "sweep": st.lists(st.floats(0, 2), max_size=4),
-        "tasks": st.lists(st.sampled_from(["piqa", "boolq"]), max_size=2),
-        "test": st.none() | st.just("text.txt"),
-        "seed": st.integers(0, 2**31),
-        "baseline": st.booleans(),
-        "block_fraction": st.none() | st.floats(0.1, 1),
+        "bits": st.integers(2, 4), "grid": st.sampled_from(["symmetric", "full_range", "asymmetric", "affine"]),
+        "group_size": st.sampled_from([None, 32, 128]), "method": st.sampled_from(sorted(METHODS)),
+        "lambda": st.floats(0, 10), "gamma": st.floats(0, 1), "sweep": st.lists(st.floats(0, 2), max_size=4),
+        "tasks": st.lists(st.sampled_from(["piqa", "boolq"]), max_size=2), "test": st.none() | st.just("text.txt"),
+        "seed": st.integers(0, 2**31), "baseline": st.booleans(), "block_fraction": st.none() | st.floats(0.1, 1),
         "prompts": st.lists(st.text(LINE).filter(str.strip), max_size=2),
     },
-)
+)  # fmt: skip
 batches = st.builds(
     lambda document, lists: document | lists,
     recipes,

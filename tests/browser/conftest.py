@@ -42,19 +42,10 @@ AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"  # an accessibility chec
 START_SECONDS = 120
 TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]]])  # of the made-up mixture: draw, block, expert
 SMALL_RUN = {
-    "model": "tiny-llama",
-    "bits": 2,
-    "method": "rqc-gbs",
-    "lambda": 0.1,
-    "calibration": "tiny-llama-calibration",
-    "samples": 2,
-    "length": 64,
-    "held_out_samples": 2,
-    "test": "tiny-llama-test",
-    "baseline": False,
-    "test_tokens": 1024,
-    "sweep": [0, 0.1, 1],
-}
+    "model": "tiny-llama", "bits": 2, "method": "rqc-gbs", "lambda": 0.1, "calibration": "tiny-llama-calibration",
+    "samples": 2, "length": 64, "held_out_samples": 2, "test": "tiny-llama-test", "baseline": False,
+    "test_tokens": 1024, "sweep": [0, 0.1, 1],
+}  # fmt: skip
 
 
 SHARED = []  # the app of the package, once it is started

@@ -134,27 +134,11 @@ PUT = """
 }
 """
 ENTERED = {
-    "model": "tiny-moe",
-    "group_size": "64",
-    "lam": "0.3",
-    "gamma": "0.2",
-    "calibration": "tiny-llama-calibration",
-    "samples": 5,
-    "length": 48,
-    "held_out_samples": 3,
-    "refine": 2,
-    "seed": 4,
-    "refit": 1,
-    "distill": 1,
-    "test": "tiny-llama-test",
-    "window": 64,
-    "test_tokens": 512,
-    "tasks": "tiny-moe-continuations",
-    "task_limit": 6,
-    "prompts": "Once upon a time\nThe king, said",
-    "new_tokens": 7,
-    "sweep": "0, 0.5",
-}
+    "model": "tiny-moe", "group_size": "64", "lam": "0.3", "gamma": "0.2", "calibration": "tiny-llama-calibration",
+    "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "seed": 4, "refit": 1, "distill": 1,
+    "test": "tiny-llama-test", "window": 64, "test_tokens": 512, "tasks": "tiny-moe-continuations", "task_limit": 6,
+    "prompts": "Once upon a time\nThe king, said", "new_tokens": 7, "sweep": "0, 0.5",
+}  # fmt: skip
 
 
 @pytest.mark.thorough

@@ -171,12 +171,8 @@ def test_perplexity_is_planned_with_its_logits(vocabulary, random_llama):
 
 def test_prompts_cost_memory_as_long_as_their_texts_are(settings):
     least = {
-        "model": "tiny-llama",
-        "calibration": "tiny-llama-calibration",
-        "group_size": 32,
-        "samples": 2,
-        "length": 32,
-    }
+        "model": "tiny-llama", "calibration": "tiny-llama-calibration", "group_size": 32, "samples": 2, "length": 32,
+    }  # fmt: skip
     none, one, many = (
         plan(Recipe.parse(least | {"prompts": ["Once"] * count, "new_tokens": 256}), settings).memory_bytes
         for count in (0, 1, 32)

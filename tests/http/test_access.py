@@ -126,21 +126,12 @@ def test_files_of_the_host_can_not_be_named(door, tmp_path, access):
     (tmp_path / "texts" / "way-out.txt").symlink_to(secret)
     (tmp_path / "models" / "way-out").symlink_to(tmp_path / "elsewhere" / "fake")
     names = [
-        str(secret),
-        "/etc/passwd",
-        "/proc/self/environ",
-        "~/.bashrc",
-        "~nosuchuser/x",
-        f"{tmp_path}/texts/way-out",
-    ]
+        str(secret), "/etc/passwd", "/proc/self/environ", "~/.bashrc", "~nosuchuser/x", f"{tmp_path}/texts/way-out",
+    ]  # fmt: skip
     names += [
-        f"{tmp_path}/texts/../secret.txt",
-        "file:///etc/passwd",
-        "x" * 300,
-        "text-" + "0" * 24,
-        "way-out",
+        f"{tmp_path}/texts/../secret.txt", "file:///etc/passwd", "x" * 300, "text-" + "0" * 24, "way-out",
         "way-out.txt",
-    ]
+    ]  # fmt: skip
     for name in names:
         for field in ("calibration", "test"):
             for path in ("/api/plan", "/api/runs"):

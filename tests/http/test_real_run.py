@@ -19,17 +19,9 @@ from tests.http.conftest import events_of, finished, run_of
 from tests.jobs.conftest import until
 
 RECIPE = {
-    "model": "tiny-llama",
-    "bits": 3,
-    "grid": "symmetric",
-    "method": "gptq",
-    "calibration": "tiny-llama-calibration",
-    "samples": 2,
-    "length": 64,
-    "test": "tiny-llama-test",
-    "baseline": False,
-    "test_tokens": 256,
-}
+    "model": "tiny-llama", "bits": 3, "grid": "symmetric", "method": "gptq", "calibration": "tiny-llama-calibration",
+    "samples": 2, "length": 64, "test": "tiny-llama-test", "baseline": False, "test_tokens": 256,
+}  # fmt: skip
 
 
 @pytest.mark.soak

@@ -47,17 +47,11 @@ def test_listing_tells_what_is_there_and_what_is_damaged(client, settings, study
 
 
 DAMAGED = {
-    "list": "[]",
-    "text": '"study"',
-    "deep": "[" * 50_000,
-    "types": '{"schema_version": "4"}',
-    "version": '{"schema_version": true}',
-    "lines": '{"schema_version": 4, "lines": 7}',
+    "list": "[]", "text": '"study"', "deep": "[" * 50_000, "types": '{"schema_version": "4"}',
+    "version": '{"schema_version": true}', "lines": '{"schema_version": 4, "lines": 7}',
     "surrogate": '{"schema_version": 4, "title": "\\ud800"}',
-    "infinity": '{"schema_version": 4, "protocol": {"x": 1e999}}',
-    "latin": b"\xff\xfe",
-    "empty": "",
-}
+    "infinity": '{"schema_version": 4, "protocol": {"x": 1e999}}', "latin": b"\xff\xfe", "empty": "",
+}  # fmt: skip
 
 
 @pytest.mark.thorough

@@ -18,14 +18,10 @@ from tests.jobs.fake_runs import recipe
 PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
 
 PATHS = {  # how to get to a state, written down independently of ALLOWED
-    State.QUEUED: (),
-    State.RUNNING: (State.RUNNING,),
-    State.CANCELLING: (State.RUNNING, State.CANCELLING),
-    State.CANCELLED: (State.CANCELLED,),
-    State.INTERRUPTED: (State.RUNNING, State.INTERRUPTED),
-    State.FAILED: (State.RUNNING, State.FAILED),
-    State.FINISHED: (State.RUNNING, State.FINISHED),
-}
+    State.QUEUED: (), State.RUNNING: (State.RUNNING,), State.CANCELLING: (State.RUNNING, State.CANCELLING),
+    State.CANCELLED: (State.CANCELLED,), State.INTERRUPTED: (State.RUNNING, State.INTERRUPTED),
+    State.FAILED: (State.RUNNING, State.FAILED), State.FINISHED: (State.RUNNING, State.FINISHED),
+}  # fmt: skip
 
 
 class Inbox(queue.Queue):

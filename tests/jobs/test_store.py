@@ -230,17 +230,13 @@ seconds = st.floats(0, 100)
 drawn_rows = st.lists(
     st.fixed_dictionaries(
         {
-            "owner": st.sampled_from(("ann", "bob", "eve")),
-            "lane": st.sampled_from(LANES),
-            "state": st.sampled_from(list(State)),
-            "started": st.none() | seconds,
-            "ended": seconds,
-            "parent": st.none() | st.integers(0, 5),
-            "bytes": st.integers(0, 10**12),
+            "owner": st.sampled_from(("ann", "bob", "eve")), "lane": st.sampled_from(LANES),
+            "state": st.sampled_from(list(State)), "started": st.none() | seconds, "ended": seconds,
+            "parent": st.none() | st.integers(0, 5), "bytes": st.integers(0, 10**12),
         }
     ),
     max_size=15,
-)
+)  # fmt: skip
 
 
 @pytest.mark.thorough
