@@ -51,6 +51,13 @@ SMALL_RUN = {
 SHARED = []  # the app of the package, once it is started
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker("browser")
+
+
 class App:
     """Where the app is, and its REST interface from the outside."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.conftest import SMALL_RUN, App, findings, running
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 TOKEN = "a-token-of-24-characters"
 RUN = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": []}

@@ -6,8 +6,6 @@ import pytest
 
 from tests.browser.conftest import SMALL_RUN, findings
 
-pytestmark = pytest.mark.browser
-
 PAGES = {
     "lab": ("/?study=toy", ".lab.is-open"),
     "unknown": ("/?study=nobodys", "[data-testid=ways]"),

@@ -14,8 +14,6 @@ from tests.browser.conftest import SHIFTS, SMALL_RUN, App, all_settings, finding
 from tests.jobs.conftest import until
 from tests.test_recipe_texts import recipe_of_request
 
-pytestmark = pytest.mark.browser
-
 
 def fill_small(page):
     """The form as it comes, made small by hand."""

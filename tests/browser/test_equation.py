@@ -5,8 +5,6 @@ import pytest
 from tests.browser.conftest import drag, inside
 from tests.synthetic_study import LAMS
 
-pytestmark = pytest.mark.browser
-
 BAR = "[data-testid=equation]"
 KNOB = "[data-testid=knob-lambda]"
 FADED = """(selector) => {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.conftest import OPEN, TOKENS
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 MAP, EXPERTS = '[data-plot="lab-map"]', '[data-plot="lab-tokens"]'
 CELL = """async ([plot, row, column]) => {

@@ -8,7 +8,7 @@ import pytest
 from tests.browser.conftest import running, watched
 from tests.publish.sites import host_of_two, served_site, serving
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 PAGE = """<!doctype html><html style="color-scheme: light dark"><title>Blog</title><body>
 <p>Before</p><iframe src="{source}" width="680" height="200"></iframe><p>After</p>

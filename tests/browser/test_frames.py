@@ -9,8 +9,6 @@ import pytest
 from tests.browser.conftest import OPEN
 from tests.browser.probe import STEPS, median_and_high
 
-pytestmark = pytest.mark.browser
-
 QUERY = f"/?study=chosen&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1&{OPEN}"
 # All figures that are seen are at one point, at the shown λ.
 SETTLED = """() => {

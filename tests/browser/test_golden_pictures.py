@@ -14,8 +14,6 @@ from PIL import Image
 
 from tests.browser.conftest import OPEN, ROOT, SMALL_RUN, running
 
-pytestmark = pytest.mark.browser
-
 HASHES = ROOT / "tests" / "golden" / "pictures.json"
 PICTURES = ROOT / "build" / "golden"
 WRITES = bool(os.environ.get("SARQC_WRITE_GOLDEN"))

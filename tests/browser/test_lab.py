@@ -10,8 +10,6 @@ from sarqc.recipe import Recipe
 from tests.browser.conftest import SHIFTS, drag, figure_menu, inside
 from tests.synthetic_study import LAMS
 
-pytestmark = pytest.mark.browser
-
 SURFACES = '[data-plot="lab-surfaces"]'
 READ_SURFACE = """async () => {
   const { scripts } = await import('page-scripts');

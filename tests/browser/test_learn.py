@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.browser.conftest import drag, inside
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 NO_TEXT_IS_CUT = """svg => [...svg.querySelectorAll('text')].every((one) => {
   const { x, width } = one.getBBox();

@@ -6,8 +6,6 @@ import pytest
 
 from tests.browser.conftest import findings
 
-pytestmark = pytest.mark.browser
-
 SIZES = """step => ['.ask', '.step-canvas'].map((name) =>
   parseFloat(getComputedStyle(step.querySelector(name)).fontSize))"""
 FITS = "document.documentElement.scrollHeight <= innerHeight && document.documentElement.scrollWidth <= innerWidth"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import SHIFTS, findings, inside
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 LINE = "study=toy&method=sarqc-gbs&bits=2"
 

@@ -9,8 +9,6 @@ import pytest
 
 from tests.browser.conftest import SMALL_RUN, findings
 
-pytestmark = pytest.mark.browser
-
 CODES = Path("assets/studies/tiny-llama/codes/codes.json")
 LAB = "/?study=tiny-llama&method=sarqc-gbs&bits=2&gamma=0.1&lambda=0.1"
 OF_MODEL = "/model/"

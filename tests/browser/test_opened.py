@@ -12,8 +12,6 @@ from sarqc.recipe import EFFORTS, Recipe
 from sarqc.settings import SITE, Settings
 from tests.browser.conftest import SMALL_RUN, all_settings, findings, running
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):

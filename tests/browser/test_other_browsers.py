@@ -7,7 +7,7 @@ import pytest
 from tests.browser.webdriver import LISTENER, absent, complaints, firefox, wait, webkit
 from tests.publish.sites import BELOW, served_site
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 BROWSERS = {"firefox": firefox, "webkit": webkit}
 HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"

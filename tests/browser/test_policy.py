@@ -5,8 +5,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-pytestmark = pytest.mark.browser
-
 COLLECT = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) =>

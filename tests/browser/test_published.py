@@ -5,8 +5,6 @@ import pytest
 from tests.browser.conftest import findings, watched
 from tests.publish.sites import served_site
 
-pytestmark = pytest.mark.browser
-
 OPENED = "#content.is-open"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conftest import SMALL_RUN
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")

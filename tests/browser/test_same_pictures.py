@@ -15,7 +15,7 @@ from PIL import Image
 from tests.browser.conftest import OPEN, running, watched
 from tests.publish.sites import host_of_two, served_site
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 STEP, SHARE = 24, 0.001  # of 255 in a colour, and of all pixels: how many may differ by more
 NEEDS_A_SERVER = ".lab [data-part=use], .lab [data-part=compute], [data-testid=ruler-run] { display: none !important; }"

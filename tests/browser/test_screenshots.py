@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not os.environ.get("SARQC_SCREENSHOTS"), reason="SARQC_SCREENSHOTS=1 writes docs/images"),
-]
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("SARQC_SCREENSHOTS"), reason="SARQC_SCREENSHOTS=1 writes docs/images"
+)
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 

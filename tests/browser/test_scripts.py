@@ -8,8 +8,6 @@ import pytest
 
 from sarqc.web.static import assets_root
 
-pytestmark = pytest.mark.browser
-
 
 def run(page, body: str):
     """What a script answers that has the modules of base/ at hand and an empty ``place`` in the page."""

@@ -8,8 +8,6 @@ import pytest
 from tests.browser.conftest import SMALL_RUN, App, running
 from tests.http.proxy import proxied
 
-pytestmark = pytest.mark.browser
-
 TOKEN = "a-token-of-24-characters"
 PATH = "/sarqc"
 

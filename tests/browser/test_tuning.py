@@ -7,7 +7,7 @@ import pytest
 from tests.browser.conftest import App, findings
 from tests.http.test_comparisons import SMALL
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 SMALL_TUNING = SMALL | {"kind": "tune", "sweep": [0.01, 0.1, 1], "minutes": 30}
 

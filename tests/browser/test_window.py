@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 TYPE = """(card) => {
   const tick = document.querySelector(`${card} .axis[data-axis=x] text`);
