@@ -179,7 +179,7 @@ def test_a_hub_that_is_away_is_one_sentence(flags):
 
 
 @pytest.mark.thorough
-def test_interrupted_politely_it_keeps_its_layers(random_llama, text_file, tmp_path):
+def test_interrupted_politely_it_keeps_its_layers(tmp_path):
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     arguments = [
         "quantize", "--model", "tiny-llama", "--method", "rtn", "--bits", "2", "--calibration",
@@ -456,7 +456,7 @@ def test_a_batch_is_its_runs(flags, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_a_user_of_the_web_app(tmp_path, monkeypatch):
+def test_a_user_of_the_web_app(tmp_path):
     path = tmp_path / "users"
     said = CliRunner().invoke(
         command_line.app, ["user", "ann", "--role", "operator", "--file", str(path)], input="a good password\n" * 2

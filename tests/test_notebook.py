@@ -158,7 +158,7 @@ def test_the_notebook_runs():
     assert any(isinstance(value, go.Figure) for value in names.values())
 
 
-def test_the_notebook_is_small_and_names_no_place(tmp_path):
+def test_the_notebook_is_small_and_names_no_place():
     text = NOTEBOOK.read_text()
     assert len(text) < 20_000
     assert all(not cell.get("outputs") for cell in json.loads(text)["cells"])

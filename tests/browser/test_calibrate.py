@@ -93,7 +93,7 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
 
 
 @pytest.mark.thorough
-def test_lambda_is_typed_chosen_or_left_empty(app, open_form):
+def test_lambda_is_typed_chosen_or_left_empty(open_form):
     page = open_form()
     page.watch.expected.append("422")
 

@@ -40,7 +40,7 @@ def host(made, tmp_path_factory):
 
 
 @pytest.mark.soak
-def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(host, made, open_page, tmp_path):
+def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(host, made, open_page):
     short = "samples=4&length=64&held_out_samples=2&test_tokens=2048&window=256&baseline=false&tasks=&sweep="
     page = open_page(
         f"/calibrate?model=tiny-llama&{short}&calibration=tiny-llama-calibration&test=tiny-llama-test", of=host,

@@ -258,7 +258,6 @@ def test_the_plan_counts(document, settings, random_llama):
 
 def test_a_model_of_the_hub_is_checked_again_once_it_is_here(document, fresh_settings, random_llama, monkeypatch):
     """The Hub's part is played by the local folder: not on this host at first, there after the download."""
-    from sarqc.models import catalogue
     from sarqc.models.hub import NotCached
 
     here = []
@@ -270,7 +269,7 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(document, fresh_set
             raise NotCached(model)
         return random_llama
 
-    monkeypatch.setattr(catalogue, "fetch", fetch)
+    monkeypatch.setattr("sarqc.models.catalogue.fetch", fetch)
     recipe = Recipe.parse(document | {"model": "somebody/llama", "length": 500})
     assert plan(recipe, fresh_settings).parameters is None
     assert not here  # a plan downloads nothing
@@ -281,13 +280,11 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(document, fresh_set
 
 @pytest.mark.thorough
 def test_what_was_prepared_is_not_found_out_again(document, fresh_settings, monkeypatch):
-    import sarqc.engine.plan as planning
-
     recipe = Recipe.parse(document)
-    prepared = planning.prepare(recipe, fresh_settings)
+    prepared = prepare(recipe, fresh_settings)
     alone = run(recipe, fresh_settings)
     for name in ("checkpoint_of", "text_of", "encode_each", "draw_sequences", "check_corpus"):
-        monkeypatch.setattr(planning, name, None)  # anyone who calls it now fails
+        monkeypatch.setattr(f"sarqc.engine.plan.{name}", None)  # anyone who calls it now fails
     again = run(recipe, fresh_settings, prepared=prepared)
     assert again[-1].summary == alone[-1].summary
 

@@ -74,7 +74,7 @@ def test_each_point_is_that_of_a_run(climbed, document, fresh_settings):
         assert ladder["perplexity_float"] == summary["perplexity_float"]
 
 
-def test_it_ends_with_what_it_says(climbed, document, own_settings):
+def test_it_ends_with_what_it_says(climbed, own_settings):
     ladder = outcome(climbed)
     values = np.array([row["perplexity"] for row in ladder["rows"]], float)
     assert values.shape == (9, 2)

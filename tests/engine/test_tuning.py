@@ -78,7 +78,7 @@ def test_measurements_are_those_of_runs(tuned, document, tuned_settings, fresh_s
             np.testing.assert_allclose(study.array(line, quantity)[at[0], :, 0, at[2]], of_run, rtol=1e-5)
 
 
-def test_it_ends_with_what_it_says(tuned, document, tuned_settings):
+def test_it_ends_with_what_it_says(tuned, tuned_settings):
     tuning, study = outcome(tuned), Study.open(tuned_settings.studies_dir() / "tuned")
     line = study.line("sarqc-gbs", 2)
     values = np.log(study.array(line, "perplexity").astype(float)[:, 0])  # draw, λ

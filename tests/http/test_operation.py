@@ -106,7 +106,7 @@ def test_metrics_count_runs_requests_and_layers(settings):
         assert run_id not in text
 
 
-def test_metrics_are_off_for_whoever_may_not_read_them(settings, tmp_path):
+def test_metrics_are_off_for_whoever_may_not_read_them(settings):
     with opened(settings) as client:
         assert_error(client.get("/metrics"), 404, "not_found")
     secret = SecretStr(TOKEN)

@@ -54,7 +54,7 @@ def kept(settings: Settings) -> list[Path]:
 
 
 @pytest.mark.thorough
-def test_what_is_downloaded_can_be_uploaded_elsewhere(client, settings, tmp_path):
+def test_what_is_downloaded_can_be_uploaded_elsewhere(client, settings):
     study = write_study(settings.studies_dir(), "mine")
     content = client.get("/api/studies/mine/download").content
     shutil.rmtree(settings.studies_dir() / "mine")
@@ -307,7 +307,7 @@ def one_at_once(monkeypatch):
 
 
 @pytest.mark.thorough
-def test_so_many_at_once(one_at_once, client, files, settings, monkeypatch):
+def test_so_many_at_once(one_at_once, client, files, monkeypatch):
     began, goes_on = threading.Event(), threading.Event()
 
     def slow(*arguments):

@@ -35,7 +35,7 @@ def host(monkeypatch):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("jumps", [(HOUR, -HOUR), (-HOUR, HOUR), (0.5, -0.5)])
-def test_runs_and_their_order_outlive_jumps(supervise, store, settings, host, jumps):
+def test_runs_and_their_order_outlive_jumps(supervise, store, host, jumps):
     supervisor = supervise("slow")
     runs = [supervisor.submit(recipe(layers), owner).id for layers, owner in ((8, "ann"), (2, "bob"), (3, "ann"))]
     until(lambda: store.get(runs[0]).done >= 2)
@@ -104,7 +104,7 @@ def test_a_database_of_before_knows_the_time_of_its_newest_run(store, host):
     assert not HostTime(store, Elapsed()).is_trusted(time.time() + 2 * DAY)
 
 
-def test_a_supervisor_asks_before_it_deletes_by_age(supervise, store, settings, monkeypatch):
+def test_a_supervisor_asks_before_it_deletes_by_age(supervise, monkeypatch):
     asked = []
     monkeypatch.setattr(Retention, "take_turn", lambda self, now, *, by_age: asked.append(by_age) or [])
     monkeypatch.setattr(HostTime, "is_trusted", lambda self, now: False)

@@ -37,7 +37,7 @@ def partial(settings: Settings, export: Run) -> Path:
 
 
 @pytest.mark.thorough
-def test_what_can_not_be_exported(supervise, store, settings):
+def test_what_can_not_be_exported(supervise, store):
     supervisor = supervise("exporting")
     parent = finished_run(supervisor)
     with pytest.raises(Refused, match="zero points"):

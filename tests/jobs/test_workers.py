@@ -76,7 +76,7 @@ def test_a_run_that_says_too_much_is_ended(start, monkeypatch, limit, value):
 
 
 @pytest.mark.thorough
-def test_a_warm_process_takes_the_run(start, settings):
+def test_a_warm_process_takes_the_run(start):
     workers, inbox, _, _, pid = start("quick", warm=True)
     events, _ = inbox.until_gone()
     assert isinstance(events[-1], Finished)
@@ -155,7 +155,7 @@ def test_a_worker_that_still_imports_ends_with_its_app(tmp_path, job):
     os.close(read_end)
 
 
-def test_a_stopped_worker_of_an_earlier_app_is_ended(settings, tmp_path):
+def test_a_stopped_worker_of_an_earlier_app_is_ended(settings):
     read_end, write_end = os.pipe()
     command = [sys.executable, "-P", "-m", "sarqc.jobs.child", str(write_end), "tests.jobs.fake_runs:slow"]
     paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -338,7 +338,7 @@ def test_the_code_to_scan_is_a_qr_code_of_the_address():
 
 
 @pytest.mark.thorough
-def test_a_phone_follows_a_lecture_through_a_server(serve, tmp_path):
+def test_a_phone_follows_a_lecture_through_a_server(serve):
     app = serve("quick")
     lecture = app.http.post("/api/lectures").json()
     own, code = {"X-Lecture-Secret": lecture["secret"]}, lecture["code"]

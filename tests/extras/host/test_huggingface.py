@@ -118,7 +118,7 @@ def test_an_operator_by_name(client, provider):
 
 
 @pytest.mark.thorough
-def test_an_operator_no_more_signs_in_again_as_what_they_are_now(client, provider, tmp_path):
+def test_an_operator_no_more_signs_in_again_as_what_they_are_now(client, provider):
     provider.name = "olga"
     client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
     copied = client.cookies["sarqc_visitor"]
