@@ -4,7 +4,6 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch and the Hub's client are imported: both read these once, here and in every process that a test starts.
@@ -33,19 +32,19 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(scope="session")
-def settings() -> Settings:
+def settings():
     """The host's settings with a state folder that only this test run uses."""
     return Settings()
 
 
 @pytest.fixture(scope="session")
-def tiny_llama(settings: Settings) -> Path:
+def tiny_llama(settings):
     """Folder of the embedded model."""
     return settings.assets_dir / "models" / "tiny-llama"
 
 
 @pytest.fixture(scope="session")
-def random_llama(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+def random_llama(tmp_path_factory, tiny_llama):
     """A LLaMA with random weights and odd sizes: 3 blocks, hidden 32, intermediate 48, 4 heads over 2 KV heads."""
     import shutil
 
@@ -69,15 +68,24 @@ def random_llama(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> 
 
 
 @pytest.fixture(scope="session")
-def text_file(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+def text_file(tmp_path_factory, tiny_llama):
     """About 3,000 tokens of text."""
     path = tmp_path_factory.mktemp("texts") / "text.txt"
-    path.write_text((tiny_llama / "test.txt").read_text(encoding="utf-8")[:12_000], encoding="utf-8")
+    path.write_text((tiny_llama / "test.txt").read_text()[:12_000])
     return path
 
 
+@pytest.fixture(scope="session")
+def small(random_llama, text_file):
+    """A small recipe without method and bits."""
+    return {
+        "model": str(random_llama), "group_size": 16, "calibration": str(text_file), "samples": 6, "length": 32,
+        "test": str(text_file), "window": 64,
+    }  # fmt: skip
+
+
 @pytest.fixture(autouse=True)
-def umask() -> Iterator[None]:
+def umask():
     """Commands that write backups forbid others to read, and would forbid it to the tests after them."""
     before = os.umask(0o022)
     os.umask(before)
@@ -86,13 +94,13 @@ def umask() -> Iterator[None]:
 
 
 @pytest.fixture
-def fresh_settings(settings: Settings, tmp_path: Path) -> Settings:
+def fresh_settings(settings, tmp_path):
     """Settings whose finished layers nobody else has."""
     return settings.model_copy(update={"state_dir": tmp_path / "state"})
 
 
 @pytest.fixture(scope="session")
-def bucket() -> Iterator[str]:
+def bucket():
     """The address of a bucket of a real S3 server."""
     if not is_installed():
         pytest.skip("no object storage is installed: pip install s3fs 'moto[s3]' flask flask-cors")
@@ -101,6 +109,6 @@ def bucket() -> Iterator[str]:
 
 
 @pytest.fixture
-def object_storage(bucket: str) -> str:
+def object_storage(bucket):
     """An address in it that no other test has."""
     return f"{bucket}/{secrets.token_hex(8)}"

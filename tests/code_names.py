@@ -63,7 +63,7 @@ class CodeNames:
     @cached_property
     def python(self) -> dict[str, ast.Module]:
         named = [name for name in self.files if name.endswith(".py")]
-        return {name: ast.parse((ROOT / name).read_text(encoding="utf-8")) for name in named}
+        return {name: ast.parse((ROOT / name).read_text()) for name in named}
 
     @cached_property
     def defined(self) -> set[str]:
@@ -82,7 +82,7 @@ class CodeNames:
                     names.add(node.id)
         for name in self.files:
             if name.startswith("assets/js/") and name.endswith(".js"):
-                exported = _EXPORT.findall((ROOT / name).read_text(encoding="utf-8"))
+                exported = _EXPORT.findall((ROOT / name).read_text())
                 names |= {word for name, several in exported for word in (name, *re.findall(r"\w+", several))}
         return names | {part for name in self.python for part in Path(name).with_suffix("").parts}
 
@@ -119,7 +119,7 @@ class CodeNames:
 
     @cached_property
     def targets(self) -> set[str]:
-        return set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+        return set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
 
     @cached_property
     def pip_extras(self) -> set[str]:
@@ -165,7 +165,7 @@ class CodeNames:
 
     @cached_property
     def scripts(self) -> list[str]:
-        return [(ROOT / name).read_text(encoding="utf-8") for name in self.files if name.startswith("assets/js/base/")
+        return [(ROOT / name).read_text() for name in self.files if name.startswith("assets/js/base/")
                 and name.endswith(".js")]  # fmt: skip
 
     def is_file(self, name: str) -> bool:

@@ -23,7 +23,7 @@ class Instruction:
 
 
 def instructions(path: Path) -> list[Instruction]:
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("#")]
+    lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [Instruction(*line.split(" ", 1)) for line in joined.splitlines() if line.strip()]
 
@@ -41,7 +41,7 @@ def environment(steps: list[Instruction]) -> dict[str, str]:
 
 def context(root: Path = ROOT) -> Iterator[Path]:
     """What ``COPY . .`` takes of the top level."""
-    left_out = set((root / ".dockerignore").read_text(encoding="utf-8").split())
+    left_out = set((root / ".dockerignore").read_text().split())
     for path in sorted(root.iterdir()):
         if path.name not in left_out and path.name != ".venv" and not path.name.startswith("."):
             yield path

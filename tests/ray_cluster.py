@@ -34,7 +34,6 @@ class Cluster:
         self.address = self._answer()
 
     def ask(self, what: str) -> str:
-        assert self._process.stdin is not None
         print(what, file=self._process.stdin, flush=True)
         return self._answer()
 
@@ -42,7 +41,6 @@ class Cluster:
         self._process.communicate()
 
     def _answer(self) -> str:
-        assert self._process.stdout is not None
         for line in self._process.stdout:  # Ray prints too
             if line.startswith("answer "):
                 return line.split()[1]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
 GROUND |= {"sarqc.recipe", "sarqc.logs"}
-TREE: dict[str, set[str]] = {
+TREE = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
     "sarqc.plain": set(),
@@ -75,7 +75,7 @@ def modules() -> dict[str, Path]:
 def imports_of(path: Path) -> set[str]:
     """Names of all modules imported anywhere in a file, inside functions too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -85,9 +85,9 @@ def imports_of(path: Path) -> set[str]:
 
 @pytest.mark.thorough
 def test_a_public_class_has_a_name_of_its_own():
-    places: dict[str, list[str]] = {}
+    places = {}
     for path in sorted((ROOT / "sarqc").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert len(places) > 200
@@ -99,7 +99,7 @@ def test_every_module_has_a_place():
 
 
 def test_the_tree_has_no_circle():
-    def below(name: str, above: tuple[str, ...]) -> None:
+    def below(name, above):
         assert name not in above, f"{' imports '.join(above)} imports {name}"
         for package in {package_of(imported) or imported for imported in TREE[name]}:
             below(package, (*above, name))
@@ -114,9 +114,7 @@ def test_the_core_never_imports_an_extra():
         if name.startswith("sarqc.extras."):
             continue
         if name in ("app", "sarqc.__main__"):
-            loaded = [
-                node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)
-            ]
+            loaded = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
             used = {node.module for node in loaded}
         else:
             used = imports_of(path)
@@ -215,7 +213,7 @@ def test_heavy_libraries_are_loaded_where_they_are_used(module, absent):
 @pytest.mark.thorough
 def test_no_model_is_known_by_its_name_in_code():
     for name, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare) and any(isinstance(op, ast.In) for op in node.ops):
                 left = node.left
                 assert not (isinstance(left, ast.Constant) and left.value in ("llama", "mistral", "qwen")), name

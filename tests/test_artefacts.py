@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from types import FrameType
 
 import pytest
 
@@ -18,10 +17,10 @@ class Interrupt:
     Not before each bytecode: raised within an exception's own clean-up, it would stay the context of all later ones.
     """
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at):
         self.at, self.seen = at, 0
 
-    def __call__(self, _frame: FrameType, event: str, _argument: object) -> Interrupt:
+    def __call__(self, _frame, event, _argument):
         if event == "line":
             self.seen += 1
             if self.seen == self.at:

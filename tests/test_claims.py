@@ -65,7 +65,7 @@ def test_one_waits_until_the_other_is_done(tmp_path):
     order = []
     inside = threading.Event()
 
-    def second() -> None:
+    def second():
         inside.wait()
         with Claims(Folder(tmp_path), 2).alone(WANTED["a"]):
             order.append("second")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -45,7 +44,7 @@ def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedPro
     """What a process of its own does; its imports cost more than most runs here."""
     return subprocess.run(
         [sys.executable, "-m", "sarqc", *arguments], cwd=ROOT, env=os.environ | environment, capture_output=True,
-        text=True, timeout=120, check=False,
+        text=True, timeout=120,
     )  # fmt: skip
 
 
@@ -66,7 +65,7 @@ def sarqc(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess([*arguments], code, out.getvalue(), err.getvalue())
 
 
-def answer(*arguments: str, **environment: str) -> Any:
+def answer(*arguments: str, **environment: str):
     """What a command that succeeds says in JSON."""
     done = sarqc(*arguments, "--json", **environment)
     assert done.returncode == 0, done.stderr
@@ -83,7 +82,7 @@ def refused(*arguments: str, **environment: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def flags(random_llama: Path, text_file: Path) -> list[str]:
+def flags(random_llama, text_file):
     return [
         "--model", str(random_llama), "--bits", "3", "--grid", "asymmetric", "--group-size", "32", "--indivisible",
         "per_channel", "--method", "sarqc-gbs", "--lambda", "1", "--gamma", "0.5", "--calibration", str(text_file),
@@ -180,7 +179,7 @@ def test_a_hub_that_is_away_is_one_sentence(flags):
 
 
 @pytest.mark.thorough
-def test_interrupted_politely_it_keeps_its_layers(random_llama, text_file, tmp_path):
+def test_interrupted_politely_it_keeps_its_layers(tmp_path):
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     arguments = [
         "quantize", "--model", "tiny-llama", "--method", "rtn", "--bits", "2", "--calibration",
@@ -217,7 +216,7 @@ def test_auto_is_a_value_of_lambda_and_gamma(flags):
 
 def test_names_that_are_numbers_are_names(monkeypatch):
     names = {"model": "2024", "revision": "1.0", "calibration": "12e4567", "test": "007", "only": "3", "tasks": "5"}
-    seen: list[dict[str, Any]] = []
+    seen = []
     monkeypatch.setattr(command_line.Recipe, "parse", lambda document: seen.append(document) or Recipe(**document))
     flags = [part for name, text in names.items() for part in (f"--{name}", text)]
     done = sarqc("plan", *flags, "--lambda", "1e-2")
@@ -307,7 +306,7 @@ def test_a_state_folder_that_can_not_be_written(flags, monkeypatch):
 def test_no_traceback_from_a_process_either(tmp_path):
     app = subprocess.run(
         [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"SARQC_PORT": "abc"}, capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=120,
     )  # fmt: skip
     for done in (app, in_a_process("serve", SARQC_PORT="abc"), in_a_process("run", str(tmp_path), "--json")):
         assert done.returncode == 2
@@ -347,7 +346,7 @@ def test_words_of_the_progress_bar():
 class Screen(io.StringIO):
     """A terminal, as far as asking goes."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
@@ -371,7 +370,7 @@ def test_progress_is_lines_in_a_file_and_a_bar_on_a_terminal():
     assert all(line in screen for line in lines)
 
 
-def printed(capsys: pytest.CaptureFixture[str], **more: object) -> str:
+def printed(capsys: pytest.CaptureFixture[str], **more) -> str:
     base = {"share_quantized": 0.5, "perplexity": None, "tasks": {}, "layers": [{"report": {"relative_recon": 0.1}}]}
     print_summary(base | more)
     return capsys.readouterr().out
@@ -457,7 +456,7 @@ def test_a_batch_is_its_runs(flags, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_a_user_of_the_web_app(tmp_path, monkeypatch):
+def test_a_user_of_the_web_app(tmp_path):
     path = tmp_path / "users"
     said = CliRunner().invoke(
         command_line.app, ["user", "ann", "--role", "operator", "--file", str(path)], input="a good password\n" * 2
@@ -530,7 +529,7 @@ def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path):
     assert former.stderr == f"sarqc: {sentence}\n"
     assert "--share" not in sarqc("plan", "--help").stdout
     path = tmp_path / "recipe.yaml"
-    path.write_text("model: tiny-llama\ncalibration: tiny-llama-calibration\nshare: 0.5\n", encoding="utf-8")
+    path.write_text("model: tiny-llama\ncalibration: tiny-llama-calibration\nshare: 0.5\n")
     said = sarqc("recipe", str(path))
     assert said.stderr == former.stderr
     assert yaml.safe_load(said.stdout)["block_fraction"] == 0.5

@@ -23,29 +23,29 @@ _BLOCK = re.compile(
 
 def recipe(heading: str) -> list[tuple[str, str, str]]:
     """The code under a heading of the page: file, place in it (“diff”: its own; empty: the whole file) and text."""
-    _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    _, _, rest = PAGE.read_text().partition(f"\n## {heading}\n")
     blocks = _BLOCK.findall(rest.partition("\n## ")[0])
     assert blocks, heading
     return [(file, diff or place, text) for diff, file, place, text in blocks]
 
 
-def put(file: Path, place: str, text: str) -> None:
+def put(file: Path, place: str, text: str):
     """Writes ``text`` into a file: as the whole of it, behind the imports, before a name, or last in what it holds."""
     if not place:
         assert not file.exists(), file
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text)
         return
-    source = file.read_text(encoding="utf-8")
+    source = file.read_text()
     if place == "diff":
-        file.write_text(patched(source, text), encoding="utf-8")
+        file.write_text(patched(source, text))
         return
     at, ending = _place(source, place, is_python=file.suffix == ".py")
     assert text.strip(), (file, place)
     before = source[:at].rstrip()
     comma = "," if ending == "item" and before[-1] not in "([{," else ""
     joined = f"{before}{comma}\n{text}" if ending == "item" else f"{source[:at]}{text}\n\n"
-    file.write_text(joined + source[at:], encoding="utf-8")
+    file.write_text(joined + source[at:])
 
 
 def patched(source: str, diff: str) -> str:
@@ -75,27 +75,25 @@ def _place(source: str, place: str, *, is_python: bool) -> tuple[int, str]:
         return len(data[: starts[line - 1] + column].decode())
 
     if place == "imports":
-        last = max(node.end_lineno or 0 for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+        last = max(node.end_lineno for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
         return position(last + 1, 0), "code"
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            return position((node.end_lineno or 0) + 1, 0), "code"
+            return position(node.end_lineno + 1, 0), "code"
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
         if name in [target.id for target in targets if isinstance(target, ast.Name)]:
             if place.startswith("before"):
                 return position(node.lineno, 0), "code"
-            assert isinstance(node, ast.Assign | ast.AnnAssign)
-            assert node.value is not None
-            return position(node.value.end_lineno or 0, (node.value.end_col_offset or 0) - 1), "item"
+            return position(node.value.end_lineno, node.value.end_col_offset - 1), "item"
     raise AssertionError(f"there is no {name} at the top of the file")
 
 
 class Copy:
     """The repository's tracked code in a folder of its own; models and studies are links to the real ones."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         linked = {"models", "studies"}
         for name in ("sarqc", "pages", "docs"):
@@ -106,32 +104,27 @@ class Copy:
             (folder / "assets" / name).symlink_to(ROOT / "assets" / name)
         (folder / "tests").symlink_to(ROOT / "tests")
 
-    def follow(self, heading: str) -> None:
+    def follow(self, heading):
         """Does what the page says under a heading."""
         for file, place, text in recipe(heading):
             put(self.folder / file, place, text)
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command):
         """What a command prints, started in the copy."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "SARQC_STATE_DIR": str(self.folder / "state")}
         done = subprocess.run(
-            [str(part) for part in command],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-        )
+            [str(part) for part in command], cwd=self.folder, capture_output=True, text=True, env=environment,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
-    def python(self, code: str) -> object:
+    def python(self, code):
         """What a piece of code prints as JSON."""
         return json.loads(self.run(sys.executable, "-c", code).splitlines()[-1])
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Copy:
+def copy(tmp_path):
     return Copy(tmp_path / "sarqc")
 
 
@@ -150,16 +143,15 @@ parsed = Recipe.parse({"model": "m", "calibration": "c", "method": "shrunk", "la
 print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chosen": layer("shrunk").report.chosen,
                   "gptq-5": layer("gptq-5").report.chosen["lam"], "parsed": parsed.to_method().lam}))
 """)
-    assert isinstance(found, dict)
     drifts = found["drifts"]
     assert drifts[0] == found["nearest"] < drifts[1] < drifts[2]
     assert (found["chosen"], found["gptq-5"], found["parsed"]) == ({"method": "Shrunk", "lam": 0.05}, 0.05, 0.5)
     copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
-    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text(encoding="utf-8")
+    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text()
     assert "Shrunk weights" in contract
     assert "GPTQ, 5 % damping" in contract
     copy.run(sys.executable, "docs/make_reference.py")
-    reference = (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
+    reference = (copy.folder / "docs/reference.md").read_text()
     assert "| `shrunk` | – | Shrunk weights | λ | for each layer: λ 0, 0.05 |" in reference
     listed = copy.run(sys.executable, "-m", "sarqc", "methods")
     assert "shrunk" in listed
@@ -195,7 +187,6 @@ print(json.dumps({
     "is_said": ["damping_limit" in recipe.to_json() for recipe in (limited, plain)],
     "schema": Recipe.model_json_schema()["properties"]["damping_limit"]["section"]}))
 """)
-    assert isinstance(found, dict)
     assert found["form"]
     for text, words in zip(
         found["texts"], ("damping_limit: 2", "--damping-limit 2", '"damping_limit": 2'), strict=False
@@ -213,10 +204,10 @@ print(json.dumps({
     assert found["schema"] == "method"
     assert "--damping-limit" in copy.run(sys.executable, "-m", "sarqc", "quantize", "--help")
     copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
-    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text(encoding="utf-8")
+    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text()
     assert '"title": "Limit of damping"' in contract
     copy.run(sys.executable, "docs/make_reference.py")
-    assert "| `damping_limit` | `--damping-limit` |" in (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
+    assert "| `damping_limit` | `--damping-limit` |" in (copy.folder / "docs/reference.md").read_text()
 
 
 def test_a_model_family(copy, tmp_path, tiny_llama, text_file):
@@ -250,7 +241,6 @@ events = list(execute(recipe, Settings()))
 names = [event.name for event in events if isinstance(event, LayerDone)]
 print(json.dumps([title, names, isinstance(events[-1], Finished)]))
 """)
-    assert isinstance(found, list)
     title, names, is_finished = found
     assert (title, len(names), is_finished) == ("SmolLM3, dense", 14, True)
     assert "model.layers.1.mlp.down_proj" in names
@@ -282,7 +272,6 @@ def test_a_page(copy):
     print(json.dumps([page.status_code, is_mounted, get(script).text, is_in_bar, studies]))
 """
     )
-    assert isinstance(found, list)
     status, is_mounted, bundle, is_in_bar, studies = found
     assert (status, is_mounted, is_in_bar) == (200, True, True)
     for name in ("hello/hello_page.js", "base/client.js", "base/html.js", "base/problem.js"):
@@ -310,7 +299,6 @@ drawn = Study.open("tiny-llama").figure("by_block", method="rqc-gbs", bits=2, la
 print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].y]]))
 """
     )
-    assert isinstance(found, list)
     figure, table, lams, drawn = found
     ((at, binding),) = enumerate(figure["bindings"])
     assert (at, binding["path"]) == (0, "data.0.y")
@@ -321,11 +309,10 @@ print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].
     rows = [row["recon"] for row in table["rows"] if row["lambda"] == 0.1]
     assert rows == pytest.approx(bars, rel=1e-5)  # a drawing has six digits
     copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
-    assert "Error by block" in (copy.folder / "assets/js/base/contract.js").read_text(encoding="utf-8")
+    assert "Error by block" in (copy.folder / "assets/js/base/contract.js").read_text()
     for script, name in (("lab/lab_page.js", "CURVES"), ("explorer/curves_part.js", "OPTIONAL")):
-        text = (copy.folder / "assets/js" / script).read_text(encoding="utf-8")
+        text = (copy.folder / "assets/js" / script).read_text()
         values = re.search(rf"^const {name} = (\[.*?\]);", text, re.M | re.S)
-        assert values is not None
         assert "by_block" in ast.literal_eval(values[1])
     assert '_by_block"' not in copy.run(sys.executable, "-c", "import pages.explorer_parts")
 
@@ -359,7 +346,6 @@ for number, (work, end) in enumerate(((quick, State.FINISHED), (slow, State.CANC
     store.close()
 print(json.dumps(ends))
 """)
-    assert isinstance(found, list)
     finished, cancelled = found
     assert finished[:2] == ["finished", 3]
     assert finished[2]["perplexity"] == 12.5
@@ -376,6 +362,5 @@ print(json.dumps(ends))
         "Execute = Callable[..., Iterator[Event]]\n"
         "def make(settings: Settings, deliver: Deliver, run: Execute) -> Workers:\n"
         "    return ThreadWorkers(settings, deliver, execute=run)\n",
-        encoding="utf-8",
     )
     assert "Success" in copy.run(sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "typed.py")

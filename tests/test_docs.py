@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_verdicts_of_the_results_are_their_intervals():
-    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").replace("−", "-")
+    text = (ROOT / "docs" / "results.md").read_text().replace("−", "-")
     text, _, ladder = text.partition("## What each step is worth")
     interval = r"([+-]?[\d.]+) \((-?[\d.]+) to (-?[\d.]+)\)"
     rows = re.findall(rf"\| {interval} \| (better|not|worse) .*\| {interval}(, better|, worse|) \|", text)
@@ -32,14 +32,14 @@ def test_verdicts_of_the_results_are_their_intervals():
 
 
 def test_every_method_is_described():
-    text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "algorithms.md").read_text()
     for name in METHODS:
         assert f"`{name}`" in text, name
 
 
 def test_files_named_in_the_pages_exist():
     for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
@@ -48,10 +48,8 @@ def test_the_python_of_the_guide_runs():
     import torch
 
     torch.manual_seed(0)
-    names: dict[str, object] = {"inputs": torch.randn(64, 256), "weight": torch.randn(8, 256)}
-    blocks = re.findall(
-        r"^```python\n(.*?)^```$", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), re.M | re.S
-    )
+    names = {"inputs": torch.randn(64, 256), "weight": torch.randn(8, 256)}
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "guide.md").read_text(), re.M | re.S)
     assert len(blocks) == 2
     for block in blocks:
         exec(block, names)
@@ -77,7 +75,7 @@ ELSEWHERE = {
 
 
 @pytest.fixture(scope="module")
-def names() -> CodeNames:
+def names():
     return CodeNames()
 
 
@@ -87,7 +85,7 @@ PAGES = ["README.md", "CHANGELOG.md", *sorted(f"docs/{path.name}" for path in (R
 @pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES)
 def test_code_names_exist(page, names):
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = (ROOT / page).read_text()
     unknown = [
         f"{page}:{line}: {name}"
         for line, name in code_names(text)
@@ -98,13 +96,13 @@ def test_code_names_exist(page, names):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_in_blocks_exist(page, names):
-    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    text = (ROOT / page).read_text().replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines() if re.match(r" {4,}(make|python|sarqc) ", line)]
     assert [line for line in lines if not names.is_command(line)] == []
 
 
 def test_nothing_is_elsewhere_in_vain(names):
-    used = {name for page in PAGES for _, name in code_names((ROOT / page).read_text(encoding="utf-8"))}
+    used = {name for page in PAGES for _, name in code_names((ROOT / page).read_text())}
     assert used >= ELSEWHERE
     assert [name for name in sorted(ELSEWHERE) if names.explains(name)] == []
 
@@ -124,7 +122,7 @@ def test_a_name_that_is_no_more_is_noticed(stale, names):
 
 def test_the_design_names_every_module_in_its_package():
     """Each table under a package names modules of it, and all tables together name all."""
-    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").partition("\n## Direction of imports")[0]
+    page = (ROOT / "docs" / "design.md").read_text().partition("\n## Direction of imports")[0]
     named = set(re.findall(r"`(sarqc/\w+\.py)`", page))
     for package, table in re.findall(r"^\| `(sarqc/[\w/]+/)` \|.*\n((?:\|.*\n)+)", page, re.M):
         named |= {package + file for file in re.findall(r"`(\w+\.py)`", table)}

@@ -3,7 +3,6 @@
 import json
 import math
 from itertools import product
-from typing import Any
 
 import pytest
 import yaml
@@ -26,7 +25,7 @@ BEST = {
     "held_out_samples": 16,
 }  # fmt: skip
 UNDISTILLED = BEST | {"distill": 0, "distill_codes": False, "held_out_samples": 0}
-CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and what it means
+CASES = [  # what is given, and what it means
     ({"effort": None}, {}),
     ({"effort": "quick"}, QUICK),
     ({"effort": "balanced"}, BALANCED),
@@ -127,8 +126,8 @@ def test_a_batch_keeps_its_effort(more):
 
 
 def test_the_documents_have_what_was_measured():
-    rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
-    words = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8").partition("### Effort")[2]
+    rows = json.loads(TABLE.read_text())["rows"]
+    words = (ROOT / "docs" / "algorithms.md").read_text().partition("### Effort")[2]
     for bits, effort in product({row["bits"] for row in rows}, EFFORTS):
         line = next(line for line in words.splitlines() if line.startswith(f"| `{effort}` | {bits} |"))
         said = [cell.strip() for cell in line.split("|")[3:7]]

@@ -22,19 +22,9 @@ TEMPLATES = {"Template", "from_string", "apply_chat_template", "chat_template", 
 TOKENIZERS = {"Tokenizer.from_file", "Tokenizer.from_str", "AutoTokenizer.from_pretrained"}
 UNPICKLERS = {"pickle.load", "pickle.loads", "torch.load", "yaml.load", "marshal.loads", "np.load", "joblib.load"}
 MODULES = {
-    "re",
-    "string",
-    "fnmatch",
-    "jinja2",
-    "mako",
-    "pickle",
-    "marshal",
-    "dill",
-    "cloudpickle",
-    "regex",
-    "sre_parse",
+    "re", "string", "fnmatch", "jinja2", "mako", "pickle", "marshal", "dill", "cloudpickle", "regex", "sre_parse",
     "sre_compile",
-}
+}  # fmt: skip
 
 SPEC = "the number of decimals, or the width, is made here and has a limit"
 ALLOWED = {
@@ -150,7 +140,7 @@ def _is_suspect(call: ast.Call, constants: set[str]) -> bool:
     return bool(owner) and name in OF_PATHS and not _is_text(first)
 
 
-def _is_text(node: ast.AST | None) -> Any:
+def _is_text(node: ast.AST | None):
     return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
 
 
@@ -159,7 +149,7 @@ def _may_explode(pattern: str | bytes) -> bool:
     return any(_repeats_within(_parser.parse(pattern)))
 
 
-def _repeats_within(tree: Any, is_within: bool = False) -> Iterator[bool]:
+def _repeats_within(tree, is_within: bool = False) -> Iterator[bool]:
     for op, value in tree:
         endless = str(op) in ("MAX_REPEAT", "MIN_REPEAT") and value[1] > 1000
         yield endless and is_within
@@ -167,7 +157,7 @@ def _repeats_within(tree: Any, is_within: bool = False) -> Iterator[bool]:
             yield from _repeats_within(part, is_within or endless)
 
 
-def _trees(value: Any) -> Iterator[Any]:
+def _trees(value) -> Iterator[Any]:
     if isinstance(value, _parser.SubPattern):
         yield value
     elif isinstance(value, list | tuple):
@@ -177,11 +167,7 @@ def _trees(value: Any) -> Iterator[Any]:
 
 @pytest.mark.thorough
 def test_each_expression_from_outside_is_known():
-    there = {
-        (str(path.relative_to(ROOT)), place)
-        for path in FILES
-        for place in places(ast.parse(path.read_text(encoding="utf-8")))
-    }
+    there = {(str(path.relative_to(ROOT)), place) for path in FILES for place in places(ast.parse(path.read_text()))}
     assert there - ALLOWED.keys() == set(), "say in ALLOWED why it is safe, or make it so"
     assert ALLOWED.keys() - there == set(), "these are gone"
 

@@ -18,7 +18,7 @@ DEPLOY = ROOT / "deploy"
 
 
 @pytest.fixture(params=[IMAGE, SPACE], ids=["image", "space"])
-def steps(request: pytest.FixtureRequest) -> list[Instruction]:
+def steps(request):
     return instructions(request.param)
 
 
@@ -81,7 +81,7 @@ def test_settings_are_those_that_there_are(steps):
 def test_a_space_needs_no_edit(tmp_path, monkeypatch):
     """What is pushed has a head that a Space reads, and settings with which the app starts."""
     subprocess.run([sys.executable, DEPLOY / "make_space.py", tmp_path / "space"], check=True)
-    _, head, _ = (tmp_path / "space" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    _, head, _ = (tmp_path / "space" / "README.md").read_text().split("---\n", 2)
     front = yaml.safe_load(head)
     steps = instructions(tmp_path / "space" / "Dockerfile")
     told = environment(steps)

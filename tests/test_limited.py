@@ -59,7 +59,7 @@ def noted(path: Path) -> int:
 def test_what_nobody_waits_for_ends(tmp_path):
     unwanted, path = threading.Event(), tmp_path / "pid"
 
-    def leave() -> None:
+    def leave():
         noted(path)
         unwanted.set()
 

@@ -19,7 +19,7 @@ NOTEBOOK = SITE / "docs" / "notebook.ipynb"
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return Study.open("tiny-llama")
 
 
@@ -149,8 +149,8 @@ def test_compare_puts_chosen_points_below_each_other():
 @pytest.mark.thorough
 def test_the_notebook_runs():
     """Every code cell, one after the other, as a person would run them."""
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    names: dict[str, object] = {}
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    names = {}
     for cell in cells:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
@@ -158,8 +158,8 @@ def test_the_notebook_runs():
     assert any(isinstance(value, go.Figure) for value in names.values())
 
 
-def test_the_notebook_is_small_and_names_no_place(tmp_path):
-    text = NOTEBOOK.read_text(encoding="utf-8")
+def test_the_notebook_is_small_and_names_no_place():
+    text = NOTEBOOK.read_text()
     assert len(text) < 20_000
     assert all(not cell.get("outputs") for cell in json.loads(text)["cells"])
     assert sarqc.__version__

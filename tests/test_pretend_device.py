@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,37 +22,32 @@ from sarqc.study.document import Study
 from tests.models.cases import make_checkpoint
 from tests.pretend_device import OnDevice, pretend, pretended
 
-Doc = dict[str, Any]
-Run = Callable[..., list[Event]]
-
-
 # Two blocks: what the first hands on, and what the second makes of it.
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+def llama(tmp_path_factory, tiny_llama):
     return make_checkpoint("llama", tmp_path_factory.mktemp("models") / "llama", tiny_llama, num_hidden_layers=2)
 
 
 @pytest.fixture
-def document(llama: Path, text_file: Path) -> Doc:
-    return {
-        "model": str(llama), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
-        "samples": 3, "length": 16, "held_out_samples": 1, "test": str(text_file), "window": 16, "test_tokens": 64,
-        "baseline": False, "epochs": 1, "steps": 2,
+def document(llama, small):
+    return small | {
+        "model": str(llama), "bits": 3, "method": "gptq", "samples": 3, "length": 16, "held_out_samples": 1,
+        "window": 16, "test_tokens": 64, "baseline": False, "epochs": 1, "steps": 2,
     }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def mixture(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+def mixture(tmp_path_factory, tiny_llama):
     return make_checkpoint("mixtral", tmp_path_factory.mktemp("models") / "mixtral", tiny_llama, num_hidden_layers=2)
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def there(monkeypatch, tmp_path):
     """Runs a recipe on a pretended device, in a state folder of its own."""
 
-    def run(document: Doc, index: int = 0, **more: Any) -> list[Event]:
+    def run(document, index=0, **more):
         settings = Settings(state_dir=tmp_path / f"there-{index}", device="cpu", **more.pop("settings", {}))
         with monkeypatch.context() as patch, pretended():
             patch.setattr(engine, "choose_device", lambda wanted: pretend(index))
@@ -63,17 +57,17 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Run:
+def here(tmp_path):
     """Runs a recipe on the CPU."""
 
-    def run(document: Doc, **more: Any) -> list[Event]:
+    def run(document, **more):
         settings = Settings(state_dir=tmp_path / "here", device="cpu", **more.pop("settings", {}))
         return list(engine.execute(Recipe.parse(document), settings, **more))
 
     return run
 
 
-def assert_alike(one: list[Event], other: list[Event], within: float = 2e-3) -> None:
+def assert_alike(one: list[Event], other: list[Event], within: float = 2e-3):
     """Losses of all layers and perplexities; attention is summed in another order."""
 
     def numbers(events: list[Event]) -> np.ndarray:
@@ -86,7 +80,7 @@ def assert_alike(one: list[Event], other: list[Event], within: float = 2e-3) -> 
 
 def device_of(events: list[Event]) -> str:
     summary = next(event.summary for event in events if isinstance(event, Finished))
-    return str(summary["device"])
+    return summary["device"]
 
 
 @pytest.mark.thorough
@@ -196,7 +190,7 @@ def test_a_survey(document, tmp_path, monkeypatch):
         }
     )  # fmt: skip
 
-    def made(name: str, device: torch.device) -> Study:
+    def made(name, device):
         settings = Settings(state_dir=tmp_path / f"state-{name}", device="cpu")
         with monkeypatch.context() as patch, pretended() if device.type != "cpu" else nullcontext():
             patch.setattr(survey, "choose_device", lambda wanted: device)
@@ -227,7 +221,7 @@ def test_texts_and_exports(form, document, there, here, tmp_path):
 def _on_the_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with one tensor of its result left behind on the CPU."""
 
-    def wrong(*given: Any, **named: Any) -> Any:
+    def wrong(*given, **named):
         result = function(*given, **named)
         return result.inner if isinstance(result, OnDevice) else result
 
@@ -237,7 +231,7 @@ def _on_the_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 def _as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, after a look at what it was given that only the CPU allows."""
 
-    def wrong(*given: Any, **named: Any) -> Any:
+    def wrong(*given, **named):
         next(part for part in given if isinstance(part, Tensor)).numpy()
         return function(*given, **named)
 
@@ -247,7 +241,7 @@ def _as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 def _with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, after random numbers for a tensor of the device from the CPU's generator."""
 
-    def wrong(*given: Any, **named: Any) -> Any:
+    def wrong(*given, **named):
         tensor = next(part for part in given if isinstance(part, Tensor))
         tensor.clone().normal_(generator=torch.Generator())
         return function(*given, **named)

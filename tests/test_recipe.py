@@ -24,21 +24,14 @@ LINE = st.characters(exclude_characters=f"\0{BREAKS}", exclude_categories=["Cs"]
 recipes = st.fixed_dictionaries(
     {"model": st.just("tiny-llama"), "calibration": st.just("text.txt")},
     optional={
-        "bits": st.integers(2, 4),
-        "grid": st.sampled_from(["symmetric", "full_range", "asymmetric", "affine"]),
-        "group_size": st.sampled_from([None, 32, 128]),
-        "method": st.sampled_from(sorted(METHODS)),
-        "lambda": st.floats(0, 10),
-        "gamma": st.floats(0, 1),
-        "sweep": st.lists(st.floats(0, 2), max_size=4),
-        "tasks": st.lists(st.sampled_from(["piqa", "boolq"]), max_size=2),
-        "test": st.none() | st.just("text.txt"),
-        "seed": st.integers(0, 2**31),
-        "baseline": st.booleans(),
-        "block_fraction": st.none() | st.floats(0.1, 1),
+        "bits": st.integers(2, 4), "grid": st.sampled_from(["symmetric", "full_range", "asymmetric", "affine"]),
+        "group_size": st.sampled_from([None, 32, 128]), "method": st.sampled_from(sorted(METHODS)),
+        "lambda": st.floats(0, 10), "gamma": st.floats(0, 1), "sweep": st.lists(st.floats(0, 2), max_size=4),
+        "tasks": st.lists(st.sampled_from(["piqa", "boolq"]), max_size=2), "test": st.none() | st.just("text.txt"),
+        "seed": st.integers(0, 2**31), "baseline": st.booleans(), "block_fraction": st.none() | st.floats(0.1, 1),
         "prompts": st.lists(st.text(LINE).filter(str.strip), max_size=2),
     },
-)
+)  # fmt: skip
 batches = st.builds(
     lambda document, lists: document | lists,
     recipes,
@@ -102,7 +95,7 @@ def test_round_trips(document):
 def test_round_trips_through_a_file(tmp_path_factory, document):
     recipe = Recipe.parse(document)
     path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
-    path.write_text(yaml.safe_dump(recipe.to_json()), encoding="utf-8")
+    path.write_text(yaml.safe_dump(recipe.to_json()))
     assert Recipe.from_file(path) == recipe
 
 
@@ -197,7 +190,7 @@ def test_prompts_keep_their_commas_and_stand_on_lines():
 @pytest.mark.parametrize("content", ["", "- a\n- b\n", "bits: [", "\x00"])
 def test_a_file_that_is_no_recipe(tmp_path, content):
     path = tmp_path / "recipe.yaml"
-    path.write_text(content, encoding="utf-8")
+    path.write_text(content)
     with pytest.raises(Refused, match=r"recipe\.yaml"):
         Recipe.from_file(path)
 
@@ -252,7 +245,7 @@ def test_what_a_method_does_not_read_is_said():
 
 def test_the_sequences_kept_for_judging_are_those_that_the_page_announces():
     """The golden file is read by the test of the page's own count too."""
-    golden = json.loads((Path(__file__).parent / "golden" / "rules.json").read_text(encoding="utf-8"))
+    golden = json.loads((Path(__file__).parent / "golden" / "rules.json").read_text())
     for row in golden["validation_samples"]:
         recipe = Recipe.parse({**LEAST, "samples": row["samples"], "validation_share": row["share"]})
         assert recipe.validation_samples() == row["kept"], row
@@ -335,7 +328,7 @@ def test_a_refusal_names_its_field_and_what_would_mend_it(said, what, fix):
         Recipe.parse({"model": "m", "calibration": "c", **said, **one.values})
 
 
-FORMER: dict[str, Any] = {"opened": "theirs", "share": 0.5, "starved": "damped", "only": "model.layers.0.mlp.up_proj"}
+FORMER = {"opened": "theirs", "share": 0.5, "starved": "damped", "only": "model.layers.0.mlp.up_proj"}
 
 
 @pytest.mark.parametrize(("former", "value"), FORMER.items())
@@ -408,7 +401,7 @@ def test_values_from_a_block_on_make_one_further_method():
 def test_a_recipe_without_them_is_the_document_that_it_was():
     """Its fingerprint is the name of studies on many hosts."""
 
-    def of(**fields: object) -> str:
+    def of(**fields):
         return Recipe.parse(LEAST | {"begin": "none"} | fields).fingerprint()
 
     for same in ({}, {"refit": 0}, {"distill": 0}, {"rotate": "none"}, {"first_order": 0}):

@@ -41,7 +41,7 @@ class Understood(Exception):
 def understood(command: str) -> Recipe:
     """The recipe that the command line makes of a pasted command."""
 
-    def instead(recipe: Recipe, *_: Any) -> None:
+    def instead(recipe: Recipe, *_):
         raise Understood(recipe)
 
     python, dash_m, module, *arguments = words_of(command)
@@ -50,9 +50,7 @@ def understood(command: str) -> Recipe:
         patch.setattr(command_line, "_resolve", instead)
         with pytest.raises(Understood) as caught:
             typer.main.get_command(command_line.app).main(arguments, standalone_mode=False)
-    recipe = caught.value.args[0]
-    assert isinstance(recipe, Recipe)
-    return recipe
+    return caught.value.args[0]
 
 
 def recipe_of_request(text: str) -> tuple[str, str]:
@@ -68,7 +66,7 @@ def recipe_of_request(text: str) -> tuple[str, str]:
 @given(recipes | batches)
 def test_the_file_means_the_same_runs(tmp_path_factory, document):
     path = tmp_path_factory.mktemp("texts") / "recipe.yaml"
-    path.write_text(one_text("yaml", document, ADDRESS), encoding="utf-8")
+    path.write_text(one_text("yaml", document, ADDRESS))
     assert list(expanded(read_document(path)).values()) == list(expanded(document).values())
 
 
@@ -107,7 +105,7 @@ def test_tuning_and_a_ladder_have_commands_of_their_own(document, idle):
 
 def begun(document: dict[str, Any]) -> dict[str, Any]:
     """What a program has made before it runs anything."""
-    names: dict[str, Any] = {}
+    names = {}
     exec(one_text("python", document, ADDRESS).split("\nfor ")[0], names)
     return names
 
@@ -125,7 +123,7 @@ def test_the_program_of_a_batch_has_the_same_recipes(document):
 
 
 @pytest.fixture
-def small(random_llama: Path, text_file: Path) -> dict[str, Any]:
+def small(random_llama, text_file):
     return {
         "model": str(random_llama), "bits": 3, "group_size": 16, "method": "rqc-gbs", "lambda": [0.1],
         "calibration": str(text_file), "samples": 2, "length": 32,
@@ -144,7 +142,7 @@ def test_the_program_runs(small, lams, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def with_python(tmp_path: Path) -> dict[str, str]:
+def with_python(tmp_path):
     """An environment in which “python” is this one."""
     path = tmp_path / "bin" / "python"
     path.parent.mkdir()
@@ -160,7 +158,7 @@ def planned(script: str, environment: dict[str, str], *arguments: str) -> list[s
     command = script.replace("sarqc quantize", "sarqc plan")
     done = subprocess.run(
         ["bash", "-c", command, "runs.sh", *arguments],
-        env=environment, capture_output=True, text=True, timeout=120, check=False,
+        env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith(("bits per weight", "warnings"))]

@@ -4,14 +4,13 @@ import hashlib
 import re
 import subprocess
 import tomllib
-from typing import Any
 
 import pytest
 
 from deploy import audit, make_requirements
 from tests.images import ROOT
 
-FILES = {name: (ROOT / name).read_text(encoding="utf-8") for name in make_requirements.FILES}
+FILES = {name: (ROOT / name).read_text() for name in make_requirements.FILES}
 ENTRY = re.compile(
     r"[a-z0-9-]+==[0-9][\w.+]*( ; [^\\\n]+)? \\\n(    --hash=sha256:[0-9a-f]{64} \\\n)*    --hash=sha256:[0-9a-f]{64}\n"
 )
@@ -25,7 +24,7 @@ def test_each_requirement_has_a_version_and_hashes(name):
 
 
 def test_no_package_has_two_versions():
-    versions: dict[str, str] = {}
+    versions = {}
     for name, text in FILES.items():
         if name not in ("requirements-tools.txt", "requirements-triton.txt"):  # of another environment each
             for package, version in audit.pins(text).items():
@@ -36,7 +35,7 @@ def test_no_package_has_two_versions():
 
 
 def test_all_that_the_package_asks_for_is_listed():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = {package for text in FILES.values() for package in audit.pins(text)}
     extras = project["optional-dependencies"]
     for requirement in [
@@ -51,7 +50,7 @@ def test_all_that_the_package_asks_for_is_listed():
 
 
 def test_make_installs_by_hashes_alone():
-    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    made = (ROOT / "Makefile").read_text()
     for target in (".venv/app.done", ".venv/dev.done", "build/tools/done"):
         (recipe,) = re.findall(rf"^{re.escape(target)}:.*\n((?:\t.*\n)+)", made, re.M)
         for line in recipe.splitlines():
@@ -62,7 +61,7 @@ def test_make_installs_by_hashes_alone():
 
 
 def test_hashes_of_builds_for_a_cpu_are_kept_with_their_version(tmp_path, monkeypatch):
-    def unreachable(*_: object) -> str:
+    def unreachable(*_):
         raise subprocess.CalledProcessError(2, "uv")
 
     monkeypatch.setattr(make_requirements, "compiled", unreachable)
@@ -78,7 +77,7 @@ def test_hashes_of_builds_for_a_cpu_are_kept_with_their_version(tmp_path, monkey
 
 
 # What pip-audit 2.10.1 wrote: of OSV's answers, and of PyPI where it knew no package.
-OF_OSV: dict[str, Any] = {
+OF_OSV = {
     "dependencies": [
         {"name": "idna", "version": "3.20", "vulns": []},
         {"name": "jinja2", "version": "2.11.2", "vulns": [
@@ -87,7 +86,7 @@ OF_OSV: dict[str, Any] = {
     "fixes": [],
 }  # fmt: skip
 SKIPPED = "Dependency not found on PyPI and could not be audited: {}"
-OF_PYPI: dict[str, Any] = {
+OF_PYPI = {
     "dependencies": [
         {"name": "idna", "skip_reason": SKIPPED.format("idna (3.20)")},
         {"name": "jinja2", "skip_reason": SKIPPED.format("jinja2 (2.11.2)")},

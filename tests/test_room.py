@@ -42,8 +42,6 @@ def test_a_run_on_a_terminal_waits_for_room_and_goes_on(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert run.stdin is not None
-    assert run.stdout is not None
     with run:
         assert [run.stdout.readline() for _ in range(6)] == [f"kept: {number}\n" for number in range(6)]
         filler = Path(f"/proc/{run.pid}/root{folder}/filler")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TOUR = json.loads((ROOT / "assets" / "tour.json").read_text(encoding="utf-8"))
-PUBLISHED = json.loads((ROOT / "assets" / "published.json").read_text(encoding="utf-8"))["results"]
+TOUR = json.loads((ROOT / "assets" / "tour.json").read_text())
+PUBLISHED = json.loads((ROOT / "assets" / "published.json").read_text())["results"]
 
 
 @pytest.mark.parametrize("step", TOUR["steps"], ids=lambda step: step["name"])
@@ -22,7 +22,7 @@ def test_a_step_is_short_asks_and_has_its_script(step):
 
 
 def test_coloured_words_have_their_colour():
-    styles = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "assets" / "css").glob("*.css"))
+    styles = "".join(path.read_text() for path in (ROOT / "assets" / "css").glob("*.css"))
     roles = set(re.findall(r"\{(\w+):", " ".join(" ".join(step["text"]) + step["ask"] for step in TOUR["steps"])))
     assert roles
     assert all(f".role-{role} " in styles for role in roles)
@@ -30,7 +30,7 @@ def test_coloured_words_have_their_colour():
 
 def test_the_tour_is_of_a_study_that_ships():
     wanted = TOUR["study"]
-    study = json.loads((ROOT / "assets" / "studies" / wanted["id"] / "study.json").read_text(encoding="utf-8"))
+    study = json.loads((ROOT / "assets" / "studies" / wanted["id"] / "study.json").read_text())
     lines = {(line["method"], line["bits"]) for line in study["lines"]}
     assert {(wanted["identity"], wanted["bits"]), (wanted["saliency"], wanted["bits"])} <= lines
     assert wanted["layer"] in {layer["name"] for layer in study["layers"]}
@@ -38,7 +38,7 @@ def test_the_tour_is_of_a_study_that_ships():
 
 def test_a_step_is_of_a_pretrained_model_in_several_draws():
     wanted = TOUR["pretrained"]
-    study = json.loads((ROOT / "assets" / "studies" / wanted["id"] / "study.json").read_text(encoding="utf-8"))
+    study = json.loads((ROOT / "assets" / "studies" / wanted["id"] / "study.json").read_text())
     draws = {(line["method"], line["bits"]): len(line["draws"]) for line in study["lines"] if "fitting" not in line}
     assert all(draws[wanted[penalty], wanted["bits"]] >= 3 for penalty in ("identity", "saliency"))
 

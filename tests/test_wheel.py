@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel, tmp_path_factory):
     """An environment with nothing but the wheel, and the libraries of this one behind it."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder)
@@ -58,7 +58,7 @@ def tracked(folder: str) -> list[Path]:
 
 
 def test_the_console_command(installed, tmp_path):
-    def said(*words: str) -> str:
+    def said(*words):
         done = subprocess.run(
             [installed / "sarqc", *words], cwd=tmp_path, check=True, capture_output=True, text=True, env=clean(tmp_path)
         )

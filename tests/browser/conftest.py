@@ -42,31 +42,29 @@ AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"  # an accessibility chec
 START_SECONDS = 120
 TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]]])  # of the made-up mixture: draw, block, expert
 SMALL_RUN = {
-    "model": "tiny-llama",
-    "bits": 2,
-    "method": "rqc-gbs",
-    "lambda": 0.1,
-    "calibration": "tiny-llama-calibration",
-    "samples": 2,
-    "length": 64,
-    "held_out_samples": 2,
-    "test": "tiny-llama-test",
-    "baseline": False,
-    "test_tokens": 1024,
-    "sweep": [0, 0.1, 1],
-}
+    "model": "tiny-llama", "bits": 2, "method": "rqc-gbs", "lambda": 0.1, "calibration": "tiny-llama-calibration",
+    "samples": 2, "length": 64, "held_out_samples": 2, "test": "tiny-llama-test", "baseline": False,
+    "test_tokens": 1024, "sweep": [0, 0.1, 1],
+}  # fmt: skip
 
 
-SHARED: list[App] = []  # the app of the package, once it is started
+SHARED = []  # the app of the package, once it is started
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker("browser")
 
 
 class App:
     """Where the app is, and its REST interface from the outside."""
 
-    def __init__(self, url: str, state: Path) -> None:
+    def __init__(self, url, state):
         self.url, self.state = url, state
 
-    def json(self, path: str, body: Any = None, method: str | None = None) -> Any:
+    def json(self, path, body=None, method=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"{self.url}/api{path}", data, {"Content-Type": "application/json"}, method=method
@@ -75,7 +73,7 @@ class App:
             text = response.read()
         return json.loads(text) if text else None
 
-    def finished(self, run_id: str, seconds: float = 200) -> dict[str, Any]:
+    def finished(self, run_id, seconds=200):
         """The run once it is finished; any other ending fails the test."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -86,11 +84,11 @@ class App:
             time.sleep(0.3)
         raise AssertionError(f"run {run_id} is not finished after {seconds} s")
 
-    def run(self, recipe: dict[str, Any]) -> dict[str, Any]:
+    def run(self, recipe):
         """A finished run of a recipe."""
         return self.finished(self.json("/runs", recipe)["id"])
 
-    def stop_all(self) -> None:
+    def stop_all(self):
         """Cancels all runs that wait or work, and returns when they have ended."""
         while active := [
             run["id"] for run in self.json("/runs")["runs"] if run["state"] in ("queued", "running", "cancelling")
@@ -139,7 +137,7 @@ def running(state: Path, **settings: str) -> Iterator[App]:
 
 
 @pytest.fixture(scope="package")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def app(tmp_path_factory):
     """The app with made-up studies: “toy”, “chosen” with lines of “auto” and three γ, “mixture” with experts."""
     state = tmp_path_factory.mktemp("state")
     write_study(state / "studies" / "toy")
@@ -152,7 +150,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def nothing_left() -> Iterator[None]:
+def nothing_left():
     """What a file began and does not need ends with it: runs of the next file would wait behind it."""
     yield
     for each in SHARED:
@@ -160,13 +158,13 @@ def nothing_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def small_run(app: App) -> dict[str, Any]:
+def small_run(app):
     """A finished run of ``SMALL_RUN``."""
     return app.run(SMALL_RUN)
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Any]:
+def browser():
     """A headless Chromium; tests are skipped with the reason where none starts.
 
     It ends with this folder: while it lives, Playwright keeps an event loop in the main thread, and no other can run.
@@ -184,14 +182,14 @@ def browser() -> Iterator[Any]:
 OPEN = "open=where,trade_off,steps,text,proof"  # of the Lab's address: all its parts
 
 
-def all_settings(page: Any) -> None:
+def all_settings(page):
     """Opens the fold of the form of Calibrate, which has all but its first questions."""
     fold = page.locator("[data-testid=advanced]")
     if fold.get_attribute("aria-expanded") != "true":
         fold.click()
 
 
-def figure_menu(page: Any, name: str) -> Any:
+def figure_menu(page, name: str):
     """Opens the menu of a figure of the Lab, which has its settings."""
     if not page.locator(f"#menu-lab-{name}").is_visible():
         page.click(f"[data-testid=save-lab-{name}]")
@@ -201,23 +199,23 @@ def figure_menu(page: Any, name: str) -> Any:
 class Watch:
     """What a page asked for and complained about."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.expected: list[str] = []  # parts of complaints that the test provokes
 
-    def attach(self, page: Any) -> None:
+    def attach(self, page):
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
         page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
 
-    def foreign(self, own: str) -> list[str]:
+    def foreign(self, own):
         host = urlparse(own).netloc
         return [
             url for url in self.requests if urlparse(url).scheme.startswith("http") and urlparse(url).netloc != host
         ]
 
-    def unexpected(self) -> list[str]:
+    def unexpected(self):
         return [text for text in self.complaints if not any(part in text for part in self.expected)]
 
 
@@ -230,21 +228,21 @@ new PerformanceObserver((list) => {
 """
 
 
-def findings(page: Any) -> list[str]:
+def findings(page) -> list[str]:
     """What an accessibility checker says of a page that is whole, of any level: the content that its link leads to is
     the last to come."""
     page.wait_for_function("!document.querySelector('a.skip') || document.querySelector('#content')")
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)")
     return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 
 
 @contextmanager
-def watched(browser: Any) -> Iterator[Callable[..., Any]]:
+def watched(browser) -> Iterator[Callable[..., Any]]:
     """Opens watched pages, each in a context of its own, of which none may complain."""
-    opened: list[tuple[Any, Watch]] = []
+    opened = []
 
-    def make(address: str, *, width: int = 1280, height: int = 800, script: str = "", **options: Any) -> Any:
+    def make(address: str, *, width: int = 1280, height: int = 800, script: str = "", **options):
         options = {"reduced_motion": "reduce"} | options  # what changes is there at once, unless motion is the question
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(30_000)
@@ -264,13 +262,13 @@ def watched(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
+def open_page(app, browser):
     """Opens watched pages of the app of the package or ``of`` another; checks what they asked for at the end."""
-    opened: list[tuple[Watch, str]] = []
+    opened = []
 
     with watched(browser) as make:
 
-        def made(path: str = "/", *, of: App = app, **options: Any) -> Any:
+        def made(path="/", *, of=app, **options):
             page = make(of.url + path, **options)
             opened.append((page.watch, of.url))
             return page
@@ -281,10 +279,10 @@ def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def open_form(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def open_form(open_page):
     """Opens Calibrate, and all settings of its form once it can begin a run."""
 
-    def made(path: str = "/calibrate", **options: Any) -> Any:
+    def made(path="/calibrate", **options):
         page = open_page(path, **options)
         page.wait_for_selector("[data-testid=start]:enabled")
         all_settings(page)
@@ -294,12 +292,10 @@ def open_form(open_page: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def open_lab(open_page: Callable[..., Any]) -> Callable[..., Any]:
+def open_lab(open_page):
     """Opens the Lab at a line of a study, with all its parts, once a figure is drawn."""
 
-    def made(
-        query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", *, drawn: str = "map", **options: Any
-    ) -> Any:
+    def made(query="study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", *, drawn="map", **options):
         page = open_page(f"/?{query}&{OPEN}", **options)
         page.wait_for_selector(".lab.is-open")
         page.wait_for_selector(f'[data-plot="lab-{drawn}"][data-drawn]')
@@ -308,7 +304,7 @@ def open_lab(open_page: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def drag(page: Any, place: tuple[float, float], by: tuple[float, float]) -> None:
+def drag(page, place: tuple[float, float], by: tuple[float, float]):
     """Presses the mouse at a place, moves it, and lets it go."""
     page.mouse.move(*place)
     page.mouse.down()
@@ -316,7 +312,7 @@ def drag(page: Any, place: tuple[float, float], by: tuple[float, float]) -> None
     page.mouse.up()
 
 
-def inside(locator: Any, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
+def inside(locator, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
     """A place in an element, by shares of its width and height."""
     box = locator.bounding_box()
     return box["x"] + across * box["width"], box["y"] + down * box["height"]

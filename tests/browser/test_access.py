@@ -2,29 +2,27 @@
 
 import json
 import urllib.request
-from collections.abc import Iterator
-from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 
 from tests.browser.conftest import SMALL_RUN, App, findings, running
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 TOKEN = "a-token-of-24-characters"
 RUN = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": []}
 
 
 @pytest.fixture(scope="module")
-def public_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def public_app(tmp_path_factory):
     """A host whose visitors need a token."""
     settings = {"SARQC_ACCESS": "token", "SARQC_ACCESS_TOKEN": TOKEN, "SARQC_HOSTS": "demo.example"}
     with running(tmp_path_factory.mktemp("public"), **settings) as app:
         yield app
 
 
-def signed_in(open_page: Any, app: App, path: str, **options: Any) -> Any:
+def signed_in(open_page, app: App, path: str, **options):
     page = open_page(path, of=app, **options)
     page.fill("[name=password]", TOKEN)
     page.click("button[type=submit]")
@@ -109,9 +107,9 @@ def test_a_text_of_ones_own_is_planned_with(app, open_page, tmp_path):
     text = tmp_path / "Notes on a talk.txt"
     text.write_text("Once upon a time there was a little bird that liked to sing.\n" * 900)
 
-    def plans_with_the_text(answer: Any) -> bool:
+    def plans_with_the_text(answer):
         sent = json.loads(answer.request.post_data) if answer.url.endswith("/api/plan") else {}
-        return str(sent.get("calibration", "")).startswith("text-")
+        return sent.get("calibration", "").startswith("text-")
 
     with page.expect_response(plans_with_the_text) as planned:
         page.set_input_files("[data-testid=text-file-calibration]", text)

@@ -1,13 +1,10 @@
 """Every page as an accessibility checker and somebody without a mouse meet it."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SMALL_RUN, App, findings
-
-pytestmark = pytest.mark.browser
+from tests.browser.conftest import SMALL_RUN, findings
 
 PAGES = {
     "lab": ("/?study=toy", ".lab.is-open"),
@@ -29,7 +26,7 @@ NAMES = """() => [...document.querySelectorAll("button, input[type=checkbox]")]
 
 
 @pytest.fixture(scope="module")
-def other_run(app: App) -> dict[str, Any]:
+def other_run(app):
     """A finished run to compare with ``small_run``, with a text."""
     asked = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": [], "prompts": ["Once upon a time"]}
     return app.run(asked)
@@ -63,7 +60,7 @@ def test_a_whole_visit_by_keyboard_alone(app, open_page):
     page.wait_for_selector(".lab.is-open")
     press = page.keyboard.press
 
-    def tab_to(selector: str, key: str = "Tab", most: int = 150) -> None:
+    def tab_to(selector, key="Tab", most=150):
         for _ in range(most):
             press(key)
             if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):

@@ -14,10 +14,8 @@ from tests.browser.conftest import SHIFTS, SMALL_RUN, App, all_settings, finding
 from tests.jobs.conftest import until
 from tests.test_recipe_texts import recipe_of_request
 
-pytestmark = pytest.mark.browser
 
-
-def fill_small(page: Any) -> None:
+def fill_small(page):
     """The form as it comes, made small by hand."""
     small = {"samples": 2, "length": 64, "held-out-samples": 2, "tasks": "", "sweep": "0, 0.1", "test-tokens": 1024}
     for name, value in small.items():
@@ -44,7 +42,7 @@ OVER_THE_BUTTONS = """() => {
 }"""
 
 
-def choose_method(page: Any, name: str) -> None:
+def choose_method(page, name: str):
     page.click("[data-testid=methods] summary")
     page.check(f"[data-testid=methods] input[value={name}]")
 
@@ -68,7 +66,7 @@ def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_form):
         }"""
     )
 
-    def is_of_awq(answer: Any) -> bool:  # a slow answer to an earlier question may come first
+    def is_of_awq(answer):  # a slow answer to an earlier question may come first
         return answer.url.endswith("/api/plan") and answer.request.post_data_json.get("method") == "awq"
 
     with page.expect_response(is_of_awq):
@@ -95,11 +93,11 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
 
 
 @pytest.mark.thorough
-def test_lambda_is_typed_chosen_or_left_empty(app, open_form):
+def test_lambda_is_typed_chosen_or_left_empty(open_form):
     page = open_form()
     page.watch.expected.append("422")
 
-    def after(act: Any) -> dict[str, Any]:
+    def after(act):
         with page.expect_request("**/api/plan") as asked:
             act()
         page.wait_for_function("!document.querySelector('[data-testid=plan]').classList.contains('is-stale')")
@@ -134,27 +132,11 @@ PUT = """
 }
 """
 ENTERED = {
-    "model": "tiny-moe",
-    "group_size": "64",
-    "lam": "0.3",
-    "gamma": "0.2",
-    "calibration": "tiny-llama-calibration",
-    "samples": 5,
-    "length": 48,
-    "held_out_samples": 3,
-    "refine": 2,
-    "seed": 4,
-    "refit": 1,
-    "distill": 1,
-    "test": "tiny-llama-test",
-    "window": 64,
-    "test_tokens": 512,
-    "tasks": "tiny-moe-continuations",
-    "task_limit": 6,
-    "prompts": "Once upon a time\nThe king, said",
-    "new_tokens": 7,
-    "sweep": "0, 0.5",
-}
+    "model": "tiny-moe", "group_size": "64", "lam": "0.3", "gamma": "0.2", "calibration": "tiny-llama-calibration",
+    "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "seed": 4, "refit": 1, "distill": 1,
+    "test": "tiny-llama-test", "window": 64, "test_tokens": 512, "tasks": "tiny-moe-continuations", "task_limit": 6,
+    "prompts": "Once upon a time\nThe king, said", "new_tokens": 7, "sweep": "0, 0.5",
+}  # fmt: skip
 
 
 @pytest.mark.thorough
@@ -218,7 +200,7 @@ def test_an_answer_to_an_earlier_question_is_not_awaited(open_form):
     page.watch.expected.append("404")
     asked = []
 
-    def answered(route: Any) -> None:
+    def answered(route):
         """All but the first question."""
         asked.append(route.request)
         if len(asked) > 1:

@@ -1,13 +1,9 @@
 """The equation above the Lab: set for the method, it moves λ and γ, stays in sight, and shows what is of which term."""
 
-from typing import Any
-
 import pytest
 
 from tests.browser.conftest import drag, inside
 from tests.synthetic_study import LAMS
-
-pytestmark = pytest.mark.browser
 
 BAR = "[data-testid=equation]"
 KNOB = "[data-testid=knob-lambda]"
@@ -23,7 +19,7 @@ FADED = """(selector) => {
 }"""
 
 
-def shown(page: Any, lam: float) -> None:
+def shown(page, lam: float):
     """Knob, slider, figure and address agree."""
     page.wait_for_selector(f'[data-plot="lab-hero"][data-drawn$=",{LAMS.index(lam)}"]')
     assert page.input_value(KNOB) == f"{lam:g}"
@@ -67,10 +63,10 @@ def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_lab):
     curves = '[data-plot="lab-curves"] .trace[data-shows="{}"]'
     ink = page.locator(drift).evaluate("words => getComputedStyle(words).color")
 
-    def seen(selector: str, share: int) -> None:  # once a transition is over
+    def seen(selector, share):  # once a transition is over
         page.wait_for_function(f"([selector, share]) => ({FADED})(selector) === share", arg=[selector, share])
 
-    def is_lit(term: str | None) -> None:
+    def is_lit(term):
         for name in ("recon", "drift", "quality"):
             seen(curves.format(name), 100 if term in (None, name) else 20)
         seen('[data-plot="lab-deciles"] svg', 20 if term == "recon" else 100)

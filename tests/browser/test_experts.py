@@ -1,14 +1,13 @@
 """Mixtures on the pages: from all layers to an expert, its tokens, and a run whose experts share cells."""
 
 import json
-from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 
 from tests.browser.conftest import OPEN, TOKENS
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 MAP, EXPERTS = '[data-plot="lab-map"]', '[data-plot="lab-tokens"]'
 CELL = """async ([plot, row, column]) => {
@@ -19,13 +18,13 @@ CELL = """async ([plot, row, column]) => {
 }"""
 
 
-def opened(page: Any) -> Any:
+def opened(page):
     page.wait_for_selector(f"{MAP}[data-drawn]")
     page.wait_for_selector(".lab:not(.is-loading)")
     return page
 
 
-def click_cell(page: Any, plot: str, row: int, column: int) -> None:
+def click_cell(page, plot: str, row: int, column: int):
     page.locator(plot).scroll_into_view_if_needed()
     page.mouse.click(*page.evaluate(CELL, [plot, row, column]))
 
@@ -131,8 +130,8 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
     page = open_page("/?study=tiny-moe&layer=20")
     point = {"type": "point_done", "name": "a", "total": 15, "relative_drift": 0.2, "relative_held_out": None}
     points = [point | {"index": i, "lam": i / 200, "relative_recon": 0.2, "relative_sar": 0.3} for i in range(2)]
-    told: list[int] = []
-    sent: list[str] = []
+    told = []
+    sent = []
 
     def stream(route):
         told.append(len(told))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.conftest import SMALL_RUN
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 
 def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app, small_run, open_page):

@@ -1,9 +1,6 @@
 """A card of the Lab in a frame of another page: of the app, where its operator allows that, and of a published site."""
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -11,7 +8,7 @@ import pytest
 from tests.browser.conftest import running, watched
 from tests.publish.sites import host_of_two, served_site, serving
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 PAGE = """<!doctype html><html style="color-scheme: light dark"><title>Blog</title><body>
 <p>Before</p><iframe src="{source}" width="680" height="200"></iframe><p>After</p>
@@ -26,7 +23,7 @@ VISIBLE = """() => [...document.querySelectorAll("#content section.card")].filte
 
 
 @pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def addresses(tmp_path_factory):
     """The Lab of the study “small” in an app, whose cards every site may show, and in a site."""
     folder = tmp_path_factory.mktemp("host")
     assets = host_of_two(folder / "app", tour=True).assets_dir
@@ -39,12 +36,12 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 
 
 @pytest.fixture
-def blog(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def blog(browser, tmp_path):
     """Opens a page of another site with a frame."""
     with serving(tmp_path) as address, watched(browser) as make:
 
-        def made(source: str, **options: Any) -> Any:
-            (tmp_path / "index.html").write_text(PAGE.format(source=source.replace("&", "&amp;")), encoding="utf-8")
+        def made(source, **options):
+            (tmp_path / "index.html").write_text(PAGE.format(source=source.replace("&", "&amp;")))
             return make(f"{address}/", height=900, **options)
 
         yield made

@@ -4,15 +4,10 @@ Times are printed here (``pytest -s``) and by ``make bench``; what is asserted a
 depend on how busy the machine is.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from tests.browser.conftest import OPEN
 from tests.browser.probe import STEPS, median_and_high
-
-pytestmark = pytest.mark.browser
 
 QUERY = f"/?study=chosen&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1&{OPEN}"
 # All figures that are seen are at one point, at the shown λ.
@@ -53,7 +48,7 @@ COMPARE = """async ([names, at]) => {
 
 
 @pytest.fixture
-def lab(open_page: Any) -> Iterator[Any]:
+def lab(open_page):
     page = open_page(QUERY, reduced_motion="no-preference")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     for name in ("gamma_grid", "methods"):
@@ -61,14 +56,14 @@ def lab(open_page: Any) -> Iterator[Any]:
     return page
 
 
-def turn(page: Any, gamma: int) -> None:
+def turn(page, gamma: int):
     """Sets γ in the equation."""
     page.fill("[data-testid=knob-gamma]", ("0.1", "0.5", "1")[gamma])
     page.keyboard.press("Enter")
     page.evaluate("document.activeElement.blur()")
 
 
-def compare(page: Any, names: list[str], gamma: int, lam: int) -> None:
+def compare(page, names: list[str], gamma: int, lam: int):
     """What is on the page equals the same figures drawn anew."""
     page.wait_for_function(SETTLED)
     page.wait_for_function(ARRIVED, arg=names)
@@ -97,7 +92,7 @@ def test_what_a_step_draws_is_what_is_drawn_anew(lab):
         compare(lab, names, gamma, lam)
 
 
-def restyled(browser: Any, page: Any, change: str) -> int:
+def restyled(browser, page, change: str) -> int:
     """How many elements the browser matches with all styles again for a change of the page."""
     session, told, ended = browser.new_browser_cdp_session(), [], []
     session.on("Tracing.dataCollected", lambda said: told.extend(said["value"]))
@@ -206,7 +201,7 @@ def test_nothing_stays_behind_after_steps_and_changes_of_page(app, lab):
     session = lab.context.new_cdp_session(lab)
     session.send("Performance.enable")
 
-    def counts() -> dict[str, float]:
+    def counts():
         session.send("HeapProfiler.collectGarbage")
         found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
         return {"heap": session.send("Runtime.getHeapUsage")["usedSize"]} | {

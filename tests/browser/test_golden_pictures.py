@@ -7,16 +7,12 @@ lie in ``build/golden``, to be looked at beside those of another state; ``SARQC_
 import io
 import json
 import os
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.conftest import OPEN, ROOT, SMALL_RUN, App, running
-
-pytestmark = pytest.mark.browser
+from tests.browser.conftest import OPEN, ROOT, SMALL_RUN, running
 
 HASHES = ROOT / "tests" / "golden" / "pictures.json"
 PICTURES = ROOT / "build" / "golden"
@@ -34,7 +30,7 @@ NAME = (
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[App, str]]:
+def shipped(tmp_path_factory):
     """The app with the shipped studies, and the id of a finished run."""
     with running(tmp_path_factory.mktemp("shipped")) as app:
         yield app, app.run(SMALL_RUN)["id"]
@@ -45,12 +41,12 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[App, str
 @pytest.mark.parametrize("width", [1280, 390])
 def test_cards_look_as_they_did(shipped, open_page, width, scheme):
     app, run = shipped
-    seen: dict[str, str] = {}
+    seen = {}
 
-    def opened(path: str) -> Any:
+    def opened(path):
         return open_page(path, of=app, width=width, height=900, color_scheme=scheme)
 
-    def keep(page: Any, place: str) -> None:
+    def keep(page, place):
         page.wait_for_timeout(500)
         page.wait_for_function(DRAWN)
         page.mouse.move(0, 0)
@@ -86,11 +82,11 @@ def test_cards_look_as_they_did(shipped, open_page, width, scheme):
     page.wait_for_selector("[data-testid=runs] tbody tr")
     keep(page, "Runs")
 
-    known: dict[str, str] = json.loads(HASHES.read_text(encoding="utf-8")) if HASHES.exists() else {}
+    known = json.loads(HASHES.read_text()) if HASHES.exists() else {}
     mine = {name: value for name, value in known.items() if name.startswith(f"{width} {scheme} ")}
     if WRITES:
         others = {name: value for name, value in known.items() if name not in mine}
-        HASHES.write_text(json.dumps(others | seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        HASHES.write_text(json.dumps(others | seen, indent=1, sort_keys=True) + "\n")
         mine = seen
     assert seen.keys() == mine.keys()
     far = {name: bits for name, value in seen.items() if (bits := distance(value, mine[name])) > DIFFERENT}

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from typing import Any
 
 import pytest
 import yaml
@@ -10,8 +9,6 @@ import yaml
 from sarqc.recipe import Recipe
 from tests.browser.conftest import SHIFTS, drag, figure_menu, inside
 from tests.synthetic_study import LAMS
-
-pytestmark = pytest.mark.browser
 
 SURFACES = '[data-plot="lab-surfaces"]'
 READ_SURFACE = """async () => {
@@ -29,7 +26,7 @@ READ_MARKERS = """() => {
 }"""
 
 
-def drawn_at(page: Any, gamma: int, lam: int, plot: str = SURFACES) -> None:
+def drawn_at(page, gamma: int, lam: int, plot: str = SURFACES):
     page.wait_for_selector(f'{plot}[data-drawn="{gamma},{lam}"]')
 
 
@@ -106,7 +103,7 @@ def test_every_number_of_the_table_is_the_servers(app, open_lab):
                 assert float(text) == value
     with page.expect_download() as download:
         page.click("[data-testid=csv]")
-    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8"))))
+    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
     assert [float(row["perplexity"]) for row in rows] == [row["perplexity"] for row in table["rows"]]
 
 

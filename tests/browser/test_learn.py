@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -12,7 +11,7 @@ from PIL import Image
 
 from tests.browser.conftest import drag, inside
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 NO_TEXT_IS_CUT = """svg => [...svg.querySelectorAll('text')].every((one) => {
   const { x, width } = one.getBBox();
@@ -20,7 +19,7 @@ NO_TEXT_IS_CUT = """svg => [...svg.querySelectorAll('text')].every((one) => {
 })"""
 
 
-def query(page: Any) -> dict[str, str]:
+def query(page) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlparse(page.url).query).items()}
 
 
@@ -150,10 +149,7 @@ def test_the_lattice_is_solved_while_it_is_dragged_and_the_address_brings_it_bac
 
 def test_a_figure_is_saved_as_it_looks(open_page):
     """The Lab's menu, by keyboard: numbers as CSV; SVG and PNG with the page's colours written out."""
-    for path, theme, ground in (
-        ("step=6&picks=2&shown=1", "dark", None),
-        ("step=7&shown=1", "light", (255, 255, 255)),
-    ):
+    for path, theme, ground in (("step=6&picks=2&shown=1", "dark", None), ("step=7&shown=1", "light", (255, 255, 255))):
         page = open_page(f"/learn?{path}", color_scheme=theme)
         step = page.locator(".step >> visible=true")
         step.locator(".step-canvas line").first.wait_for(state="attached")
@@ -166,13 +162,13 @@ def test_a_figure_is_saved_as_it_looks(open_page):
         page.keyboard.press("Tab")
         with page.expect_download() as saved:
             page.keyboard.press("Enter")
-        rows = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(encoding="utf-8"))))
+        rows = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text())))
         assert len(rows) == (12 if "step=6" in path else 10)
 
         button.click()
         with page.expect_download() as saved:
             step.get_by_role("button", name="SVG").click()
-        drawing = Path(saved.value.path()).read_text(encoding="utf-8")
+        drawing = Path(saved.value.path()).read_text()
         assert drawing.startswith("<svg")
         for left_over in ("var(", "class=", "aria-", "data-"):
             assert left_over not in drawing.replace("data:image/png", "")

@@ -1,20 +1,17 @@
 """Lectures in a real browser: the hall, its phones and the window of notes."""
 
 import re
-from typing import Any
 
 import pytest
 
 from tests.browser.conftest import findings
-
-pytestmark = pytest.mark.browser
 
 SIZES = """step => ['.ask', '.step-canvas'].map((name) =>
   parseFloat(getComputedStyle(step.querySelector(name)).fontSize))"""
 FITS = "document.documentElement.scrollHeight <= innerHeight && document.documentElement.scrollWidth <= innerWidth"
 
 
-def begun(page: Any) -> str:
+def begun(page) -> str:
     """Lets phones join, and returns the address."""
     page.get_by_test_id("phones").wait_for()
     page.keyboard.press("q")
@@ -28,7 +25,7 @@ def path_of(address: str) -> str:
     return re.sub(r"^http://[^/]+", "", address)
 
 
-def guess(phone: Any, steps: int) -> None:
+def guess(phone, steps: int):
     """Moves the ring of a phone by keys, and sends its guess."""
     phone.get_by_test_id("send-guess").wait_for()
     phone.get_by_test_id("guess").focus()
@@ -38,7 +35,7 @@ def guess(phone: Any, steps: int) -> None:
     phone.get_by_test_id("phone-status").get_by_text("Your guess is").wait_for()
 
 
-def ended(page: Any) -> None:
+def ended(page):
     if not page.get_by_test_id("code-card").count():
         page.keyboard.press("q")
     page.get_by_test_id("end-lecture").click()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import SHIFTS, findings, inside
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 LINE = "study=toy&method=sarqc-gbs&bits=2"
 
@@ -80,7 +80,7 @@ def test_sharing_and_saving(open_lab):
     with page.expect_download() as saved:
         page.click("[data-testid=save-lab-map]")
         page.click("#menu-lab-map [data-save=CSV]")
-    lines = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(encoding="utf-8"))))
+    lines = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text())))
     assert len(lines) == 40  # layers × γ × λ
     with page.expect_download() as saved:
         page.click("[data-testid=save-lab-surfaces]")

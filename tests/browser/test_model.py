@@ -4,13 +4,10 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.browser.conftest import SMALL_RUN, findings
-
-pytestmark = pytest.mark.browser
 
 CODES = Path("assets/studies/tiny-llama/codes/codes.json")
 LAB = "/?study=tiny-llama&method=sarqc-gbs&bits=2&gamma=0.1&lambda=0.1"
@@ -18,7 +15,7 @@ OF_MODEL = "/model/"
 SAYS_ANOTHER = "before => document.querySelector('[data-testid=try-sentence]').innerText !== before"
 
 
-def opened(page: Any) -> Any:
+def opened(page):
     """The card with its model, once it has said what comes next."""
     card = page.get_by_test_id("try")
     card.get_by_test_id("try-open").focus()
@@ -27,7 +24,7 @@ def opened(page: Any) -> Any:
     return card
 
 
-def numbers(card: Any) -> list[str]:
+def numbers(card) -> list[str]:
     return card.get_by_test_id("try-table").locator("td").all_text_contents()
 
 
@@ -35,7 +32,7 @@ def test_the_model_answers_a_sentence_at_the_shown_lambda(open_page):
     page = open_page(LAB)
     button = page.get_by_test_id("try").get_by_test_id("try-open")
     button.wait_for()
-    kept = json.loads(CODES.read_text(encoding="utf-8"))
+    kept = json.loads(CODES.read_text())
     codes = [point["file"] for point in kept["points"] if point["bits"] == 2 and point["lam"] in (0, 0.1)]
     assert f"{sum(file['bytes'] for file in [*kept['files'], *codes]) / 2**20:.1f}" in button.inner_text()
     assert not [url for url in page.watch.requests if OF_MODEL in url]
@@ -73,7 +70,7 @@ def test_a_sentence_is_written_and_another_one_found(open_page):
     card.get_by_test_id("try-broken").wait_for()
     broken = re.findall(r"[\d.]+ at λ", card.get_by_test_id("try-broken").inner_text())
     text = field.input_value()
-    assert text in (Path("assets/models/tiny-llama/held_out.txt")).read_text(encoding="utf-8")
+    assert text in (Path("assets/models/tiny-llama/held_out.txt")).read_text()
     page.wait_for_function("() => !document.querySelector('.try-answer.is-waiting')")
     said = card.get_by_test_id("try-sentence").inner_text()
     assert all(value.removesuffix(" at λ") in said for value in broken)  # the card says what the search said

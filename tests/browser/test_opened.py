@@ -4,21 +4,17 @@ repaired and saved."""
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sarqc.engine.execute import execute
 from sarqc.recipe import EFFORTS, Recipe
 from sarqc.settings import SITE, Settings
-from tests.browser.conftest import SMALL_RUN, App, all_settings, findings, running
-
-pytestmark = pytest.mark.browser
+from tests.browser.conftest import SMALL_RUN, all_settings, findings, running
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """tiny-llama rounded to nearest in GPTQ's format, in a folder of such checkpoints."""
     folder = tmp_path_factory.mktemp("models") / "rounded-by-others"
     recipe = {**SMALL_RUN, "bits": 3, "group_size": 64, "method": "rtn", "lambda": None, "sweep": [], "test": None}
@@ -29,7 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def host(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def host(made, tmp_path_factory):
     """With what was made, a float model of one's own beside it, and a text."""
     ours, texts = SITE / "assets" / "models" / "tiny-llama", tmp_path_factory.mktemp("texts")
     mine = made.parent / "mine"
@@ -44,7 +40,7 @@ def host(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 @pytest.mark.soak
-def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(host, made, open_page, tmp_path):
+def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(host, made, open_page):
     short = "samples=4&length=64&held_out_samples=2&test_tokens=2048&window=256&baseline=false&tasks=&sweep="
     page = open_page(
         f"/calibrate?model=tiny-llama&{short}&calibration=tiny-llama-calibration&test=tiny-llama-test", of=host,

@@ -1,17 +1,15 @@
 """A published site in Firefox and WebKit, as far as they are installed: pictures, λ, model, Learn, and no complaint."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.browser.webdriver import LISTENER, Browser, absent, complaints, firefox, wait, webkit
+from tests.browser.webdriver import LISTENER, absent, complaints, firefox, wait, webkit
 from tests.publish.sites import BELOW, served_site
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
-BROWSERS: dict[str, Callable[[Path], AbstractContextManager[Browser]]] = {"firefox": firefox, "webkit": webkit}
+BROWSERS = {"firefox": firefox, "webkit": webkit}
 HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"
 SENTENCE = "document.querySelector('[data-testid=sentence]').innerText.replace(/\\s/g, ' ')"
 BROKEN = """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="img-src 'self'">
@@ -21,20 +19,20 @@ CURVES = f"{HERO}.outerHTML"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory):
     """The address of a site with studies, a model and Learn, whose pages keep what goes wrong, and of a broken page."""
     root = tmp_path_factory.mktemp("www")
     with served_site(root, tmp_path_factory.mktemp("host"), with_codes=True) as address:
-        (root / BELOW / "broken.html").write_text(BROKEN, encoding="utf-8")
+        (root / BELOW / "broken.html").write_text(BROKEN)
         for page in root.rglob("*.html"):
-            text = page.read_text(encoding="utf-8")
+            text = page.read_text()
             assert "<head>" in text
-            page.write_text(text.replace("<head>", f"<head>{LISTENER}", 1), encoding="utf-8")
+            page.write_text(text.replace("<head>", f"<head>{LISTENER}", 1))
         yield address
 
 
 @pytest.fixture(scope="module", params=sorted(BROWSERS))
-def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(request, tmp_path_factory):
     """Each browser that is installed."""
     if reason := absent(request.param):
         pytest.skip(reason)
@@ -49,7 +47,7 @@ def test_a_complaint_is_heard(browser, served):
 
 
 @pytest.fixture
-def quiet(browser: Browser, served: str) -> Iterator[None]:
+def quiet(browser, served):
     """Nothing may complain, and each request must be one of the site."""
     yield
     asked = browser.run(

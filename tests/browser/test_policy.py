@@ -5,8 +5,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-pytestmark = pytest.mark.browser
-
 COLLECT = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) =>
@@ -36,7 +34,7 @@ def test_a_page_breaks_no_rule_of_its_policy(open_page, path):
     assert [one for one in others if not OF_GRADIO.match(one)] == []  # the gate lets no other through
 
 
-def test_a_script_that_somebody_puts_in_does_not_run(open_page, app):
+def test_a_script_that_somebody_puts_in_does_not_run(open_page):
     page = open_page("/runs", script=COLLECT)
     page.wait_for_selector("#content")
     page.watch.expected.append("Content Security Policy")

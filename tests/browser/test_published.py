@@ -1,33 +1,28 @@
 """A published site in the browser: from a plain file server below a path, without any other request."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 
 from tests.browser.conftest import findings, watched
 from tests.publish.sites import served_site
 
-pytestmark = pytest.mark.browser
-
 OPENED = "#content.is-open"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory):
     """The address of a site with the studies “small” and “steps”, and Learn, which reads “small”."""
     with served_site(tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("host"), with_codes=True) as address:
         yield address
 
 
 @pytest.fixture
-def visit(browser: Any, served: str) -> Iterator[Callable[..., Any]]:
+def visit(browser, served):
     """Opens pages of the site; each request must be below its path, and nothing may complain."""
     opened = []
 
     with watched(browser) as make:
 
-        def made(path: str = "", **options: Any) -> Any:
+        def made(path="", **options):
             opened.append(make(served + path, **options))
             return opened[-1]
 
@@ -36,8 +31,8 @@ def visit(browser: Any, served: str) -> Iterator[Callable[..., Any]]:
         assert [url for url in page.watch.requests if not url.startswith((served, "data:", "blob:"))] == []
 
 
-def sentence(page: Any) -> str:
-    return str(page.inner_text("[data-testid=sentence]"))
+def sentence(page) -> str:
+    return page.inner_text("[data-testid=sentence]")
 
 
 def test_the_lab_opens_and_moves(visit, served):

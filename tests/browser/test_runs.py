@@ -4,13 +4,13 @@ import csv
 
 import pytest
 
-from tests.browser.conftest import SMALL_RUN, App
+from tests.browser.conftest import SMALL_RUN
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
-def two_runs(app: App, small_run: dict) -> list[dict]:
+def two_runs(app, small_run):
     return [small_run, app.run({**SMALL_RUN, "lambda": 1})]
 
 
@@ -106,7 +106,7 @@ def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app, open_page)
     assert [app.json(f"/runs/{run}")["tags"] for run in ids] == [["old"], ["old"]]
     with page.expect_download() as download:
         page.click("[data-testid=csv]")
-    with open(download.value.path(), newline="", encoding="utf-8") as file:
+    with open(download.value.path(), newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["id"] for row in rows} == set(ids)
     assert {row["tags"] for row in rows} == {"old"}

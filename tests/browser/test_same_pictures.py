@@ -6,7 +6,6 @@ the links to Calibrate and Runs.
 
 import io
 import os
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from PIL import Image
 from tests.browser.conftest import OPEN, running, watched
 from tests.publish.sites import host_of_two, served_site
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 STEP, SHARE = 24, 0.001  # of 255 in a colour, and of all pixels: how many may differ by more
 NEEDS_A_SERVER = ".lab [data-part=use], .lab [data-part=compute], [data-testid=ruler-run] { display: none !important; }"
@@ -29,23 +28,23 @@ NO_LADDER = 9  # the stop that this study has no answer for
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def both(tmp_path_factory):
     """Addresses of an app and of a site with the same studies."""
     folder = tmp_path_factory.mktemp("host")
     host = host_of_two(folder / "app", tour=True)
     state = tmp_path_factory.mktemp("state")
     with served_site(tmp_path_factory.mktemp("www"), folder / "site") as site:
-        own: dict[str, str] = {"SARQC_ASSETS_DIR": os.fspath(host.assets_dir)}
+        own = {"SARQC_ASSETS_DIR": os.fspath(host.assets_dir)}
         with running(state, **own) as app:
             yield f"{app.url}/", site
 
 
 @pytest.fixture
-def pages(browser: Any, both: tuple[str, str]) -> Iterator[Callable[..., list[Any]]]:
+def pages(browser, both):
     """Opens a page of each, in windows of one size."""
     with watched(browser) as make:
 
-        def made(paths: tuple[str, str], width: int) -> list[Any]:
+        def made(paths, width):
             opened = [make(root + path, width=width, height=900) for root, path in zip(both, paths, strict=True)]
             for page in opened:
                 page.add_style_tag(content=NEEDS_A_SERVER)
@@ -54,7 +53,7 @@ def pages(browser: Any, both: tuple[str, str]) -> Iterator[Callable[..., list[An
         yield made
 
 
-def pixels(locator: Any) -> np.ndarray:
+def pixels(locator) -> np.ndarray:
     image = Image.open(io.BytesIO(locator.screenshot(animations="disabled")))
     return np.asarray(image.convert("RGB"), dtype=int)
 

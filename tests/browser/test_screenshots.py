@@ -2,18 +2,16 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not os.environ.get("SARQC_SCREENSHOTS"), reason="SARQC_SCREENSHOTS=1 writes docs/images"),
-]
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("SARQC_SCREENSHOTS"), reason="SARQC_SCREENSHOTS=1 writes docs/images"
+)
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 
-def picture(page: Any, name: str, *, full: bool = False) -> None:
+def picture(page, name: str, *, full: bool = False):
     page.wait_for_timeout(1500)
     IMAGES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=IMAGES / f"{name}.png", full_page=full)

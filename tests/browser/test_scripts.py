@@ -2,17 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 
 from sarqc.web.static import assets_root
 
-pytestmark = pytest.mark.browser
 
-
-def run(page: Any, body: str) -> Any:
+def run(page, body: str):
     """What a script answers that has the modules of base/ at hand and an empty ``place`` in the page."""
     names = ("html", "table", "problem", "page_state", "clipboard")
     loaded = "const { scripts } = await import(address);\n"
@@ -23,7 +20,7 @@ def run(page: Any, body: str) -> Any:
 
 
 @pytest.fixture
-def page(open_page: Any) -> Any:
+def page(open_page):
     return open_page("/api/health")
 
 

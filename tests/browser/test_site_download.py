@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conftest import findings
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 
 def test_the_size_first_and_then_the_site(open_page):

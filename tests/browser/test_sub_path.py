@@ -8,8 +8,6 @@ import pytest
 from tests.browser.conftest import SMALL_RUN, App, running
 from tests.http.proxy import proxied
 
-pytestmark = pytest.mark.browser
-
 TOKEN = "a-token-of-24-characters"
 PATH = "/sarqc"
 
@@ -20,7 +18,7 @@ def test_every_page_stream_link_and_download_is_below_the_path(open_page, tmp_pa
         "SARQC_ROOT_PATH": PATH, "SARQC_PROXY_ADDRESSES": "127.0.0.1", "SARQC_HOSTS": "127.0.0.1",
         "SARQC_ACCESS": "token", "SARQC_ACCESS_TOKEN": TOKEN,
     }  # fmt: skip
-    with running(tmp_path, **settings) as inner, proxied(urlparse(inner.url).port or 0, PATH, strips=False) as port:
+    with running(tmp_path, **settings) as inner, proxied(urlparse(inner.url).port, PATH, strips=False) as port:
         app = App(f"http://127.0.0.1:{port}", tmp_path)
         page = open_page(f"{PATH}/runs?filter=x", of=app)
         page.fill("[name=password]", TOKEN)
@@ -58,7 +56,7 @@ def test_every_page_stream_link_and_download_is_below_the_path(open_page, tmp_pa
         assert {cookie["path"] for cookie in page.context.cookies()} == {f"{PATH}/"}
         assert [url for url in page.watch.requests if url.startswith("http") and f"{port}{PATH}/" not in url] == []
 
-        with proxied(urlparse(inner.url).port or 0, PATH, strips=True) as other:
+        with proxied(urlparse(inner.url).port, PATH, strips=True) as other:
             shared = f"http://127.0.0.1:{other}{made[1]}"
             text = urllib.request.urlopen(shared, timeout=30).read().decode()
             picture = f'content="http://127.0.0.1:{other}{PATH}/picture.png"'

@@ -5,40 +5,37 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import App, findings
+from tests.http.test_comparisons import SMALL
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
-SMALL = {
-    "model": "tiny-llama", "bits": 2, "blocks": [0], "calibration": "tiny-llama-calibration", "samples": 2,
-    "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2,
-}  # fmt: skip
 SMALL_TUNING = SMALL | {"kind": "tune", "sweep": [0.01, 0.1, 1], "minutes": 30}
 
 
 @pytest.fixture(scope="module")
-def tuned(app: App) -> dict[str, Any]:
+def tuned(app):
     """A finished tuning run of ``SMALL_TUNING``."""
     return app.run(SMALL_TUNING)
 
 
 @pytest.fixture(scope="module")
-def climbed(app: App) -> dict[str, Any]:
+def climbed(app):
     """A finished ladder."""
     return app.run(SMALL | {"kind": "ladder"})
 
 
-def seen(page: Any, testid: str) -> str:
+def seen(page, testid: str) -> str:
     return page.text_content(f"[data-testid={testid}]").replace("\u00a0", " ")
 
 
-def begun(page: Any, testid: str) -> dict[str, Any]:
+def begun(page, testid: str) -> dict[str, Any]:
     """The recipe that a button sends."""
     with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
         page.click(f"[data-testid={testid}]")
     return asked.value.post_data_json
 
 
-def cancelled(page: Any, app: App, testid: str) -> None:
+def cancelled(page, app: App, testid: str):
     """Cancels the run that a button began, and goes back to it."""
     page.wait_for_function("location.search.startsWith('?run=')")
     run_id = page.evaluate("new URLSearchParams(location.search).get('run')")

@@ -6,8 +6,6 @@ import pytest
 
 from tests.browser.conftest import drag, figure_menu, inside
 
-pytestmark = pytest.mark.browser
-
 INSPECTOR = '[data-plot="lab-inspector"]'
 SURFACES = '[data-plot="lab-surfaces_flat"]'
 CELLS = """card => {

@@ -1,10 +1,8 @@
 """Figures that fill the window, with type that grows; on every page by one control."""
 
-from typing import Any
-
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 TYPE = """(card) => {
   const tick = document.querySelector(`${card} .axis[data-axis=x] text`);
@@ -16,7 +14,7 @@ BOX = """(card) => {
 }"""
 
 
-def fills(page: Any, card: str, *, below: float = 0) -> bool:
+def fills(page, card: str, *, below: float = 0) -> bool:
     left, top, right, bottom = page.evaluate(BOX, card)
     return (left, right, bottom) == (0, 0, 0) and top == below
 

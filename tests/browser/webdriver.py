@@ -134,7 +134,7 @@ def wait(browser: Browser, condition: str, *values: Any) -> Any:
 
 def complaints(browser: Browser) -> list[str]:
     """What went wrong in a page with ``LISTENER`` since it was opened."""
-    return list(json.loads(browser.run("return document.documentElement.dataset.complaints")))
+    return json.loads(browser.run("return document.documentElement.dataset.complaints"))
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def _begun(made: Callable[[], Any], process: subprocess.Popen[bytes], log: Path)
         try:
             return made()
         except (OSError, ValueError):
-            said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+            said = log.read_text(errors="replace")[-2000:]
             assert process.poll() is None, f"it has ended: {said}"
             assert time.monotonic() < end, f"it does not start: {said}"
             time.sleep(0.1)
@@ -173,7 +173,6 @@ def _begun(made: Callable[[], Any], process: subprocess.Popen[bytes], log: Path)
 def firefox(folder: Path) -> Iterator[Firefox]:
     """A headless Firefox with a new profile."""
     program = shutil.which("firefox-esr") or shutil.which("firefox")
-    assert program is not None
     profile = folder / "profile"
     profile.mkdir()
     quiet = {
@@ -183,24 +182,23 @@ def firefox(folder: Path) -> Iterator[Firefox]:
         "services.settings.server": "data:,", "toolkit.telemetry.enabled": False, "ui.prefersReducedMotion": 1,
     }  # fmt: skip
     lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in quiet.items()]
-    (profile / "user.js").write_text("\n".join(lines), encoding="utf-8")
+    (profile / "user.js").write_text("\n".join(lines))
     log, port = folder / "firefox.log", profile / "MarionetteActivePort"
     command = [program, "--headless", "--marionette", "--profile", str(profile)]
     with _process(command, log, HOME=str(folder), MOZ_CRASHREPORTER_DISABLE="1") as process:
-        yield _begun(lambda: Firefox(int(port.read_text(encoding="utf-8"))), process, log)
+        yield _begun(lambda: Firefox(int(port.read_text())), process, log)
 
 
 @contextmanager
 def webkit(folder: Path) -> Iterator[WebKit]:
     """WebKit's own small browser, on a screen that nobody sees."""
     program, screen, log = _mini_browser(), folder / "screen", folder / "webkit.log"
-    assert program is not None
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     shown = ["sh", "-c", 'exec Xvfb -displayfd 3 -screen 0 1400x1000x24 -nolisten tcp 3>"$0"', str(screen)]
     with _process(shown, folder / "xvfb.log") as server:
-        display = _begun(lambda: int(screen.read_text(encoding="utf-8")), server, folder / "xvfb.log")
+        display = _begun(lambda: int(screen.read_text()), server, folder / "xvfb.log")
         environment = {
             "DISPLAY": f":{display}", "GDK_BACKEND": "x11", "GSETTINGS_BACKEND": "memory", "NO_AT_BRIDGE": "1",
             "LIBGL_ALWAYS_SOFTWARE": "1", "WEBKIT_DISABLE_DMABUF_RENDERER": "1", "HOME": str(folder),

@@ -35,7 +35,7 @@ def perplexity(
 ) -> float:
     """Of what transformers loads, on whole windows of the second half of a text that calibration has too."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    ids = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
+    ids = AutoTokenizer.from_pretrained(folder)(text.read_text())["input_ids"]
     windows = torch.tensor(ids[len(ids) // 2 :][:tokens]).reshape(-1, 1, window)
     with torch.no_grad():
         return float(np.exp(np.mean([float(model(part, labels=part).loss) for part in windows])))

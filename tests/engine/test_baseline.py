@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.plan import plan
 from sarqc.engine.result import edge_words
 from sarqc.errors import NumericalError
-from sarqc.events import Compared, Diverged, Event, Measured, Stage, Warned
+from sarqc.events import Compared, Diverged, Measured, Stage, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -26,23 +25,19 @@ from sarqc.study.document import Study
 from sarqc.study.paired import Difference
 from tests.engine.running import of_type, run, summary_of
 
-WINDOW, WINDOWS = 64, 12
+WINDOW, WINDOWS = 64, 12  # tokens of a window of ``small``, and their number
 
 
 @pytest.fixture
-def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
-    base = {
-        "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
-        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": WINDOW,
-        "test_tokens": WINDOW * WINDOWS,
-    }  # fmt: skip
-    return lambda **changes: Recipe.parse(base | changes)
+def recipe(small):
+    values = {"bits": 2, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5, "test_tokens": WINDOW * WINDOWS}
+    return lambda **changes: Recipe.parse(small | values | changes)
 
 
 def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]:
     """Of all tokens but the first of each window, (N, T - 1, V) in float64, and the tokens (N, T - 1) that came."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
-    tokens = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
+    tokens = AutoTokenizer.from_pretrained(folder)(text.read_text())["input_ids"]
     tested = tokens[len(tokens) // 2 :]  # calibration has the rest of the same text
     windows = np.array(tested[: WINDOW * WINDOWS]).reshape(WINDOWS, WINDOW)
     with torch.no_grad():
@@ -72,7 +67,7 @@ def test_a_run_says_how_far_its_model_is(recipe, asked, weights, fresh_settings,
     gptq = run(alone, settings, checkpoint_dir=tmp_path / "gptq")
     summary, beside = events[-1].summary, events[-1].summary["baseline"]
 
-    text = Path(str(given.test))
+    text = Path(given.test)
     folders = (Path(given.model), tmp_path / "model", tmp_path / "gptq")
     (p, came), (q, _), (g, _) = (log_probabilities(folder, text) for folder in folders)
     losses_p, losses_q, losses_g = (
@@ -108,7 +103,7 @@ def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """From now on a pass through the float model is an error; returns what is added to by each quantized one."""
     passes, steps = [], measure.perplexity_steps
 
-    def counted(*given: object, **named: object) -> object:
+    def counted(*given, **named):
         assert given[4] is not None, "a pass beside nothing"
         passes.append("quantized")
         return steps(*given, **named)
@@ -166,7 +161,7 @@ def test_states_that_were_removed_are_made_again(recipe, fresh_settings):
 @pytest.mark.thorough
 def test_states_that_are_lost_on_the_way_are_told(recipe, fresh_settings):
     """They are damaged while the model is quantized: perplexity is measured without them, and the run says so."""
-    events: list[Event] = []
+    events = []
     for event in execute(recipe(), fresh_settings):
         events.append(event)
         if isinstance(event, Stage) and event.name == "quantizing":
@@ -187,7 +182,7 @@ def test_states_that_are_lost_on_the_way_are_told(recipe, fresh_settings):
 def test_a_baseline_that_fails_leaves_the_run_its_results(recipe, fresh_settings, tmp_path, monkeypatch):
     """GPTQ's predictions are said not to be finite: the checkpoint and the summary are the run's own all the same."""
 
-    def fails(*_: object) -> None:
+    def fails(*_):
         raise NumericalError("the model's predictions are not finite", "test text", "")
 
     monkeypatch.setattr(baseline, "measure_another", fails)

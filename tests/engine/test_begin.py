@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.calibration.corpora import Text, draw_sequences
+from sarqc.calibration.corpora import Sequences, Text, draw_sequences
 from sarqc.engine.plan import prepare
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
@@ -45,28 +44,34 @@ def with_beginning(folder: Path, source: Path, tokens: int) -> Path:
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one token", "two tokens"])
-def model(request: pytest.FixtureRequest, random_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(request, random_llama, tmp_path_factory):
     return with_beginning(tmp_path_factory.mktemp("begun") / "model", random_llama, request.param)
 
 
 @pytest.fixture
-def others(text_file: Path, tiny_llama: Path, random_llama: Path) -> dict[str, Any]:
-    return {
-        "model": str(random_llama), "calibration": str(text_file), "test": str(tiny_llama / "calibration.txt"),
-        "test_tokens": 100, "window": 24, "samples": SAMPLES, "length": LENGTH, "held_out_samples": 2,
-        "group_size": 16, "method": "gptq+saliency", "lambda": 0.1,
+def others(small, tiny_llama):
+    return small | {
+        "test": str(tiny_llama / "calibration.txt"), "test_tokens": 100, "window": 24, "samples": SAMPLES,
+        "length": LENGTH, "held_out_samples": 2, "method": "gptq+saliency", "lambda": 0.1,
     }  # fmt: skip
 
 
 @pytest.fixture
-def document(model: Path, others: dict[str, Any]) -> dict[str, Any]:
+def document(model, others):
     return others | {"model": str(model)}
+
+
+def assert_cut(drawn: Sequences, begin: list[int], own: list[int]):
+    """Sequences have their own beginnings and one text after the other."""
+    step = LENGTH - len(begin)
+    expected = [begin + own[first : first + step] for first in range(0, (SAMPLES + 2) * step, step)]
+    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
 
 
 def ids_of(model: Path, path: str) -> tuple[list[int], list[int]]:
     """What transformers' tokenizer puts before a text, and the text's own tokens."""
     tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    text = Path(path).read_text(encoding="utf-8")
+    text = Path(path).read_text()
     own = tokenizer(text, add_special_tokens=False)["input_ids"]
     whole = tokenizer(text)["input_ids"]
     return whole[: len(whole) - len(own)], own
@@ -82,11 +87,8 @@ def test_the_beginning_is_that_of_the_tokenizer(model, tiny_llama, text_file):
 def test_sequences_and_windows_begin_so(document, model, settings):
     prepared = prepare(Recipe.parse(document), settings)
     begin, own = ids_of(model, document["calibration"])
-    step = LENGTH - len(begin)
-    expected = [begin + own[first : first + step] for first in range(0, (SAMPLES + 2) * step, step)]
-    drawn = prepared.sequences
-    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
-    assert drawn.protocol["begin"] == "".join(NAMES[: len(begin)])
+    assert_cut(prepared.sequences, begin, own)
+    assert prepared.sequences.protocol["begin"] == "".join(NAMES[: len(begin)])
     begin, own = ids_of(model, document["test"])
     step = 24 - len(begin)
     windows = [begin + own[first : first + step] for first in range(0, 100 - step + 1, step)]
@@ -144,7 +146,7 @@ def test_a_sequence_without_room_is_refused():
 def test_programs_of_other_engines_make_the_same_tokens(document, model, settings, begin, sampling):
     recipe = Recipe.parse(document | {"begin": begin, "sampling": sampling, "seed": 3})
     lines = token_lines(recipe)
-    names: dict[str, Any] = {"tokenizer": AutoTokenizer.from_pretrained(model, local_files_only=True)}
+    names = {"tokenizer": AutoTokenizer.from_pretrained(model, local_files_only=True)}
     exec("\n".join([*lines.imports, lines.body]), names)
     np.testing.assert_array_equal(names["tokens"], prepare(recipe, settings).sequences.calibration)
 
@@ -184,18 +186,18 @@ def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
 
 
 @pytest.fixture(scope="module")
-def trained_behind_bos(random_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_behind_bos(random_llama, text_file, tmp_path_factory):
     """A model that predicts the text's frequent tokens only behind “<s>”, which its chat template alone names.
 
     Every position attends to all before it alike; the value of “<s>” leads to the state that the head reads.
     """
     folder = tmp_path_factory.mktemp("behind") / "model"
     shutil.copytree(random_llama, folder)
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
     settings["chat_template"] = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    frequent = sorted(set(tokenizer(text_file.read_text(encoding="utf-8"))["input_ids"]))
+    frequent = sorted(set(tokenizer(text_file.read_text())["input_ids"]))
     model = AutoModelForCausalLM.from_pretrained(folder, tie_word_embeddings=False)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -251,11 +253,8 @@ def test_every_sequence_begins_with_the_begin_token_where_that_is_asked_for(
     asked = others | {"model": str(trained_behind_bos), "begin": "bos", "prompts": ["Once upon a time"]}
     prepared = prepare(Recipe.parse(asked), fresh_settings)
     _, own = ids_of(trained_behind_bos, others["calibration"])
-    step = LENGTH - 1
-    expected = [[0, *own[first : first + step]] for first in range(0, (SAMPLES + 2) * step, step)]
-    drawn = prepared.sequences
-    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
-    assert drawn.protocol["begin"] == "<s>"
+    assert_cut(prepared.sequences, [0], own)
+    assert prepared.sequences.protocol["begin"] == "<s>"
     assert not [words for words in prepared.shown.warnings if "chat template" in words]
     assert prepared.prompts[0][0] == 0
     events = run(asked, fresh_settings)
@@ -277,11 +276,11 @@ def test_a_tokenizer_without_a_begin_token_is_refused(others, random_llama, sett
 def test_what_others_read_otherwise_is_said_with_an_example(others, random_llama, fresh_settings, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_llama, folder)
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
     digits = [{"type": "Digits", "individual_digits": True}, tokenizer["pre_tokenizer"]]
     tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": digits}
     content = json.dumps(tokenizer, indent=1)
-    (folder / "tokenizer.json").write_text(content, encoding="utf-8")
+    (folder / "tokenizer.json").write_text(content)
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     recipe = Recipe.parse(others | {"model": str(folder)})
@@ -292,7 +291,7 @@ def test_what_others_read_otherwise_is_said_with_an_example(others, random_llama
     theirs = AutoTokenizer.from_pretrained(folder, local_files_only=True)(" 1984")["input_ids"]
     assert own != theirs
     assert f"' 1984' as {theirs}, here {own}" in warned
-    assert warned in (export / "README.md").read_text(encoding="utf-8")
+    assert warned in (export / "README.md").read_text()
     assert Stamp.read(export).feeding == {"read_otherwise": warned}
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         assert (export / name).read_bytes() == (folder / name).read_bytes()

@@ -4,6 +4,7 @@ import json
 import resource
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def statistics(width: int = 8) -> bytes:
     return packed({"mlp.down_proj": LayerStatistics(inputs.T @ inputs, inputs.abs().sum(0), 20)})
 
 
-def tensors(**changes: Any) -> dict[str, Tensor]:
+def tensors(**changes) -> dict[str, Tensor]:
     own, unseen, weight = (changes.get(name) for name in ("own", "unseen", "weight"))
     return {
         "0.own": as_bytes(own or statistics()),
@@ -46,13 +47,14 @@ def as_bytes(content: bytes) -> Tensor:
     return torch.frombuffer(bytearray(content), dtype=torch.uint8)
 
 
-def written(path: Path, document: Any = None, **changes: Any) -> Path:
+def written(path: Path, document=None, **changes) -> Path:
     text = document if isinstance(document, str) else json.dumps(document or DOCUMENT)
     safetensors.torch.save_file(tensors(**changes), path, {"sarqc": text})
     return path
 
 
-def with_header(path: Path, header: bytes, length: int | None = None) -> Path:
+def with_header(path: Path, header: bytes | dict, length: int | None) -> Path:
+    header = json.dumps(header).encode() if isinstance(header, dict) else header
     path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header)
     return path
 
@@ -64,8 +66,8 @@ def inner(change: Callable[[dict[str, Tensor]], None]) -> bytes:
     return safetensors.torch.save(parts)
 
 
-def described(**changes: Any) -> Callable[[dict[str, Tensor]], None]:
-    def change(parts: dict[str, Tensor]) -> None:
+def described(**changes) -> Callable[[dict[str, Tensor]], None]:
+    def change(parts: dict[str, Tensor]):
         (entry,) = json.loads(bytes(parts["document"].numpy()))
         parts["document"] = as_bytes(json.dumps([entry | changes]).encode())
 
@@ -76,43 +78,49 @@ def entry(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[st
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def a_wide_gram(parts: dict[str, Tensor]) -> None:
+def a_wide_gram(parts: dict[str, Tensor]):
     parts["0.abs_sum"] = torch.zeros(1 << 20)  # its Gram would have 4 TiB
 
 
-BOMBS: dict[str, Callable[[Path], Path]] = {
-    "a header of 2^62 bytes": lambda path: with_header(path, b"{}", 1 << 62),
-    "a header that ends early": lambda path: with_header(path, b'{"a":', 5),
-    "a shape of 2^40": lambda path: with_header(path, json.dumps({"a": entry([1 << 40], 0, 1 << 42)}).encode()),
-    "a shape that overflows": lambda path: with_header(path, json.dumps({"a": entry([1 << 40] * 4, 0, 0)}).encode()),
-    "offsets that overlap": lambda path: with_header(
-        path, json.dumps({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}).encode() + bytes(12)
-    ),
-    "a deep header": lambda path: with_header(path, b'{"a":' + b"[" * DEEP),
-    "a million names": lambda path: with_header(
-        path, json.dumps({str(number): entry([0], 0, 0) for number in range(1_000_000)}).encode()
-    ),
-    "a deep document": lambda path: written(path, "[" * DEEP),
-    "a long document": lambda path: written(path, json.dumps(DOCUMENT | {"test": "a" * MOST_BYTES})),
-    "a list": lambda path: written(path, "[1]"),
-    "another format": lambda path: written(path, DOCUMENT | {"format": 10**30}),
-    "no layers": lambda path: written(path, DOCUMENT | {"layers": []}),
-    "a layer twice": lambda path: written(path, DOCUMENT | {"layers": [LAYER, LAYER]}),
-    "a layer without a weight": lambda path: written(path, DOCUMENT | {"layers": [LAYER | {"name": "other"}]}),
-    "another shape": lambda path: written(path, DOCUMENT | {"layers": [LAYER | {"shape": [1 << 40, 8]}]}),
-    "another block": lambda path: written(path, DOCUMENT | {"layers": [LAYER | {"block": 7}]}),
-    "weights that are bytes": lambda path: written(path, weight=torch.ones(4, 8, dtype=torch.uint8)),
-    "statistics that are noise": lambda path: written(path, own=b"\xff" * 100),
-    "statistics of another width": lambda path: written(path, unseen=statistics(4)),
-    "a Gram of 4 TiB": lambda path: written(path, own=inner(a_wide_gram)),
-    "statistics without a document": lambda path: written(path, own=inner(lambda parts: parts.pop("document"))),
-    "statistics of other layers": lambda path: written(path, own=inner(described(paths=["mlp.up_proj"]))),
-    "paths that are not text": lambda path: written(path, own=inner(described(paths=[["a"]]))),
-    "tokens that are not numbers": lambda path: written(path, own=inner(described(n_tokens="many"))),
-    "a deep document of statistics": lambda path: written(
-        path, own=inner(lambda parts: parts.update(document=as_bytes(b"[" * DEEP)))
-    ),
+HEADERS = {  # what stands in a file's beginning, and its length where that is a lie
+    "a header of 2^62 bytes": (b"{}", 1 << 62),
+    "a header that ends early": (b'{"a":', 5),
+    "a shape of 2^40": ({"a": entry([1 << 40], 0, 1 << 42)}, None),
+    "a shape that overflows": ({"a": entry([1 << 40] * 4, 0, 0)}, None),
+    "offsets that overlap": (json.dumps({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}).encode() + bytes(12), None),
+    "a deep header": (b'{"a":' + b"[" * DEEP, None),
+    "a million names": ({str(number): entry([0], 0, 0) for number in range(1_000_000)}, None),
 }
+DOCUMENTS = {
+    "a deep document": "[" * DEEP,
+    "a long document": DOCUMENT | {"test": "a" * MOST_BYTES},
+    "a list": "[1]",
+    "another format": DOCUMENT | {"format": 10**30},
+    "no layers": DOCUMENT | {"layers": []},
+    "a layer twice": DOCUMENT | {"layers": [LAYER, LAYER]},
+    "a layer without a weight": DOCUMENT | {"layers": [LAYER | {"name": "other"}]},
+    "another shape": DOCUMENT | {"layers": [LAYER | {"shape": [1 << 40, 8]}]},
+    "another block": DOCUMENT | {"layers": [LAYER | {"block": 7}]},
+}
+PARTS = {
+    "weights that are bytes": {"weight": torch.ones(4, 8, dtype=torch.uint8)},
+    "statistics that are noise": {"own": b"\xff" * 100},
+    "statistics of another width": {"unseen": statistics(4)},
+}
+STATISTICS = {
+    "a Gram of 4 TiB": a_wide_gram,
+    "statistics without a document": lambda parts: parts.pop("document"),
+    "statistics of other layers": described(paths=["mlp.up_proj"]),
+    "paths that are not text": described(paths=[["a"]]),
+    "tokens that are not numbers": described(n_tokens="many"),
+    "a deep document of statistics": lambda parts: parts.update(document=as_bytes(b"[" * DEEP)),
+}
+BOMBS = (
+    {name: partial(with_header, header=header, length=length) for name, (header, length) in HEADERS.items()}
+    | {name: partial(written, document=document) for name, document in DOCUMENTS.items()}
+    | {name: partial(written, **changes) for name, changes in PARTS.items()}
+    | {name: partial(written, own=inner(change)) for name, change in STATISTICS.items()}
+)
 
 
 def test_what_is_right_is_read(tmp_path):

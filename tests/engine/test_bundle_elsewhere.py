@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +40,7 @@ def write(source: Path, text: Path, folder: Path, monkeypatch: pytest.MonkeyPatc
     return folder / "draw.statistics"
 
 
-def tune(folder: Path, *arguments: str) -> Any:
+def tune(folder: Path, *arguments: str):
     """What the command line says on a host with two threads and nothing but a file of statistics."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SARQC_")} | {
         "SARQC_STATE_DIR": str(folder / "state"), "SARQC_DEVICE": "cpu", "OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1",
@@ -49,7 +48,7 @@ def tune(folder: Path, *arguments: str) -> Any:
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "sarqc", "tune", *arguments, "--json"], cwd=folder, env=environment,
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from sarqc.settings import Settings
 from tests.golden.run_events import documents, events_of, numbers_in
 
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32}
-CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+CHANGES = {
     "positions": {"config.json": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
     "longer context": {"config.json": {"rope_parameters": YARN}},
     "ε": {"config.json": {"rms_norm_eps": 0.1}},
@@ -28,16 +27,16 @@ def measured(folder: Path, text_file: Path, settings: Settings) -> np.ndarray:
 
 
 @pytest.fixture
-def folder(random_llama: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(random_llama, tmp_path / "model"))
+def folder(random_llama, tmp_path):
+    return shutil.copytree(random_llama, tmp_path / "model")
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_changed_model_is_measured_anew(change, folder, text_file, fresh_settings, tmp_path):
     before = measured(folder, text_file, fresh_settings)
     for name, values in change.items():
-        document = json.loads((folder / name).read_text(encoding="utf-8"))
-        (folder / name).write_text(json.dumps(document | values), encoding="utf-8")
+        document = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(document | values))
     after = measured(folder, text_file, fresh_settings)
     alone = fresh_settings.model_copy(update={"state_dir": tmp_path / "alone"})
     np.testing.assert_array_equal(after, measured(folder, text_file, alone))

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ from tests.http.test_full_disk import small_disk
 
 
 @pytest.fixture
-def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def two_gpus(tmp_path, monkeypatch):
     """A program that answers as nvidia-smi does, and writes down how often it was asked."""
     program = tmp_path / "nvidia-smi"
     rows = "GPU-aa11, NVIDIA H100 80GB HBM3, 24000, 81559, 570.1\\nGPU-bb22, Quadro, 1000, 16000, 570.1\\n"
@@ -119,7 +118,6 @@ def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path):
         command = [*small_disk(state), sys.executable, "-m", "sarqc", "plan", *flags, *more, "--new-tokens", "64"]
         ends[name] = subprocess.run(
             command, env=os.environ | {"SARQC_STATE_DIR": str(state)}, capture_output=True, text=True, timeout=100,
-            check=False,
         )  # fmt: skip
     assert ends["small"].returncode == 0, ends["small"].stderr
     assert ends["large"].returncode == 2
@@ -154,7 +152,7 @@ def test_perplexity_is_planned_with_its_logits(vocabulary, random_llama):
     checkpoint = replace(whole, architecture=whole.architecture.model_copy(update={"vocab_size": vocabulary}))
     recipe = Recipe.parse(SHORT | {"window": 128})
 
-    def planned(tokens: int, **where: bool) -> int:
+    def planned(tokens, **where):
         work = host.work_of(recipe, checkpoint, test_tokens=tokens)
         return host.memory_bytes(work, 10**7, **{"on_processor": True, "streamed": False, **where})
 
@@ -173,12 +171,8 @@ def test_perplexity_is_planned_with_its_logits(vocabulary, random_llama):
 
 def test_prompts_cost_memory_as_long_as_their_texts_are(settings):
     least = {
-        "model": "tiny-llama",
-        "calibration": "tiny-llama-calibration",
-        "group_size": 32,
-        "samples": 2,
-        "length": 32,
-    }
+        "model": "tiny-llama", "calibration": "tiny-llama-calibration", "group_size": 32, "samples": 2, "length": 32,
+    }  # fmt: skip
     none, one, many = (
         plan(Recipe.parse(least | {"prompts": ["Once"] * count, "new_tokens": 256}), settings).memory_bytes
         for count in (0, 1, 32)

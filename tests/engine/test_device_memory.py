@@ -11,7 +11,7 @@ from sarqc.engine.device_memory import rehearsed
 from sarqc.engine.execute import execute
 from sarqc.engine.stages import float_model
 from sarqc.errors import NumericalError, OutOfMemory, from_parts
-from sarqc.events import DryRun, Event, LayerDone, Measured, Stage, Warned, from_json
+from sarqc.events import DryRun, LayerDone, Measured, Stage, Warned, from_json
 from sarqc.quantization import column_solver, round_to_nearest
 from sarqc.recipe import Recipe
 from tests.engine.running import of_type, run
@@ -20,26 +20,22 @@ NO_ROOM = "CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total ca
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, object]:
-    return {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3,
-        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": 64,
-        "test_tokens": 1000, "baseline": False,
-    }  # fmt: skip
+def document(small):
+    return small | {"bits": 3, "method": "sarqc-gbs", "lambda": 0.3, "test_tokens": 1000, "baseline": False}
 
 
 @pytest.fixture
-def on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_any_device(monkeypatch):
     for module in (float_model, comparison):
         monkeypatch.setattr(module, "rehearse", rehearsed)
 
 
-def no_room(*_given: object, **_named: object) -> object:
+def no_room(*_given, **_named):
     raise torch.OutOfMemoryError(NO_ROOM)
 
 
 @pytest.fixture
-def without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_room(monkeypatch):
     """No linear can be solved in columns."""
     monkeypatch.setattr(column_solver, "_solve_together", no_room)
 
@@ -75,7 +71,7 @@ def test_the_result_of_the_run_is_the_same(document, fresh_settings, tmp_path, m
 
 @pytest.mark.usefixtures("on_any_device", "without_room")
 def test_little_memory_is_an_error_in_the_first_seconds(document, fresh_settings):
-    events: list[Event] = []
+    events = []
     with pytest.raises(OutOfMemory) as caught:
         events.extend(execute(Recipe.parse(document), fresh_settings))
     assert of_type(events, Stage)
@@ -98,7 +94,7 @@ def test_the_same_error_ends_a_run_later(document, fresh_settings):
     assert "SARQC_SWEEP_GIB=0.5: candidates solved at once take up to 1 GiB" in error.remedy
     assert "SARQC_DEVICE=cpu" not in error.remedy  # it is the CPU
     # Embedding and last norm, and one block of three: 4096 × 32 + 32 and 4 · 32² ... as the model's own parameters.
-    tensors = load_file(Path(str(document["model"])) / "model.safetensors")
+    tensors = load_file(Path(document["model"]) / "model.safetensors")
     parameters = {name: tensor.numel() for name, tensor in tensors.items()}
     whole, block = sum(parameters.values()), sum(n for name, n in parameters.items() if ".layers.0." in name)
     resident = 4 * whole / 2**30
@@ -111,7 +107,7 @@ def test_the_same_error_ends_a_run_later(document, fresh_settings):
 def test_a_batch_made_smaller_is_a_warning(document, fresh_settings, monkeypatch):
     together = column_solver._solve_together
 
-    def small(points: list, recorder: object) -> object:
+    def small(points, recorder):
         return together(points, recorder) if len(points) == 1 else no_room()
 
     monkeypatch.setattr(column_solver, "_solve_together", small)
@@ -135,7 +131,7 @@ def test_the_baseline_is_tried_where_it_takes_more(document, fresh_settings, mon
 
 @pytest.mark.usefixtures("on_any_device")
 def test_what_random_numbers_break_is_a_warning(document, fresh_settings, monkeypatch):
-    def broken(*_given: object, **_named: object) -> object:
+    def broken(*_given, **_named):
         raise NumericalError("gram is not finite", "layer statistics", "Look.")
 
     monkeypatch.setattr(device_memory, "dry_run", broken)
@@ -149,7 +145,7 @@ def test_what_random_numbers_break_is_a_warning(document, fresh_settings, monkey
 def test_tuning_tries_all_its_points(document, fresh_settings, monkeypatch):
     sizes, together = [], column_solver._solve_together
 
-    def counted(points: list, recorder: object) -> object:
+    def counted(points, recorder):
         sizes.append(len(points))
         return together(points, recorder)
 

@@ -37,11 +37,10 @@ EPOCHS = 3
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
-    return {
-        "model": str(random_llama), "bits": 2, "group_size": 16, "grid": "affine", "method": "rtn",
-        "calibration": str(text_file), "samples": 8, "length": 32, "held_out_samples": 4,
-        "test": str(text_file), "window": 64, "test_tokens": 512, "baseline": False, "distill": EPOCHS,
+def document(small):
+    return small | {
+        "bits": 2, "grid": "affine", "method": "rtn", "samples": 8, "held_out_samples": 4, "test_tokens": 512,
+        "baseline": False, "distill": EPOCHS,
     }  # fmt: skip
 
 
@@ -63,7 +62,7 @@ def kl_by_numpy(original: Path, quantized: Path, ids: np.ndarray) -> float:
 
 
 def checks_of(folder: Path, document: dict[str, Any], settings: Settings) -> dict[str, Check]:
-    request = VerificationRequest(model=str(document["model"]), calibration=str(document["calibration"]))
+    request = VerificationRequest(model=document["model"], calibration=document["calibration"])
     return {check.what: check for check in verify(folder, settings, request)}
 
 
@@ -151,7 +150,7 @@ def test_a_run_without_it_and_one_with_more_epochs_share_the_layers(document, fr
     assert plain["distillation"] is None
     tuned = run(document, fresh_settings)
     started = next(event for event in tuned if event.type == "started")
-    assert started.finished_layers == 21  # type: ignore[attr-defined]
+    assert started.finished_layers == 21
     assert summary_of(tuned)["perplexity"] != plain["perplexity"]
     assert summary_of(tuned)["stamp"] != plain["stamp"]
     stages = [(event.name, event.detail) for event in tuned if isinstance(event, Stage)]
@@ -167,11 +166,11 @@ def quantized(recipe: Recipe, settings: Settings) -> tuple[LoadedModel, Prepared
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     original = float_model(loaded, job)
     steps = calibrate(loaded, job, None, layer_keys(describe(loaded), job))
-    layers = {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
+    layers = {step.info.name: step.quantized for step in steps}
     return loaded, prepared, layers, job, original
 
 
-def assert_chain_rule(linear: TunedScales, layer: QuantizedLayer, slope: Tensor, room: float = 0.0) -> None:
+def assert_chain_rule(linear: TunedScales, layer: QuantizedLayer, slope: Tensor, room: float = 0.0):
     """Gradients of scales and biases of groups of 16 are those by the chain rule from the slope of the weight."""
     by_group, codes = (part.double().unflatten(1, (-1, 16)) for part in (slope, layer.codes))
     scales = layer.scales.double()
@@ -194,7 +193,7 @@ def test_gradients_of_a_step_are_those_of_transformers_model(document, random_ll
     divergence.backward()
 
     models = [AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64) for _ in range(2)]
-    weights: dict[str, Tensor] = {}
+    weights = {}
     for name, layer in layers.items():
         weights[name] = models[1].get_submodule(name).weight
         spread = [part.double().repeat_interleave(16, dim=1) for part in (layer.scales, layer.biases)]
@@ -211,7 +210,7 @@ def test_gradients_of_a_step_are_those_of_transformers_model(document, random_ll
 def test_means_of_inputs_are_those_of_the_float_model(document, random_llama, fresh_settings):
     _, prepared, _, _, original = quantized(Recipe.parse(document), fresh_settings)
     model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64)
-    seen: dict[str, Tensor] = {}
+    seen = {}
     for name in original.inputs:
         model.get_submodule(name).register_forward_pre_hook(lambda _, given, name=name: seen.update({name: given[0]}))
     model(torch.from_numpy(prepared.sequences.calibration.copy()))
@@ -227,9 +226,9 @@ def test_means_of_inputs_are_those_of_the_float_model(document, random_llama, fr
 
 def test_the_plan_counts_it(document, fresh_settings):
     shown = [plan(Recipe.parse(document | {"distill": count}), fresh_settings) for count in (0, 1, 20)]
-    assert shown[0].minutes < shown[1].minutes < shown[2].minutes  # type: ignore[operator]
-    assert shown[0].memory_bytes < shown[1].memory_bytes == shown[2].memory_bytes  # type: ignore[operator]
-    assert shown[0].disk_bytes < shown[1].disk_bytes  # type: ignore[operator]
+    assert shown[0].minutes < shown[1].minutes < shown[2].minutes
+    assert shown[0].memory_bytes < shown[1].memory_bytes == shown[2].memory_bytes
+    assert shown[0].disk_bytes < shown[1].disk_bytes
     prepared = prepare(Recipe.parse(document), fresh_settings)
     assert [phase["stage"] for phase in prepared.phases].count(costs.DISTILLING) == 1
 
@@ -237,12 +236,12 @@ def test_the_plan_counts_it(document, fresh_settings):
 class Storages(TorchDispatchMode):
     """Bytes of tensors that are made within this context and alive at once, at most."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.now = self.peak = 0
         self._known = WeakIdKeyDictionary()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(made):
             if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage()) not in self._known:
@@ -252,7 +251,7 @@ class Storages(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
         return made
 
-    def _free(self, size: int) -> None:
+    def _free(self, size):
         self.now -= size
 
 
@@ -277,11 +276,11 @@ def test_its_memory_is_that_of_the_plan(document, tiny_llama, fresh_settings, tm
 @pytest.mark.thorough
 def test_lambda_of_auto_is_that_of_each_layer(document, fresh_settings):
     """A method without a choice of λ has none."""
-    lams: dict[str, set[float]] = {}
+    lams = {}
     for method in ("rqc-gbs", "gptq", "rtn"):
-        used: set[float] = set()
+        used = set()
 
-        def noted(layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, *more: Any, used: Any = used) -> Any:
+        def noted(layer, weight, s, lam, *more, used=used):
             used.add(lam)
             return tuned_linear(layer, weight, s, lam, *more)
 

@@ -30,7 +30,7 @@ SEQUENCES, HELD_OUT = 6, 3
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+def document(random_llama, text_file):
     return {
         "model": str(random_llama), "bits": 2, "group_size": 16, "grid": "affine", "method": "rtn",
         "calibration": str(text_file), "samples": SEQUENCES, "length": 32, "held_out_samples": HELD_OUT,
@@ -39,7 +39,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def mixture(tiny_llama: Path, tmp_path: Path) -> Path:
+def mixture(tiny_llama, tmp_path):
     return make_checkpoint("qwen3_moe, one block dense", tmp_path / "mixture", tiny_llama)
 
 
@@ -49,13 +49,12 @@ def blocks_of(events: list[Event]) -> list[BlockDistilled]:
 
 def of_transformers(folder: Path, dtype: torch.dtype = torch.float64) -> nn.Module:
     implementation = {"experts_implementation": "eager"} if "mixture" in str(folder) else {}  # kernels lack float64
-    model: nn.Module = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **implementation)
-    return model
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **implementation)
 
 
-def outputs_of(model: Any, tokens: Tensor) -> list[Tensor]:
+def outputs_of(model, tokens: Tensor) -> list[Tensor]:
     """Outputs (N, T, D) of each block."""
-    found: list[Tensor] = []
+    found = []
     handles = [
         block.register_forward_hook(
             lambda _module, _given, made: found.append(made[0] if type(made) is tuple else made)
@@ -68,7 +67,7 @@ def outputs_of(model: Any, tokens: Tensor) -> list[Tensor]:
     return found
 
 
-def relative_errors(original: Path, quantized: Path, sequences: Any) -> list[float]:
+def relative_errors(original: Path, quantized: Path, sequences) -> list[float]:
     tokens = torch.from_numpy(sequences.copy())
     with torch.no_grad():
         pairs = zip(*(outputs_of(of_transformers(folder), tokens) for folder in (quantized, original)), strict=True)
@@ -84,7 +83,7 @@ def test_errors_of_blocks_are_those_of_the_exported_model(document, random_llama
     held_out = prepare(Recipe.parse(document), fresh_settings).sequences.held_out
     expected = relative_errors(random_llama, tmp_path / "model", held_out)
     assert [block.held_out for block in blocks] == pytest.approx(expected, rel=1e-4)
-    assert all(block.held_out <= block.held_out_before for block in blocks)  # type: ignore[operator]
+    assert all(block.held_out <= block.held_out_before for block in blocks)
     assert any(block.kept for block in blocks)
     assert summary["distillation"]["words"].startswith("Scales, codes and 6 norms distilled block by block")
     run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
@@ -102,7 +101,7 @@ def solved(
     loaded = load(prepared.checkpoint, torch.device("cpu"))
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     steps = calibrate(loaded, job, None, layer_keys(describe(loaded), job))
-    return loaded, job, {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
+    return loaded, job, {step.info.name: step.quantized for step in steps}
 
 
 @pytest.mark.parametrize("is_mixture", [False, True])
@@ -162,17 +161,15 @@ def test_loss_and_gradient_of_a_block_are_those_of_transformers_model(
     assert compared > 8
 
 
-def slope_of(block: Any, path: str) -> Tensor:
+def slope_of(block, path: str) -> Tensor:
     """(O, I), of a linear or of an expert's slice in the tensors of transformers."""
     before, _, after = path.partition(".experts.")
     if not after:
-        slope: Tensor = block.get_submodule(path).weight.grad
-        return slope
+        return block.get_submodule(path).weight.grad
     number, name = after.split(".")
     experts = block.get_submodule(f"{before}.experts")
     if name == "down_proj":
-        of_expert: Tensor = experts.down_proj.grad[int(number)]
-        return of_expert
+        return experts.down_proj.grad[int(number)]
     gate, up = experts.gate_up_proj.grad[int(number)].chunk(2)
     return gate if name == "gate_proj" else up
 
@@ -182,9 +179,9 @@ def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(document, 
     first = run(document, fresh_settings)
     streamed = fresh_settings.model_copy(update={"weights": "streamed", "state_dir": tmp_path / "streamed"})
     tuned = distill_blocks._tuned
-    visited: list[int] = []
+    visited = []
 
-    def ends(tuning: Any, walk: Any, block: Any, layers: Any, reports: Any) -> Any:
+    def ends(tuning, walk, block, layers, reports):
         visited.append(layers[0].block)
         if visited == [0, 1]:
             raise KeyboardInterrupt
@@ -235,7 +232,7 @@ def test_it_needs_little_memory_and_says_so_where_that_is_missing(document, mixt
 
 
 def test_the_words_are_those_of_the_numbers():
-    def block(index: int, before: float, after: float, kept: int) -> Any:
+    def block(index, before, after, kept):
         return {"block": index, "epochs": 3, "kept": kept, "held_out_before": before, "held_out": after,
                 "drift_before": 0.4, "drift": 0.4}  # fmt: skip
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from typer.testing import CliRunner
 
 from sarqc.__main__ import app
-from sarqc.calibration.job import SolvedLayer
 from sarqc.engine import device_check, doctor
 from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
@@ -19,14 +17,13 @@ from sarqc.errors import SarqcError
 from sarqc.evaluation import speed
 from sarqc.evaluation.sandbox import require_isolation
 from sarqc.events import Stage
-from sarqc.models.loading import LoadedModel, load
+from sarqc.models.loading import load
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short(monkeypatch):
     """The same trials on few tokens."""
     few = device_check.RECIPE | {"samples": 2, "length": 64, "steps": 2}
     for module in (device_check, doctor):
@@ -44,7 +41,7 @@ def test_every_method_is_compared_and_equals_itself(fresh_settings):
 
 
 @pytest.fixture(scope="module")
-def layers(settings: Settings) -> list[SolvedLayer]:
+def layers(settings):
     prepared = prepare(Recipe.parse(device_check.RECIPE | {"method": "rtn"}), settings)
     job = device_check.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     loaded = load(prepared.checkpoint, torch.device("cpu"))
@@ -68,7 +65,7 @@ def test_a_device_that_rounds_otherwise_is_seen(layers):
 def test_a_solver_that_fails_on_the_device_is_a_finding(fresh_settings, monkeypatch):
     solve, calls = device_check.solve_block, []
 
-    def failing(*arguments: object) -> Iterator[object]:
+    def failing(*arguments):
         calls.append(arguments)
         if len(calls) == 4:  # of the second method, on the device
             raise RuntimeError("CUDA error: no kernel image is available")
@@ -86,7 +83,7 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(fre
     monkeypatch.setattr(device_check, "gpu_of", lambda _: Gpu("GPU-aa", "card", 1 << 34, 1 << 35, driver))
     solve = device_check.solve_block
 
-    def seen(loaded: LoadedModel, *arguments: object) -> Iterator[object]:
+    def seen(loaded, *arguments):
         looked.append(loaded)
         steps = list(solve(loaded, *arguments))
         if driver == "570.2" and len(looked) % 2 == 0:  # the device's turn
@@ -121,7 +118,7 @@ def test_a_comparison_needs_no_room_of_a_run(fresh_settings):
 
 @pytest.mark.thorough
 def test_a_kernel_that_fails_becomes_a_reason(fresh_settings, monkeypatch):
-    def failing(codes: torch.Tensor) -> torch.Tensor:
+    def failing(codes):
         raise RuntimeError("not implemented for this device\nand more")
 
     monkeypatch.setattr(speed, "_packed", failing)

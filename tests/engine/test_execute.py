@@ -11,32 +11,20 @@ from sarqc.calibration.corpora import overlap_shares
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.events import (
-    CandidateDone,
-    Finished,
-    LayerDone,
-    Measured,
-    PointDone,
-    Saved,
-    Started,
-    Warned,
-    from_json,
-)
+from sarqc.events import CandidateDone, Finished, LayerDone, Measured, PointDone, Saved, Started, Warned, from_json
 from sarqc.figures import lab_view
 from sarqc.models import folding
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.engine.running import of_type, reports_of, run
 from tests.quantization.test_early_stopping import EARLY
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, object]:
-    return {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
-        "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text_file),
-        "window": 64, "test_tokens": 1000, "sweep": [0, 0.1, 1], "baseline": False,
+def document(small):
+    return small | {
+        "bits": 3, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5, "held_out_samples": 2, "test_tokens": 1000,
+        "sweep": [0, 0.1, 1], "baseline": False,
     }  # fmt: skip
 
 
@@ -96,11 +84,11 @@ def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document, fr
 def test_no_token_of_one_text_is_calibrated_on_and_second_half(document, settings, tmp_path, kind, sampling):
     """Under whatever name a file has."""
     copied = tmp_path / "copied.txt"
-    copied.write_bytes(Path(str(document["test"])).read_bytes())
+    copied.write_bytes(Path(document["test"]).read_bytes())
     changes = {"test": str(copied), "sampling": sampling, "test_tokens": None, "samples": 10, "sweep": []}
     changes |= {"kind": kind, **({"lambda": None} if kind == "tune" else {})}
     prepared = prepare(Recipe.parse({**document, **changes}), settings)
-    ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text(encoding="utf-8"))["input_ids"]
+    ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text())["input_ids"]
     assert prepared.test.ids.tolist() == ids[len(ids) // 2 :]
     assert [*prepared.calibration.ids, *prepared.test.ids] == ids
     assert overlap_shares(prepared.sequences.calibration, prepared.calibration)[0] == 1
@@ -129,7 +117,7 @@ def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(d
 def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document, fresh_settings, tmp_path):
     """A text that is the second half, under the same name, has another protocol though the tokens are the same."""
     text = tmp_path / "text.txt"
-    text.write_bytes(Path(str(document["test"])).read_bytes())
+    text.write_bytes(Path(document["test"]).read_bytes())
     asked = {**document, "calibration": str(text), "test": str(text), "test_tokens": None, "sweep": []}
     events = run(asked, fresh_settings, study_dir=tmp_path / "studies", study_id="one")
     assert "same text" in of_type(events, Warned)[0].what
@@ -137,12 +125,12 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document
     assert protocol["part"].startswith("second half")
     facts = lab_view(Study.open(tmp_path / "studies" / "one"))["measured"]
     assert "second half" in next(fact["text"] for fact in facts if fact["name"] == "Test text")
-    other = {**asked, "calibration": str(document["calibration"])}
+    other = {**asked, "calibration": document["calibration"]}
     tokenizer = AutoTokenizer.from_pretrained(asked["model"])
-    ids = tokenizer(text.read_text(encoding="utf-8"))["input_ids"]
+    ids = tokenizer(text.read_text())["input_ids"]
     half = ids[len(ids) // 2 :]
-    text.write_text(tokenizer.decode(half), encoding="utf-8")
-    assert tokenizer(text.read_text(encoding="utf-8"))["input_ids"] == half
+    text.write_text(tokenizer.decode(half))
+    assert tokenizer(text.read_text())["input_ids"] == half
     again = run(other, fresh_settings)
     assert "part" not in again[-1].summary["protocol"]["test"]
     assert again[-1].summary["perplexity_float"] == events[-1].summary["perplexity_float"]
@@ -151,7 +139,7 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(document
 
 def test_calibration_text_inside_a_longer_test_text_is_said(document, settings, tmp_path):
     longer = tmp_path / "longer.txt"
-    longer.write_text(Path(str(document["test"])).read_text(encoding="utf-8") + " The end.", encoding="utf-8")
+    longer.write_text(Path(document["test"]).read_text() + " The end.")
     shown = plan(Recipe.parse({**document, "test": str(longer)}), settings)
     assert "100.0% of the calibration sequences are in the test text too" in shown.warnings[0]
     with pytest.raises(Refused, match="first half of the text") as refused:
@@ -270,19 +258,18 @@ def test_the_plan_counts(document, settings, random_llama):
 
 def test_a_model_of_the_hub_is_checked_again_once_it_is_here(document, fresh_settings, random_llama, monkeypatch):
     """The Hub's part is played by the local folder: not on this host at first, there after the download."""
-    from sarqc.models import catalogue
     from sarqc.models.hub import NotCached
 
-    here: list[bool] = []
+    here = []
 
-    def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
+    def fetch(model, revision, settings, *, download):
         if download:
             here.append(True)
         if not here:
             raise NotCached(model)
         return random_llama
 
-    monkeypatch.setattr(catalogue, "fetch", fetch)
+    monkeypatch.setattr("sarqc.models.catalogue.fetch", fetch)
     recipe = Recipe.parse(document | {"model": "somebody/llama", "length": 500})
     assert plan(recipe, fresh_settings).parameters is None
     assert not here  # a plan downloads nothing
@@ -293,13 +280,11 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(document, fresh_set
 
 @pytest.mark.thorough
 def test_what_was_prepared_is_not_found_out_again(document, fresh_settings, monkeypatch):
-    import sarqc.engine.plan as planning
-
     recipe = Recipe.parse(document)
-    prepared = planning.prepare(recipe, fresh_settings)
+    prepared = prepare(recipe, fresh_settings)
     alone = run(recipe, fresh_settings)
     for name in ("checkpoint_of", "text_of", "encode_each", "draw_sequences", "check_corpus"):
-        monkeypatch.setattr(planning, name, None)  # anyone who calls it now fails
+        monkeypatch.setattr(f"sarqc.engine.plan.{name}", None)  # anyone who calls it now fails
     again = run(recipe, fresh_settings, prepared=prepared)
     assert again[-1].summary == alone[-1].summary
 
@@ -396,7 +381,7 @@ def test_auto_for_the_model_settles_on_one_lambda(document, fresh_settings, tmp_
 
 
 def test_what_auto_costs_is_planned(document, fresh_settings):
-    def minutes(**changes: object) -> float:
+    def minutes(**changes):
         return plan(Recipe.parse({**document, "sweep": [], "test": None, **changes}), fresh_settings).minutes
 
     assert minutes(**{"lambda": "auto"}) > minutes()

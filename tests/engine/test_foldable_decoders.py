@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM
 
 from conformance.every_model.small import small_config
 from sarqc.engine.plan import plan
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.thorough
 def saved(model_type: str, folder: Path, tokenizer: Path) -> Path:
     """A random model; norms and biases are random too."""
     torch.manual_seed(0)
-    model: PreTrainedModel = AutoModelForCausalLM.from_config(small_config(model_type)).float()
+    model = AutoModelForCausalLM.from_config(small_config(model_type)).float()
     for parameter in model.parameters():
         if parameter.ndim > 1:
             parameter.data.normal_(std=0.2)
@@ -33,7 +33,7 @@ def saved(model_type: str, folder: Path, tokenizer: Path) -> Path:
     return folder
 
 
-def recipe_of(folder: Path, text: Path, **changes: object) -> Recipe:
+def recipe_of(folder: Path, text: Path, **changes) -> Recipe:
     return Recipe.parse(
         {"model": str(folder), "bits": 3, "group_size": 16, "method": "awq", "mode": "foldable", "grid": "symmetric",
          "calibration": str(text), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text), "window": 64,

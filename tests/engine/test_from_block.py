@@ -1,7 +1,5 @@
 """Another λ or γ from a block on: what is finished before it is taken as it is, and everything says so."""
 
-from pathlib import Path
-
 import pytest
 
 from sarqc.engine.execute import execute
@@ -23,21 +21,18 @@ from sarqc.web.link_preview import LinePoint, point_title
 
 
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> dict[str, object]:
-    return {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.1, "gamma": 0.5,
-        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": 64,
-        "test_tokens": 1000, "baseline": False,
-    }  # fmt: skip
+def document(small):
+    values = {"bits": 3, "method": "sarqc-gbs", "lambda": 0.1, "gamma": 0.5, "test_tokens": 1000, "baseline": False}
+    return small | values
 
 
 @pytest.fixture
-def solved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
+def solved(monkeypatch):
     """λ and name of every linear that the column solver is given."""
-    seen: list[tuple[float, str]] = []
+    seen = []
     together = column_solver._solve_together
 
-    def counted(points: list, recorder: object) -> object:
+    def counted(points, recorder):
         seen.extend((point.method.lam, point.layer.name) for point in points)
         return together(points, recorder)
 
@@ -53,11 +48,11 @@ def block_of(name: str) -> int:
     return int(name.split(".")[2])
 
 
-def run(document: dict, settings: Settings, **changes: object) -> list[Event]:
+def run(document: dict, settings: Settings, **changes) -> list[Event]:
     return list(execute(Recipe.parse(document | changes), settings, study_dir=settings.studies_dir()))
 
 
-def study_of(document: dict, settings: Settings, **changes: object) -> Study:
+def study_of(document: dict, settings: Settings, **changes) -> Study:
     """Of a run that is made for it."""
     run(document, settings, **changes)
     return Study.open(settings.studies_dir() / Recipe.parse(document | changes).fingerprint())
@@ -90,7 +85,7 @@ def test_finished_blocks_are_taken_and_the_rest_is_solved_again(document, fresh_
 def test_a_run_that_failed_half_way_goes_on_with_another_lambda(document, fresh_settings, monkeypatch, solved):
     counted = column_solver._solve_together
 
-    def failing(points: list, recorder: object) -> object:
+    def failing(points, recorder):
         if block_of(points[0].layer.name) == 2:
             raise RuntimeError("broken")
         return counted(points, recorder)
@@ -131,7 +126,7 @@ def test_everything_that_is_said_of_the_run_says_so(document, fresh_settings, tm
     assert lab_view(study)["title"].endswith(line.label)
     # Who runs the line again has the same recipe.
     said = as_recipe(study, line)
-    again = Recipe.parse((said["recipe"] or {}) | {"lambda": said["lams"][0], "gamma": said["gammas"][0]})
+    again = Recipe.parse(said["recipe"] | {"lambda": said["lams"][0], "gamma": said["gammas"][0]})
     assert (again.from_block, again.then_lam, again.later_method()) == (2, 0.3, recipe.later_method())
     assert Recipe.parse(of_run(fresh_settings.studies_dir() / recipe.fingerprint())[2]) == recipe
     assert study.stamp.recipe["from_block"] == 2

@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.engine.plan import plan, resolve
 from sarqc.engine.repair import gain_words
 from sarqc.errors import NotFound, Refused
-from sarqc.events import Event, Warned
+from sarqc.events import Warned
 from sarqc.figures import lab_view
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import NotCached
@@ -25,7 +24,7 @@ from tests.engine.running import of_type, reports_of, run, summary_of
 
 
 @pytest.fixture(scope="module")
-def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+def document(random_llama, text_file):
     return {
         "model": str(random_llama), "calibration": str(text_file), "samples": 8, "length": 32, "held_out_samples": 4,
         "test": str(text_file), "window": 32, "baseline": False,
@@ -33,13 +32,13 @@ def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def state(tmp_path_factory):
     """A state of its own that the tests of this module share: what one has measured, the next finds."""
     return Settings(state_dir=tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="module")
-def rounded(document: dict, state: Settings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
+def rounded(document, state, tmp_path_factory):
     """The model rounded to nearest at 3 bits in compressed-tensors' format, and the run that made it."""
     folder = tmp_path_factory.mktemp("made") / "rounded"
     made = {**document, "bits": 3, "grid": "full_range", "group_size": 16, "method": "rtn"}
@@ -47,13 +46,13 @@ def rounded(document: dict, state: Settings, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
-def as_found(document: dict, rounded: tuple[Path, list[Event]]) -> dict[str, Any]:
+def as_found(document, rounded):
     """The recipe that measures it as it is."""
     return {**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"}
 
 
 @pytest.fixture(scope="module")
-def repaired(as_found: dict, state: Settings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
+def repaired(as_found, state, tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "repaired"
     recipe = {**as_found, "method": "rqc-gbs", "lambda": 0.05}
     return folder, run(recipe, state, checkpoint_dir=folder, checkpoint_format="as-found")
@@ -192,7 +191,7 @@ def test_it_is_planned_before_its_float_model_is_downloaded(as_found, state, mon
     here = resolve(recipe, state)
     config = dict(read_checkpoint(Path(as_found["model"]), "model").config)
 
-    def fetch(model: str, *_: object, **__: object) -> None:
+    def fetch(model, *_, **__):
         raise NotCached(model, config)
 
     monkeypatch.setattr("sarqc.models.catalogue.fetch", fetch)
@@ -225,7 +224,7 @@ def test_the_words_of_a_gain():
     better, worse = before - np.array([0.10, 0.11, 0.10, 0.11]), before + np.array([0.10, 0.11, 0.10, 0.11])
     unclear = before + np.array([0.1, -0.1, 0.1, -0.09])
 
-    def words(after: np.ndarray) -> str:
+    def words(after):
         return gain_words(float(before.mean()), float(after.mean()), paired_difference(after, before))
 
     assert words(better).startswith(

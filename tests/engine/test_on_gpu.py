@@ -27,7 +27,7 @@ every_model = pytest.mark.parametrize("model", MODELS)
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
-def document(model: str, method: str, **changes: Any) -> dict[str, Any]:
+def document(model: str, method: str, **changes) -> dict[str, Any]:
     return {
         "model": model, "bits": 3, "group_size": 64, "calibration": f"{model}-calibration", "samples": 8,
         "length": 128, "test": f"{model}-test", "window": 128, "test_tokens": 4096, "baseline": False,
@@ -35,7 +35,7 @@ def document(model: str, method: str, **changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def at(settings: Settings, folder: Path, **changes: Any) -> Settings:
+def at(settings: Settings, folder: Path, **changes) -> Settings:
     return settings.model_copy(update={"state_dir": folder, "device": "cuda", "check_device": False, **changes})
 
 
@@ -47,13 +47,13 @@ def run(given: dict[str, Any], settings: Settings, stop: int | None = None) -> l
 
 def summary(events: list[Event]) -> dict[str, Any]:
     assert isinstance(events[-1], Finished)
-    return dict(events[-1].summary)
+    return events[-1].summary
 
 
 def study(settings: Settings) -> tuple[dict[str, Any], bytes]:
     """All that a study says but for the hour, and its arrays."""
     folder = settings.studies_dir() / "one"
-    said = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    said = json.loads((folder / "study.json").read_text())
     return {name: value for name, value in said.items() if name != "created"}, (
         folder / "study.safetensors"
     ).read_bytes()

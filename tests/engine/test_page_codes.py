@@ -15,14 +15,14 @@ from sarqc.study.gather import gather
 from sarqc.study.kept_codes import FOLDER, kept_codes, model_files
 from tests.engine.running import run
 
-RUN: dict[str, Any] = {
+RUN = {
     "model": "tiny-llama", "bits": 3, "group_size": 64, "grid": "asymmetric", "method": "rqc-gbs", "samples": 1,
     "length": 16, "calibration": "tiny-llama-calibration", "baseline": False,
 }  # fmt: skip
 RANDOM = {"sampling": "random"}
 
 
-def study_of(changes: dict[str, Any], settings: Settings, folder: Path, **output: Any) -> Study:
+def study_of(changes: dict[str, Any], settings: Settings, folder: Path, **output) -> Study:
     run(RUN | changes, settings, study_dir=folder, study_id="own", **output)
     return Study.open(folder / "own")
 
@@ -31,10 +31,10 @@ def weight_of(path: Path, name: str) -> torch.Tensor:
     tensors = load_file(path)
 
     class Files(dict[str, torch.Tensor]):
-        def read(self, name: str) -> torch.Tensor:
+        def read(self, name):
             return self[name]
 
-    files: Any = Files(tensors)
+    files = Files(tensors)
     width = int(tensors[f"{name}.weight_shape"][1])
     weight = levels_in_packed(files, name, 3, width).weight(torch.float32)
     return (weight / tensors.get(f"{name}.channel_scale", torch.ones(1)).float()).half()

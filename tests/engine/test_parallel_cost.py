@@ -27,12 +27,12 @@ from tests.models.cases import make_checkpoint
 class Counting(MultiDevice):
     """Solves here, and notes the shapes and the tensors of every part as it would go to a process."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number):
         super().__init__([torch.device("cpu")] * number, 1 << 30)
         self.shapes: list[tuple[tuple[int, int], ...]] = []
         self.bytes = 0
 
-    def solved(self, batches: object) -> object:
+    def solved(self, batches):
         for batch in batches:
             for part in batch.split(len(self.devices)):
                 self.shapes.append(tuple(tuple(linear.weight.shape) for linear in part.linears))
@@ -96,14 +96,9 @@ def test_more_devices_take_less_time_of_single_linears_only():
 
 
 @pytest.mark.thorough
-def test_a_run_that_spans_processes_has_the_study_of_one_that_does_not(
-    random_llama, text_file, fresh_settings, tmp_path
-):
-    document = {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": "auto",
-        "gamma": "auto", "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2,
-        "test": str(text_file), "window": 64, "test_tokens": 500,
-    }  # fmt: skip
+def test_a_run_that_spans_processes_has_the_study_of_one_that_does_not(small, fresh_settings, tmp_path):
+    values = {"bits": 3, "method": "sarqc-gbs", "lambda": "auto", "gamma": "auto", "test_tokens": 500}
+    document = small | values | {"held_out_samples": 2}
     studies, plans = [], []
     for span in (1, 2):
         settings = fresh_settings.model_copy(update={"state_dir": tmp_path / str(span), "span": span})

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from sarqc.engine.progress import Tell, with_progress
+from sarqc.engine.progress import with_progress
 from sarqc.engine.survey import returned
 from sarqc.events import Advanced
 
@@ -12,7 +12,7 @@ from sarqc.events import Advanced
 def test_what_it_tells_are_events_and_what_it_returns_is_returned():
     go_on = threading.Event()
 
-    def work(tell: Tell) -> str:
+    def work(tell):
         tell(1, 3)
         tell(2, 3)
         assert go_on.wait(10)
@@ -25,7 +25,7 @@ def test_what_it_tells_are_events_and_what_it_returns_is_returned():
 
 
 def test_its_error_is_raised():
-    def work(tell: Tell) -> None:
+    def work(tell):
         raise TimeoutError("of the work itself")
 
     with pytest.raises(TimeoutError, match="of the work itself"):
@@ -35,7 +35,7 @@ def test_its_error_is_raised():
 def test_it_ends_at_its_next_word_where_nobody_waits_any_more():
     told = 0
 
-    def work(tell: Tell) -> None:
+    def work(tell):
         nonlocal told
         pause = threading.Event()
         for done in range(10_000):

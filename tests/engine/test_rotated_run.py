@@ -1,7 +1,6 @@
 """Runs of a rotated model: exported, verified, kept, refused; what they say, and what a rotation is worth."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from tests.models.cases import make_checkpoint
 
 
 @pytest.fixture
-def document(tiny_llama: Path, text_file: Path, tmp_path: Path) -> dict[str, Any]:
+def document(tiny_llama, text_file, tmp_path):
     model = make_checkpoint("llama", tmp_path / "small", tiny_llama, intermediate_size=64, hidden_size=64, head_dim=16)
     return {
         "model": str(model), "bits": 3, "group_size": 32, "grid": "asymmetric", "method": "gptq", "seed": 2,
@@ -37,7 +36,7 @@ def document(tiny_llama: Path, text_file: Path, tmp_path: Path) -> dict[str, Any
     }  # fmt: skip
 
 
-def transformers_model(folder: Path) -> Any:
+def transformers_model(folder: Path):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
@@ -54,7 +53,7 @@ def test_the_exported_model_is_untied_and_says_what_it_is(document, fresh_settin
     words = summary["rotation"]["words"]
     assert words.startswith(f"R{said[1:]}.")
     assert "turned back to the original basis" in words
-    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    card = (tmp_path / "model" / "README.md").read_text()
     assert words in card
     assert "as it was in the rotated model" in card
 
@@ -124,7 +123,7 @@ def test_every_format_has_the_rotated_model(document, fresh_settings, tmp_path, 
     summary = summary_of(run(document, fresh_settings, **output))
     assert summary["written"]["other_tensors"] == []
     assert summary["written"]["parts_at"] is None
-    wanted = VerificationRequest(linears=2, model=str(document["model"]), calibration=str(document["calibration"]))
+    wanted = VerificationRequest(linears=2, model=document["model"], calibration=document["calibration"])
     checks = list(verify(tmp_path / "model", fresh_settings, wanted))
     assert verdict(checks) == "equal", checks
     if checkpoint_format == "plain":
@@ -143,7 +142,7 @@ def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_bas
     assert "comparing with the original weights" not in stages[1]
     plain = run(document | {"rotate": "none"}, fresh_settings)
     started = next(event for event in plain if event.type == "started")
-    assert started.finished_layers == 0  # type: ignore[attr-defined]
+    assert started.finished_layers == 0
     assert summary_of(plain)["rotation"] is None
     assert summary_of(plain)["perplexity_float"] == pytest.approx(summary_of(first)["perplexity_float"], rel=1e-4)
 
@@ -168,7 +167,7 @@ def test_a_mixture_is_rotated_with_its_router(document, tiny_llama, fresh_settin
 def test_a_run_ends_where_logits_differ(document, fresh_settings, monkeypatch):
     """No two sums are equal to the last bit, so that none agree within 0."""
     monkeypatch.setattr(rotation_check, "TOLERANCE", 0.0)
-    told: list[str] = []
+    told = []
     with pytest.raises(Refused, match="gives other logits") as caught:
         told.extend(event.type for event in execute(Recipe.parse(document), fresh_settings))
     assert caught.value.where == document["model"]
@@ -178,11 +177,11 @@ def test_a_run_ends_where_logits_differ(document, fresh_settings, monkeypatch):
 def test_the_plan_has_the_sizes_of_the_rotated_model(document, fresh_settings):
     rotated, plain = (plan(Recipe.parse(document | {"rotate": rotate}), fresh_settings) for rotate in ("r1", "none"))
     head = 4096 * 64
-    assert rotated.parameters - plain.parameters == head  # type: ignore[operator]
+    assert rotated.parameters - plain.parameters == head
     assert rotated.bytes_before == plain.bytes_before
-    assert rotated.bytes_after - plain.bytes_after == 4 * head  # type: ignore[operator]
+    assert rotated.bytes_after - plain.bytes_after == 4 * head
     assert any(words.startswith("residual stream rotated (Hadamard 64, seed 2)") for words in rotated.warnings)
-    assert rotated.minutes > plain.minutes  # type: ignore[operator]
+    assert rotated.minutes > plain.minutes
     prepared = prepare(Recipe.parse(document), fresh_settings)
     assert isinstance(prepared.checkpoint, RotatedCheckpoint)
     stages = [phase["stage"] for phase in prepared.phases]

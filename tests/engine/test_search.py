@@ -81,7 +81,7 @@ def measured(order: list[Step], values: np.ndarray) -> np.ndarray:
 def test_without_a_budget_everything_is_compared_and_with_a_small_one_three_in_two_draws():
     values = np.random.default_rng(1).normal(0, 0.01, (5, LAMS + 2)) + np.arange(LAMS + 2) * 1e-3
     for left, least in ((math.inf, 4), (9.0, 3)):
-        steps: list[Step] = []
+        steps = []
         spent = 0.0
         while (step := search(measured(steps, values)).next(left - spent, Costs(1.0), 64)) is not None:
             steps.append(step)

@@ -1,10 +1,7 @@
 """A small survey end to end: its axes, its pairing, and that each point is what a run of it would be."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,53 +12,56 @@ from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import overlap_shares, text_of
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
+from sarqc.events import Event
 from sarqc.figures import compare_view, lab_view
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.recipe import Recipe
-from sarqc.settings import SITE, Settings
-from sarqc.study.document import Study
+from sarqc.settings import SITE
+from sarqc.study.document import Line, Study
 from sarqc.study.facts import line_facts
 from sarqc.study.frames import frame
 from tests.engine.running import reports_of, run
 
 
 @pytest.fixture
-def small(random_llama: Path, text_file: Path) -> dict[str, object]:
-    return {
-        "title": "small", "model": str(random_llama), "grid": "asymmetric", "group_size": 16,
-        "calibration": str(text_file), "samples": 4, "length": 32, "draws": [7], "held_out": str(text_file),
-        "held_out_samples": 2, "test": str(text_file), "window": 64,
+def small(small):
+    return small | {
+        "title": "small", "grid": "asymmetric", "samples": 4, "draws": [7], "held_out": small["test"],
+        "held_out_samples": 2,
     }  # fmt: skip
 
 
-Surveyed = Callable[..., tuple[list[str], Study]]
-
-
 @pytest.fixture
-def surveyed(small: dict, fresh_settings: Settings, tmp_path: Path) -> Surveyed:
+def surveyed(small, fresh_settings, tmp_path):
     """Conducts a survey of some lines beside studies that are there; says what it said, and its study."""
 
-    def conducted(lines: list[dict], *had: Study, name: str = "small", **changes: Any) -> tuple[list[str], Study]:
+    def conducted(lines, *had, name="small", **changes):
         survey = Survey.model_validate({**small, **changes, "lines": lines})
         return list(conduct(survey, fresh_settings, tmp_path / name, had)), Study.open(tmp_path / name)
 
     return conducted
 
 
-def run_of(small: dict, **changes: Any) -> Recipe:
+def run_of(small: dict, **changes) -> Recipe:
     """With the settings of a survey and the sequences of its draw 7."""
     names = ("model", "group_size", "calibration", "samples", "length", "test", "window")
     return Recipe.parse({name: small[name] for name in names} | {"sampling": "random", "seed": 7} | changes)
 
 
+def assert_alike(study: Study, line: Line, point: tuple[int, int, int], events: list[Event]):
+    """A point (draw, γ, λ) of a line has the numbers of a run, but for the order of sums."""
+    draw, *values = point
+    perplexity = study.array(line, "perplexity")[point]
+    assert perplexity == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
+    reports = [report["relative_recon"] for report in reports_of(events).values()]
+    np.testing.assert_allclose(study.array(line, "recon")[draw, :, *values], reports, rtol=2e-3)
+
+
 @pytest.mark.thorough
 def test_points_are_runs(small, surveyed, fresh_settings):
-    lines = [
-        {"method": "rtn", "bits": 2},
-        {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
-    ]
+    lines = [{"method": "rtn", "bits": 2}, {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]}]
     words, study = surveyed(lines, draws=[4, 7])
     assert sum("perplexity" in line for line in words) == 1 + 2 * 3
     assert study.prefix == "float"
@@ -75,9 +75,7 @@ def test_points_are_runs(small, surveyed, fresh_settings):
 
     given = {"bits": 2, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5}
     events = run(run_of(small, inputs_from="float", **given), fresh_settings)
-    assert perplexity[1, 0, 1] == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
-    reports = [report["relative_recon"] for report in reports_of(events).values()]
-    np.testing.assert_allclose(study.array(line, "recon")[1, :, 0, 1], reports, rtol=2e-3)
+    assert_alike(study, line, (1, 0, 1), events)
 
 
 @pytest.mark.thorough
@@ -212,9 +210,9 @@ def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
         pass
     words.close()
     assert not (tmp_path / "stopped" / "study.json").exists()
-    solved: list[str] = []
+    solved = []
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments):
         solved.append(str(arguments[4]))
         return solve_curve(*arguments)
 
@@ -267,13 +265,11 @@ def test_a_line_over_beta_begins_with_the_plain_one(small, surveyed, fresh_setti
     assert sum("β 0.3, λ 0.3" in line for line in words) == 2
     line = study.line("rqc-gbs-first-order", 2)
     assert (line.gammas, line.second, line.sign, line.fitting) == ((0.0, 0.3), "first_order", "β", {})
-    perplexity, recon = study.array(line, "perplexity"), study.array(line, "recon")
+    perplexity = study.array(line, "perplexity")
     np.testing.assert_array_equal(perplexity[:, :1], study.array(study.line("rqc-gbs", 2), "perplexity"))
     given = {"bits": 2, "method": "rqc-gbs", "lambda": 0.3, "first_order": 0.3, "inputs_from": "float"}
     events = run(run_of(small, **given), fresh_settings, study_dir=tmp_path, study_id="run")
-    assert perplexity[1, 1, 1] == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
-    reports = [report["relative_recon"] for report in reports_of(events).values()]
-    np.testing.assert_allclose(recon[1, :, 1, 1], reports, rtol=2e-3)
+    assert_alike(study, line, (1, 1, 1), events)
     (alone,) = Study.open(tmp_path / "run").lines
     assert (alone.name, alone.title) == ("rqc-gbs-beta0.3", "GPTQ + identity penalty, β 0.3")
     kept, _ = surveyed(lines, study, name="again", draws=[4, 7])

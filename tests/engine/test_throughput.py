@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.known_models import known_checkpoint
-from sarqc.documents import Phase
 from sarqc.engine import costs
 from sarqc.engine.execute import execute
 from sarqc.engine.gpus import Gpu
@@ -17,13 +16,12 @@ from sarqc.engine.throughput import GpuSpeed, keep, keep_pace, pace_of, publishe
 from sarqc.events import Stage, Started
 from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from tests.engine.running import run
 
 
 @pytest.fixture
-def with_gpu(monkeypatch: pytest.MonkeyPatch, fresh_settings: Settings):
-    def settings(name: str) -> Settings:
+def with_gpu(monkeypatch, fresh_settings):
+    def settings(name):
         for module in ("costs", "gpus"):
             monkeypatch.setattr(f"sarqc.engine.{module}.visible_gpus", lambda: [Gpu("GPU-aa", name, 1 << 34, 1 << 35)])
         return fresh_settings.model_copy(update={"device": "cuda"})
@@ -69,7 +67,7 @@ def test_seconds_are_the_sum_of_all_parts():
     assert (count + count.times(2)) == count.times(3)
 
 
-def work(model: str, **changes: object) -> costs.Work:
+def work(model: str, **changes) -> costs.Work:
     document = {"model": model, "bits": 3, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5, "calibration": "text"}
     checkpoint = known_checkpoint(model)
     return costs.work_of(Recipe.parse(document | {"samples": 128, "length": 2048} | changes), checkpoint)
@@ -106,9 +104,9 @@ def test_a_token_passes_through_its_experts_alone():
 
 
 def test_one_bad_day_is_not_the_pace_of_a_host(fresh_settings):
-    phases: list[Phase] = [{"stage": "quantizing", "detail": "", "seconds": 26.0}]
+    phases = [{"stage": "quantizing", "detail": "", "seconds": 26.0}]
 
-    def after(*seconds: float) -> float:
+    def after(*seconds):
         for one in seconds:
             keep_pace(fresh_settings, "a", phases, {("quantizing", ""): one})
         return pace_of(fresh_settings, "a").factor
@@ -120,10 +118,10 @@ def test_one_bad_day_is_not_the_pace_of_a_host(fresh_settings):
 
 
 def test_published_rates_are_near_to_what_an_h100_took():
-    found = json.loads((Path(__file__).resolve().parents[2] / "docs" / "gpus.json").read_text(encoding="utf-8"))
+    found = json.loads((Path(__file__).resolve().parents[2] / "docs" / "gpus.json").read_text())
     rates = published_rates(found["host"]["gpu"])
 
-    def taken(table: str, row: str, column: str) -> float:
+    def taken(table, row, column):
         return next(float(one[column]) for one in found["tables"][table] if one[""] == row)
 
     for model, changes, measured in (
@@ -159,7 +157,7 @@ def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings):
     assert prepared.shown.minutes_on.endswith("a first guess")
     planned = {(phase["stage"], phase["detail"]) for phase in prepared.phases}
     seconds = sum(phase["seconds"] for phase in prepared.phases)
-    assert seconds == pytest.approx(60 * (prepared.shown.minutes or 0))
+    assert seconds == pytest.approx(60 * prepared.shown.minutes)
     events = run(recipe, fresh_settings, prepared=prepared)
     said = {(event.name, event.detail) for event in events if isinstance(event, Stage)}
     open_ended = {stage for stage, detail in planned if not detail}
@@ -169,11 +167,11 @@ def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings):
     again = prepare(recipe, fresh_settings)  # the run has told how fast this host is
     assert again.shown.minutes_on == "this host, by its one run of this model so far"
     [started] = [event for event in execute(recipe, fresh_settings) if isinstance(event, Started)]
-    assert sum(phase["seconds"] for phase in started.phases) == pytest.approx(60 * (again.shown.minutes or 0), rel=1e-6)
+    assert sum(phase["seconds"] for phase in started.phases) == pytest.approx(60 * again.shown.minutes, rel=1e-6)
 
 
 def test_the_pace_of_a_host_is_learned_from_work_alone(fresh_settings):
-    phases: list[Phase] = [
+    phases = [
         {"stage": "loading", "detail": "", "seconds": 1.0},
         {"stage": "quantizing", "detail": "", "seconds": 10.0},
         {"stage": "measuring the quantized model", "detail": "perplexity", "seconds": 10.0},

@@ -1,7 +1,6 @@
 """Tuning: its numbers are those of ordinary runs, it goes on where it was stopped, and it says when it ends."""
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,20 +29,18 @@ FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_t
 
 
 @pytest.fixture(scope="module")
-def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
-    return FAST | {
-        "kind": "tune", "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs",
-        "calibration": str(text_file), "test": str(text_file), "sweep": [0.01, 0.1, 1], "draws": 3,
-    }  # fmt: skip
+def document(small):
+    values = {"kind": "tune", "bits": 2, "method": "sarqc-gbs", "sweep": [0.01, 0.1, 1], "draws": 3}
+    return small | FAST | values
 
 
 @pytest.fixture(scope="module")
-def tuned_settings(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def tuned_settings(settings, tmp_path_factory):
     return settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("tuned")})
 
 
 @pytest.fixture(scope="module")
-def tuned(document: dict[str, Any], tuned_settings: Settings) -> list[Event]:
+def tuned(document, tuned_settings):
     """A whole tuning run, with its study."""
     return run(document, tuned_settings)
 
@@ -54,11 +51,6 @@ def run(document: dict[str, Any], settings: Settings) -> list[Event]:
 
 def outcome(events: list[Event]) -> Tuning:
     return summary_of(events)["tuning"]
-
-
-def without_clock(tuning: Tuning) -> dict[str, Any]:
-    turns = [{**turn, "seconds": None} for turn in tuning["turns"]]
-    return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
 
 
 def single_run(document: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +78,7 @@ def test_measurements_are_those_of_runs(tuned, document, tuned_settings, fresh_s
             np.testing.assert_allclose(study.array(line, quantity)[at[0], :, 0, at[2]], of_run, rtol=1e-5)
 
 
-def test_it_ends_with_what_it_says(tuned, document, tuned_settings):
+def test_it_ends_with_what_it_says(tuned, tuned_settings):
     tuning, study = outcome(tuned), Study.open(tuned_settings.studies_dir() / "tuned")
     line = study.line("sarqc-gbs", 2)
     values = np.log(study.array(line, "perplexity").astype(float)[:, 0])  # draw, λ
@@ -154,13 +146,7 @@ def test_the_lab_opens_its_study(tuned, tuned_settings):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("change", [{"bits": 3}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
-def test_another_question_needs_no_pass_of_the_float_model(
-    tuned,
-    document,
-    tuned_settings,
-    monkeypatch,
-    change,
-):
+def test_another_question_needs_no_pass_of_the_float_model(tuned, document, tuned_settings, monkeypatch, change):
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     tuning = outcome(run(document | change | {"draws": 2}, tuned_settings))
     assert tuning["draws"] == 2
@@ -171,15 +157,15 @@ def test_another_question_needs_no_pass_of_the_float_model(
 class Clock:
     """Time that passes with the work alone: seconds for a linear that is solved, and for a model that is measured."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, solving: float, measuring: float) -> None:
+    def __init__(self, monkeypatch, solving, measuring):
         self.now = 0.0
 
-        def solved(block: Any, *given: Any) -> Any:
+        def solved(block, *given):
             for step in solve_points(block, *given):
                 self.now += solving
                 yield step
 
-        def measured(*given: Any, **named: Any) -> Any:
+        def measured(*given, **named):
             self.now += measuring / 2
             found = yield from perplexity_steps(*given, **named)
             self.now += measuring / 2
@@ -233,7 +219,7 @@ def test_going_on_costs_what_is_missing(document, fresh_settings, monkeypatch):
     second = outcome(run(first["recipe"], fresh_settings))
     assert second["best"] is not None
     assert sum(row["standing"] in ("best", "as_good", "worse") for row in second["rows"]) >= 3
-    assert clock.now <= 60 * float(first["more_minutes"] or 0) + MODEL
+    assert clock.now <= 60 * first["more_minutes"] + MODEL
 
 
 @pytest.mark.thorough
@@ -328,11 +314,11 @@ def test_what_is_no_bundle_is_refused(tmp_path, tiny_llama):
 def test_one_more_value_costs_its_own_work_alone(tuned, document, tuned_settings, monkeypatch):
     measured, solved = [], []
 
-    def measuring(*given: Any, **named: Any) -> Any:
+    def measuring(*given, **named):
         measured.append(1)
         return perplexity_steps(*given, **named)
 
-    def solving(*given: Any) -> Any:
+    def solving(*given):
         solved.append(len(given[2]))
         return solve_points(*given)
 
@@ -360,7 +346,7 @@ def test_tasks_are_asked_of_what_is_still_in_question(tuned, document, tuned_set
     asked = [row for row in tuning["rows"] if row["accuracy"] is not None]
     assert asked == [row for row in tuning["rows"] if row["standing"] in ("best", "as_good", "baseline")]
     assert (tuning["tasks"]["names"], tuning["tasks"]["draws"]) == (ASKED["tasks"], tuning["draws"])
-    best = tuning["rows"][tuning["best"] or 0]
+    best = tuning["rows"][tuning["best"]]
     study = Study.open(tuned_settings.studies_dir() / "tuned")
     line = study.line("sarqc-gbs", document["bits"])
     correct = study.array(line, "correct")[:, 0, line.lams.index(best["lambda"])]
@@ -376,7 +362,7 @@ def test_tasks_are_asked_of_what_is_still_in_question(tuned, document, tuned_set
 def test_tasks_have_what_is_left_of_the_budget(document, fresh_settings, monkeypatch):
     clock, asked = Clock(monkeypatch, 0.1, 10.0), []
 
-    def asking(*given: Any, tell: Any, **options: Any) -> Any:
+    def asking(*given, tell, **options):
         clock.now += 40.0
         tell(1, 1)
         asked.append(1)
@@ -393,7 +379,7 @@ def test_tasks_have_what_is_left_of_the_budget(document, fresh_settings, monkeyp
 
 @pytest.mark.thorough
 def test_float_predictions_that_are_gone_are_said(document, fresh_settings, monkeypatch):
-    def gone(*_given: Any, **_named: Any) -> Any:
+    def gone(*_given, **_named):
         raise StatesGone
 
     with monkeypatch.context() as without:

@@ -17,7 +17,7 @@ __all__ = ["settings"]
 
 
 @pytest.fixture
-def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_installed(monkeypatch):
     every = {name: dataclasses.replace(extra, requires=("no_such_module",)) for name, extra in extras.known().items()}
     monkeypatch.setattr(extras, "known", lambda: every)
 

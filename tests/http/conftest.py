@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ HTML = {"Accept": "text/html"}
 
 
 @contextmanager
-def opened(settings: Settings, function: str = "quick", **given: Any) -> Iterator[TestClient]:
+def opened(settings: Settings, function: str = "quick", **given) -> Iterator[TestClient]:
     """The app without pages, whose runs are the named function of ``fake_runs``."""
     app = create_app(settings, execute=f"tests.jobs.fake_runs:{function}", resolve=resolve, with_pages=False)
     with TestClient(app, raise_server_exceptions=False, **given) as client:
@@ -36,12 +36,12 @@ def opened(settings: Settings, function: str = "quick", **given: Any) -> Iterato
 
 
 @pytest.fixture
-def client(settings: Settings) -> Iterator[TestClient]:
+def client(settings):
     with opened(settings) as client:
         yield client
 
 
-def submit(client: httpx.Client, layers: int = 2, headers: dict[str, str] | None = None, **changes: Any) -> dict:
+def submit(client: httpx.Client, layers: int = 2, headers: dict[str, str] | None = None, **changes) -> dict:
     answer = client.post("/api/runs", json=recipe(layers).to_json() | changes, headers=headers)
     assert answer.status_code == 201, answer.text
     assert answer.headers["location"] == f"/api/runs/{answer.json()['id']}"
@@ -67,7 +67,7 @@ def events_of(client: httpx.Client, run_id: str) -> list[dict[str, Any]]:
 class App:
     """A running app in its own process; ``within`` is a command that becomes it, such as one that mounts a disk."""
 
-    def __init__(self, folder: Path, function: str, within: Sequence[str] = ()) -> None:
+    def __init__(self, folder, function, within=()):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -80,24 +80,24 @@ class App:
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30)
         until(self.answers)
 
-    def answers(self) -> bool:
+    def answers(self):
         assert self.process.poll() is None, "the app ended"
         try:
             return self.http.get("/healthz").is_success
         except httpx.TransportError:
             return False
 
-    def end(self, number: int) -> int:
+    def end(self, number):
         self.process.send_signal(number)
         return self.process.wait(20)
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., App]]:
+def serve(tmp_path):
     """Starts the app with the named function of ``fake_runs``; a second start finds the state of the first."""
-    apps: list[App] = []
+    apps = []
 
-    def start(function: str, within: Sequence[str] = ()) -> App:
+    def start(function, within=()):
         apps.append(App(tmp_path, function, within))
         return apps[-1]
 

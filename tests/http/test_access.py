@@ -9,10 +9,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -24,7 +22,7 @@ from sarqc.extras.host.users import write_user
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
-from sarqc.settings import SITE, Settings
+from sarqc.settings import SITE
 from sarqc.web.access import Access
 from sarqc.web.admission import admit
 from sarqc.web.gate import Gate
@@ -37,16 +35,16 @@ from tests.jobs.conftest import settings_in, until
 from tests.jobs.fake_runs import recipe
 from tests.models.fake_hub import FakeHub, serving
 
-Door = Callable[..., TestClient]
+PUBLIC = {"access": "open", "strangers": "runner"}
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
+def door(tmp_path):
     """Opens an app with the given settings; further calls give further browsers of the same app."""
-    opened: list[TestClient] = []
-    apps: list[Any] = []
+    opened = []
+    apps = []
 
-    def browser(**given: Any) -> TestClient:
+    def browser(**given):
         if not apps:
             settings = settings_in(tmp_path, **given)
             apps.append(create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False))
@@ -61,7 +59,7 @@ def door(tmp_path: Path) -> Iterator[Door]:
 
 def error_of(answer: httpx.Response, status: int) -> dict[str, str]:
     assert answer.status_code == status, answer.text
-    error: dict[str, str] = answer.json()["error"]
+    error = answer.json()["error"]
     assert set(error) == {"kind", "what", "where", "remedy"}
     return error
 
@@ -130,21 +128,10 @@ def test_files_of_the_host_can_not_be_named(door, tmp_path, access):
     (tmp_path / "texts" / "way-out.txt").symlink_to(secret)
     (tmp_path / "models" / "way-out").symlink_to(tmp_path / "elsewhere" / "fake")
     names = [
-        str(secret),
-        "/etc/passwd",
-        "/proc/self/environ",
-        "~/.bashrc",
-        "~nosuchuser/x",
-        f"{tmp_path}/texts/way-out",
-    ]
-    names += [
-        f"{tmp_path}/texts/../secret.txt",
-        "file:///etc/passwd",
-        "x" * 300,
-        "text-" + "0" * 24,
-        "way-out",
+        str(secret), "/etc/passwd", "/proc/self/environ", "~/.bashrc", "~nosuchuser/x", f"{tmp_path}/texts/way-out",
+        f"{tmp_path}/texts/../secret.txt", "file:///etc/passwd", "x" * 300, "text-" + "0" * 24, "way-out",
         "way-out.txt",
-    ]
+    ]  # fmt: skip
     for name in names:
         for field in ("calibration", "test"):
             for path in ("/api/plan", "/api/runs"):
@@ -171,7 +158,7 @@ def test_declared_files_go_by_name_and_on_a_private_host_by_path(door, tmp_path)
 
 
 def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door, tmp_path):
-    client = door(access="open", strangers="runner", hub_models="good/model@abc123")
+    client = door(**PUBLIC, hub_models="good/model@abc123")
     assert client.post("/api/plan", json=recipe().to_json()).status_code == 200
     error_of(client.post("/api/plan", json=recipe().to_json() | {"model": str(tmp_path / "models" / "fake")}), 404)
     for changes in ({"model": "other/model"}, {"model": "good/model", "revision": "main"}):
@@ -188,7 +175,7 @@ def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door, tmp_p
 
 
 def test_guests_see_and_change_their_own(door):
-    alice = door(access="open", strangers="runner")
+    alice = door(**PUBLIC)
     bob = door()
     run = finished(alice, submit(alice)["id"])
     assert [found["id"] for found in alice.get("/api/runs").json()["runs"]] == [run["id"]]
@@ -210,7 +197,7 @@ def test_guests_see_and_change_their_own(door):
 
 
 def test_changes_of_others_are_not_told(door):
-    alice, bob = door(access="open", strangers="runner"), door()
+    alice, bob = door(**PUBLIC), door()
     run = finished(alice, submit(alice)["id"])
     access = bob.app.state.access
     for client, sees in ((alice, True), (bob, False)):
@@ -218,9 +205,9 @@ def test_changes_of_others_are_not_told(door):
 
 
 def test_an_export_is_opened_by_those_who_may_see_it(door, tmp_path):
-    alice, bob = door(access="open", strangers="runner"), door()
+    alice, bob = door(**PUBLIC), door()
     run = submit(alice)
-    access, settings = bob.app.state.access, settings_in(tmp_path, access="open", strangers="runner")
+    access, settings = bob.app.state.access, settings_in(tmp_path, **PUBLIC)
     name = f"{run['id']}/tiny-llama-3bit-gptq-packed"
     (settings.exports_dir() / name).mkdir(parents=True)
     asked = Recipe.parse(
@@ -238,7 +225,7 @@ def visitor(client: TestClient) -> Visitor:
 
 
 def test_a_link_shows_one_run_until_it_is_revoked(door):
-    alice, bob = door(access="open", strangers="runner"), door()
+    alice, bob = door(**PUBLIC), door()
     run, other = submit(alice, kind="tune", test="none.txt"), submit(alice)
     one = f"/api/runs/{run['id']}"
     finished(alice, run["id"])
@@ -262,7 +249,7 @@ def test_a_link_shows_one_run_until_it_is_revoked(door):
 
 
 def test_links_of_a_run_go_with_it_and_not_before(door):
-    alice, bob = door(access="open", strangers="runner"), door()
+    alice, bob = door(**PUBLIC), door()
     run = submit(alice)
     one = f"/api/runs/{run['id']}"
     address = alice.post(f"{one}/link").json()["address"]
@@ -310,7 +297,7 @@ def test_users_and_their_roles(door, tmp_path):
     assert users.stat().st_mode & 0o077 == 0
     client = door(access="users", users_file=users)
 
-    def basic(name: str, password: str | None = None) -> dict[str, str]:
+    def basic(name, password=None):
         both = f"{name}:{password or f'password of {name}'}"
         return {"Authorization": f"Basic {base64.b64encode(both.encode()).decode()}"}
 
@@ -384,7 +371,7 @@ def test_the_operators_token_is_not_for_strangers(access, tmp_path):
         others = {name: value for name, value in os.environ.items() if "IMPLICIT_TOKEN" not in name}
         asked = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", ASKING, str(tmp_path / "state"), access],
-            env=others | own, capture_output=True, text=True, check=False,
+            env=others | own, capture_output=True, text=True,
         )  # fmt: skip
     assert asked.stdout.strip() == "200", asked.stderr[-2000:]
     assert hub.tokens
@@ -393,9 +380,9 @@ def test_the_operators_token_is_not_for_strangers(access, tmp_path):
 
 def test_forwarded_names_are_believed_from_the_proxy_alone(door):
     forged = {"X-Forwarded-For": "8.8.8.8", "X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
-    seen: list[httpx.Headers] = []
+    seen = []
 
-    async def behind(scope: Any, receive: Any, send: Any) -> None:
+    async def behind(scope, receive, send):
         seen.append(httpx.Headers(scope["headers"]))
 
     app = door().app
@@ -410,7 +397,7 @@ def test_forwarded_names_are_believed_from_the_proxy_alone(door):
 
 
 def test_a_person_has_a_share_of_the_queue(door, monkeypatch):
-    alice, bob = door(access="open", strangers="runner", max_queued_each=2), door()
+    alice, bob = door(**PUBLIC, max_queued_each=2), door()
     monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)
     for _ in range(2):
         submit(alice)
@@ -420,7 +407,7 @@ def test_a_person_has_a_share_of_the_queue(door, monkeypatch):
 
 @pytest.mark.thorough
 def test_a_person_has_a_share_of_the_disk(door, monkeypatch):
-    alice = door(access="open", strangers="runner", export_gib_each=5000 / 2**30)  # the fake plan says 4,000 bytes
+    alice = door(**PUBLIC, export_gib_each=5000 / 2**30)  # the fake plan says 4,000 bytes
     runs = [finished(alice, submit(alice)["id"]) for _ in range(2)]
     monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)  # the first one waits
     assert alice.post(f"/api/runs/{runs[0]['id']}/export").status_code == 201
@@ -436,11 +423,11 @@ def test_requests_of_an_address_are_counted(door):
 
 def test_strangers_of_an_address_share_its_places_in_the_queue(tmp_path):
     """Without cookies each request is that of another guest; another address has places of its own."""
-    public = {"access": "open", "strangers": "runner", "hosts": "testserver", "proxy_addresses": "10.0.0.9"}
+    public = PUBLIC | {"hosts": "testserver", "proxy_addresses": "10.0.0.9"}
     with opened(settings_in(tmp_path, max_queued=4, max_queued_each=1, **public), client=("10.0.0.9", 1)) as client:
         client.app.state.supervisor._start_due = lambda: None
 
-        def status(address: str) -> int:
+        def status(address):
             client.cookies.clear()
             headers = {"X-Forwarded-For": address}
             return client.post("/api/runs", json=recipe().to_json(), headers=headers).status_code
@@ -454,16 +441,16 @@ def test_plans_that_wait_keep_nobody_else_waiting(tmp_path):
     """As while the Hub swallows packets, or a model takes minutes: more plans than there are threads."""
     going_on = threading.Event()
 
-    def waiting(recipe: Recipe, settings: Settings) -> object:
+    def waiting(recipe, settings):
         if recipe.seed == 1:
             going_on.wait(60)
         return resolve(recipe, settings)
 
-    settings = settings_in(tmp_path, access="open", strangers="runner", hosts="testserver", proxy_addresses="10.0.0.9")
+    settings = settings_in(tmp_path, **PUBLIC, hosts="testserver", proxy_addresses="10.0.0.9")
     app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=waiting, with_pages=False)
     with TestClient(app, client=("10.0.0.9", 1)) as client, ThreadPoolExecutor(60) as people:
 
-        def planned(address: str, layers: int = 1) -> Future[httpx.Response]:
+        def planned(address, layers=1):
             where = {"X-Forwarded-For": address, "Cookie": ""}  # a stranger anew
             return people.submit(client.post, "/api/plan", json=recipe(layers).to_json(), headers=where)
 
@@ -489,7 +476,7 @@ def test_plans_that_wait_keep_nobody_else_waiting(tmp_path):
 
 
 def test_a_text_is_its_owners(door, tmp_path):
-    alice, bob = door(access="open", strangers="runner", text_uploads_each=2), door()
+    alice, bob = door(**PUBLIC, text_uploads_each=2), door()
     made = alice.post("/api/texts?title=Notes", content=b"some words of mine\n")
     assert made.status_code == 201, made.text
     name = made.json()["name"]
@@ -511,7 +498,7 @@ def test_a_text_is_its_owners(door, tmp_path):
 
 
 def test_rows_and_chats_are_uploaded_as_well(door, tmp_path):
-    alice, folder = door(access="open", strangers="runner"), tmp_path / "state" / "text-uploads"
+    alice, folder = door(**PUBLIC), tmp_path / "state" / "text-uploads"
     rows = "\ufeffid,content\n" + "".join(f'{number},"Line {number}, and ""more"" of it."\n' for number in range(900))
     made = alice.post("/api/texts?file=My%20rows.CSV", content=rows.encode())
     assert made.status_code == 201, made.text
@@ -541,7 +528,7 @@ def test_a_text_has_a_size(door):
 
 
 def test_studies_of_the_command_line_are_the_operators(door, tmp_path):
-    stranger = door(access="open", strangers="runner")
+    stranger = door(**PUBLIC)
     write_study(tmp_path / "state" / "studies", "by-hand")
     write_study(tmp_path / "assets" / "studies", "shipped")
     (shown,) = stranger.get("/api/studies").json()["studies"]
@@ -586,7 +573,7 @@ def may_change(access: Access, who: Visitor, study_id: str) -> bool:
     return who.owner in access.studies.owners(study_id)
 
 
-@pytest.mark.parametrize("given", [{}, {"access": "open", "strangers": "runner", "hosts": "demo.example"}])
+@pytest.mark.parametrize("given", [{}, PUBLIC | {"hosts": "demo.example"}])
 def test_all_studies_at_once_are_seen_by_the_rule_for_one(tmp_path, given):
     settings = settings_in(tmp_path, **given)
     store = Store(settings.database())

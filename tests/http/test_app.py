@@ -6,8 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -15,9 +13,22 @@ from fastapi.testclient import TestClient
 from app import create_app
 from pages import build
 from sarqc.errors import Refused
+from sarqc.settings import SITE
 from sarqc.web.static import content_version
 from tests.event_loops import run_apart
 from tests.http.conftest import assert_error
+
+
+@pytest.fixture
+def whole(settings):
+    """Settings of an app with all that its pages load."""
+    return settings.model_copy(update={"assets_dir": SITE / "assets"})
+
+
+@pytest.fixture
+def site(whole):
+    with TestClient(create_app(whole)) as client:
+        yield client
 
 
 def test_headers_on_every_answer(client, settings):
@@ -97,23 +108,21 @@ def test_the_whole_app_does_not_import_torch(settings):
 
 
 @pytest.mark.thorough
-def test_pages_and_interface_live_together(settings):
-    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
-    with TestClient(app) as client:
-        page = client.get("/")
-        assert page.status_code == 200
-        assert "gradio" in page.text
-        assert page.headers["content-encoding"] == "gzip"
-        (root,) = set(re.findall(r"/assets/v-[0-9a-f]{12}", page.text))  # one address for each module, with its version
-        assert root == f"/assets/v-{content_version(Path('assets').resolve())}"
-        assert client.get("/runs").status_code == 200
-        assert client.get("/learn").status_code == 200
-        assert client.get("/api/nothing").json()["error"]["kind"] == "not_found"
-        config = json.loads(page.text.partition("window.gradio_config = ")[2].partition(";</script>")[0])
-        assert config["run_history"] is False
-        assert config["analytics_enabled"] is False
-        assert config["show_error"] is False
-        assert config["footer_links"] == []
+def test_pages_and_interface_live_together(site):
+    page = site.get("/")
+    assert page.status_code == 200
+    assert "gradio" in page.text
+    assert page.headers["content-encoding"] == "gzip"
+    (root,) = set(re.findall(r"/assets/v-[0-9a-f]{12}", page.text))  # one address for each module, with its version
+    assert root == f"/assets/v-{content_version(SITE / 'assets')}"
+    assert site.get("/runs").status_code == 200
+    assert site.get("/learn").status_code == 200
+    assert site.get("/api/nothing").json()["error"]["kind"] == "not_found"
+    config = json.loads(page.text.partition("window.gradio_config = ")[2].partition(";</script>")[0])
+    assert config["run_history"] is False
+    assert config["analytics_enabled"] is False
+    assert config["show_error"] is False
+    assert config["footer_links"] == []
 
 
 # Gradio's routes, as its source lists them; with a queue, “queue/data” answers for as long as somebody listens.
@@ -130,63 +139,59 @@ OF_GRADIO = (
 
 
 @pytest.mark.thorough
-def test_of_gradio_there_is_what_the_pages_load_alone(settings):
+def test_of_gradio_there_is_what_the_pages_load_alone(site):
     """See ``tests/browser/test_policy.py`` for what that is; nothing but pages, scripts and styles."""
-    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
-    with TestClient(app) as client:
-        page = client.get("/").text
-        (script,) = re.findall(r'src="\.(/assets/index-[\w-]+\.js)"', page)
-        assert client.get(script).status_code == 200
-        assert client.get("/theme.css").status_code == 200
-        for path in OF_GRADIO:
-            assert_error(client.get(path), 404, "refused")
-        assert_error(client.post("/gradio_api/queue/join", json={}), 405, "not_allowed")
+    page = site.get("/").text
+    (script,) = re.findall(r'src="\.(/assets/index-[\w-]+\.js)"', page)
+    assert site.get(script).status_code == 200
+    assert site.get("/theme.css").status_code == 200
+    for path in OF_GRADIO:
+        assert_error(site.get(path), 404, "refused")
+    assert_error(site.post("/gradio_api/queue/join", json={}), 405, "not_allowed")
 
 
-def test_with_nothing_to_do_the_app_waits(settings):
+def test_with_nothing_to_do_the_app_waits(whole):
     """Nothing that the app starts asks its loop to be woken again within a second: it would be so for ever."""
-    delays: list[float] = []
+    delays = []
 
     class Loop(asyncio.SelectorEventLoop):
-        def call_later(self, delay: float, *more: Any, **given: Any) -> asyncio.TimerHandle:
+        def call_later(self, delay, *more, **given):
             delays.append(delay)
             return super().call_later(delay, *more, **given)
 
-    async def waits() -> None:
+    async def waits():
         async with app.router.lifespan_context(app):
             delays.clear()
             for _ in range(500):  # turns of the loop, in which whoever waits for nothing waits again
                 await asyncio.to_thread(int)
 
-    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+    app = create_app(whole)
     run_apart(waits(), Loop)
     assert [delay for delay in delays if delay < 1] == []
 
 
-def test_no_element_of_a_page_calls_python(settings):
+def test_no_element_of_a_page_calls_python(whole):
     """So Gradio's queue, which is never started, has nothing to do: a click is answered in the browser."""
-    pages = build(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+    pages = build(whole)
     assert [fn.fn for fn in pages.fns.values() if fn.fn is not None] == []
 
 
 @pytest.mark.thorough
-def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings):
-    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+def test_scripts_within_a_document_carry_the_nonce_of_its_answer(site):
     nonces = set()
-    with TestClient(app) as client:
-        for path in ("/", "/", "/calibrate", "/runs", "/learn", "/sign-in", "/nothing-here"):
-            answer = client.get(path, headers={"Accept": "text/html"})
-            policy = answer.headers["content-security-policy"]
-            scripts = next(part for part in policy.split("; ") if part.startswith("script-src "))
-            (nonce,) = re.findall(r"'nonce-([\w-]{22})'", scripts)
-            evaluates = path not in ("/sign-in", "/nothing-here")
-            assert scripts == f"script-src 'self' 'nonce-{nonce}'" + (" 'unsafe-eval'" if evaluates else "")
-            inside = re.findall(r"<script((?:(?! src=)[^>])*)>", answer.text)
-            assert inside
-            assert all(f'nonce="{nonce}"' in attributes for attributes in inside)
-            assert answer.headers["permissions-policy"].startswith("accelerometer=()")
-            assert answer.headers["cross-origin-opener-policy"] == "same-origin"
-            nonces.add(nonce)
+    for path in ("/", "/", "/calibrate", "/runs", "/learn", "/sign-in", "/nothing-here"):
+        answer = site.get(path, headers={"Accept": "text/html"})
+        policy = answer.headers["content-security-policy"]
+        scripts = next(part for part in policy.split("; ") if part.startswith("script-src "))
+        (nonce,) = re.findall(r"'nonce-([\w-]{22})'", scripts)
+        evaluates = path not in ("/sign-in", "/nothing-here")
+        assert scripts == f"script-src 'self' 'nonce-{nonce}'" + (" 'unsafe-eval'" if evaluates else "")
+        inside = re.findall(r"<script((?:(?! src=)[^>])*)>", answer.text)
+        assert inside
+        assert all(f'nonce="{nonce}"' in attributes for attributes in inside)
+        assert answer.headers["permissions-policy"].startswith("accelerometer=()")
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        nonces.add(nonce)
     assert len(nonces) == 7
 
 

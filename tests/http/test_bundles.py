@@ -46,18 +46,18 @@ def in_node(script: str, *arguments: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
 def test_a_bundle_exports_what_its_modules_export(page, tmp_path):
     file = tmp_path / "bundle.mjs"
-    file.write_text(bundles(PAGES)[module_of(page)](ASSETS), encoding="utf-8")
+    file.write_text(bundles(PAGES)[module_of(page)](ASSETS))
     count, differ = json.loads(in_node(EXPORTS, file.as_uri(), f"{ASSETS.as_uri()}/"))
     assert differ == []
     assert count == len(modules(ASSETS, tuple(f"js/{name}" for name in (*EVERYWHERE, *page.scripts))))
 
 
 @pytest.fixture
-def assets(tmp_path: Path) -> Path:
-    def write(name: str, text: str) -> None:
+def assets(tmp_path):
+    def write(name, text):
         file = tmp_path / "js" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text)
 
     write("deep/base.js", "/** Words. */\nexport const runs = [];\nruns.push(1);\nexport const twice = (n) => 2 * n;\n")
     write("door.js", 'export { twice as double } from "./deep/base.js";\nexport class Door {}\n')
@@ -72,7 +72,7 @@ def assets(tmp_path: Path) -> Path:
 
 def test_names_are_bound_as_by_modules_and_each_module_runs_once(assets, tmp_path):
     file = tmp_path / "bundle.mjs"
-    file.write_text(bundled(assets, ("main.js", "door.js")), encoding="utf-8")
+    file.write_text(bundled(assets, ("main.js", "door.js")))
     script = (
         "const { scripts } = await import(process.argv[1]);"
         "const main = scripts['main.js'];"

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,26 +36,26 @@ def ended_of(client: TestClient, recipe: dict[str, Any], answer: str) -> str:
     """The id of a run that has ended, whose answer could be asked for at once."""
     created = client.post("/api/runs", json=recipe)
     assert created.status_code == 201, created.text
-    run_id: str = created.json()["id"]
+    run_id = created.json()["id"]
     before = client.get(f"/api/runs/{run_id}/{answer}")  # whatever there is at this moment, nothing at first
     assert before.status_code == 200, before.text
     return finished(client, run_id)["id"]
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def client(tmp_path_factory):
     settings = settings_in(tmp_path_factory.mktemp("compared"), assets_dir=SITE / "assets")
     with TestClient(create_app(settings, with_pages=False)) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def tuned(client: TestClient) -> Compared:
+def tuned(client):
     return client, ended_of(client, RECIPE, "tuning")
 
 
 @pytest.fixture(scope="module")
-def climbed(client: TestClient) -> Compared:
+def climbed(client):
     return client, ended_of(client, LADDER, "ladder")
 
 

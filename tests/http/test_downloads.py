@@ -3,7 +3,6 @@
 import io
 import tempfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ RANGES = ("x=1", "bytes=5-1", "bytes=a-b", "bytes=", "bytes=99999999999999999999
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary(tmp_path, monkeypatch):
     """An empty folder for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()

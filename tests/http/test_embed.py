@@ -1,8 +1,6 @@
 """Cards in frames of other sites: which answers these may show, and oEmbed by its specification (https://oembed.com)."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -25,7 +23,7 @@ CARD = "/?study=toy&embed=plane"
 OPEN_HOST = {"access": "open", "strangers": "viewer", "hosts": "demo.example", "embed_ancestors": SITES}
 
 
-def settings_of(folder: Path, **given: Any) -> Settings:
+def settings_of(folder: Path, **given) -> Settings:
     """Settings of a host whose shipped study is “toy”."""
     assets = folder / "assets"
     assets.mkdir()
@@ -35,19 +33,19 @@ def settings_of(folder: Path, **given: Any) -> Settings:
     return settings_in(folder, assets_dir=assets, **given)
 
 
-def opened(folder: Path, *, with_pages: bool, **given: Any) -> TestClient:
+def opened(folder: Path, *, with_pages: bool, **given) -> TestClient:
     app = create_app(settings_of(folder, **given), with_pages=with_pages)
     return TestClient(app, base_url="http://demo.example", follow_redirects=False)
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def client(tmp_path_factory):
     """A host that anybody may look at, without pages."""
     with opened(tmp_path_factory.mktemp("host"), with_pages=False, **OPEN_HOST) as client:
         yield client
 
 
-def oembed(client: TestClient, address: str, **further: Any) -> Any:
+def oembed(client: TestClient, address: str, **further):
     answer = client.get("/oembed", params={"url": address, **further})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/json"

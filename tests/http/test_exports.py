@@ -2,20 +2,17 @@
 
 import io
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
 
 from sarqc.recipe import expanded
-from sarqc.settings import Settings
 from tests.http.conftest import assert_error, finished, opened, submit
 from tests.jobs.fake_runs import recipe
 
 
 @pytest.fixture
-def client(settings: Settings) -> Iterator[TestClient]:
+def client(settings):
     with opened(settings, "exporting") as client:
         yield client
 

@@ -21,7 +21,7 @@ ROUTES = ("", "/view", "/download", f"/{ARRAYS}")
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Settings:
+def host(tmp_path):
     """A host with the study “small”, whose codes are kept."""
     settings = host_of_two(tmp_path)
     keep_codes(settings.assets_dir / "studies" / "small")
@@ -31,11 +31,11 @@ def host(tmp_path: Path) -> Settings:
 def codes_of(host: Settings) -> tuple[Path, dict[str, Any], str]:
     """The folder of codes, its list, and the name of a file of codes."""
     folder = host.assets_dir / "studies" / "small" / FOLDER
-    kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    kept = json.loads((folder / FILE).read_text())
     return folder, kept, kept["points"][0]["file"]["name"]
 
 
-def answers(host: Settings, *routes: str) -> None:
+def answers(host: Settings, *routes: str):
     """Each route says what is damaged."""
     with TestClient(create_app(host, with_pages=False), base_url="http://127.0.0.1") as client:
         for route in routes:
@@ -46,7 +46,7 @@ def answers(host: Settings, *routes: str) -> None:
 def test_a_forged_list_of_codes_is_damaged(host, size):
     folder, kept, name = codes_of(host)
     kept["points"][0]["file"]["bytes"] = size
-    (folder / FILE).write_text(json.dumps(kept), encoding="utf-8")
+    (folder / FILE).write_text(json.dumps(kept))
     answers(host, "/view", "/site", f"/model/{name}")
 
 
@@ -54,7 +54,7 @@ def test_a_forged_list_of_codes_is_damaged(host, size):
 def test_a_forged_point_is_damaged(host, lam):
     folder, kept, _ = codes_of(host)
     kept["points"][0]["lam"] = lam
-    (folder / FILE).write_text(json.dumps(kept), encoding="utf-8")
+    (folder / FILE).write_text(json.dumps(kept))
     answers(host, "/view", "/site")
 
 
@@ -70,9 +70,9 @@ def test_codes_are_the_listed_ones_and_files_of_the_study(host, tmp_path):
     (folder / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     answers(host, f"/model/{name}")
     (folder / name).write_bytes(content)
-    (folder / FILE).write_text(json.dumps(kept | {"model": "tiny-moe"}), encoding="utf-8")
+    (folder / FILE).write_text(json.dumps(kept | {"model": "tiny-moe"}))
     answers(host, "/model/config.json")
-    (tmp_path / FILE).write_text(json.dumps(kept), encoding="utf-8")
+    (tmp_path / FILE).write_text(json.dumps(kept))
     (folder / FILE).unlink()
     (folder / FILE).symlink_to(tmp_path / FILE)
     answers(host, "/view", f"/model/{name}")
@@ -110,10 +110,10 @@ def test_a_pipe_is_not_waited_for(client, settings):
 def test_a_document_has_an_end(client, settings, monkeypatch):
     study = write_study(settings.studies_dir(), "mine")
     path = study.folder / "study.json"
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     monkeypatch.setattr(document, "MOST_VALUES", sum(map(text.count, ",[{")))
     assert client.get("/api/studies/mine").status_code == 200
-    path.write_text(text.replace('"protocol":{}', '"protocol":{"x":[[],[]]}'), encoding="utf-8")
+    path.write_text(text.replace('"protocol":{}', '"protocol":{"x":[[],[]]}'))
     assert "values" in assert_error(client.get("/api/studies/mine"), 422, "refused")["what"]
     with path.open("r+b") as file:
         file.truncate(1 << 40)
@@ -125,9 +125,9 @@ def test_a_document_has_an_end(client, settings, monkeypatch):
 def test_arrays_have_an_end_and_the_shape_of_their_line(client, settings):
     study = write_study(settings.studies_dir(), "mine")
     path = study.folder / "study.json"
-    written = json.loads(path.read_text(encoding="utf-8"))
+    written = json.loads(path.read_text())
     written["lines"][0]["arrays"]["recon"]["shape"] = [1, 2, 1, 10**9]
-    path.write_text(json.dumps(written), encoding="utf-8")
+    path.write_text(json.dumps(written))
     for route in ROUTES:
         assert "does not fit" in assert_error(client.get(f"/api/studies/mine{route}"), 422, "refused")["what"]
     study = write_study(settings.studies_dir(), "other")

@@ -25,21 +25,16 @@ MOUNT = 'mkdir -p "$0" && mount -t tmpfs -o size={size}m tmpfs "$0" && exec "$@"
 def small_disk(folder: Path, size: int = 24) -> list[str]:
     """The command before another that gives it a small disk (MiB) at a folder. Skips where that is not allowed."""
     command = [
-        "unshare",
-        "--mount",
-        *([] if os.geteuid() == 0 else ["--map-root-user"]),
-        "sh",
-        "-c",
-        MOUNT.format(size=size),
+        "unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c", MOUNT.format(size=size),
         str(folder),
-    ]
+    ]  # fmt: skip
     attempt = subprocess.run([*command, "true"], capture_output=True, text=True)
     if attempt.returncode:
         pytest.skip(f"no disk can be mounted here: {attempt.stderr.strip()}")
     return command
 
 
-def fill(path: Path) -> None:
+def fill(path: Path):
     """Writes to a file until the disk takes not a byte more."""
     with path.open("wb", buffering=0) as file:
         for size in (1 << 20, 1 << 12, 1):

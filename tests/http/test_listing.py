@@ -185,11 +185,8 @@ def test_size_against_quality_of_a_list(client):
     store = client.app.state.supervisor.store
     for size, run in enumerate(runs, start=1):
         summary = {
-            "perplexity": 9.0 - size,
-            "perplexity_float": 6.0,
-            "bits_per_weight": float(size),
-            "bytes_after": size,
-        }
+            "perplexity": 9.0 - size, "perplexity_float": 6.0, "bits_per_weight": float(size), "bytes_after": size,
+        }  # fmt: skip
         with store.transaction() as connection:
             connection.execute("UPDATE runs SET summary_json = ? WHERE id = ?", (json.dumps(summary), run["id"]))
     view = client.get("/api/runs/pareto?sort=bits").json()

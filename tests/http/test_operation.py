@@ -106,7 +106,7 @@ def test_metrics_count_runs_requests_and_layers(settings):
         assert run_id not in text
 
 
-def test_metrics_are_off_for_whoever_may_not_read_them(settings, tmp_path):
+def test_metrics_are_off_for_whoever_may_not_read_them(settings):
     with opened(settings) as client:
         assert_error(client.get("/metrics"), 404, "not_found")
     secret = SecretStr(TOKEN)
@@ -132,7 +132,7 @@ def test_a_stream_counts_while_it_is_open(serve, monkeypatch):
     run_id = submit(app.http)["id"]
     until(lambda: run_of(app.http, run_id)["state"] == "running")
 
-    def value(metric: str, **labels: str) -> float:
+    def value(metric, **labels):
         return samples(app.http.get("/metrics"))[metric, tuple(sorted(labels.items()))]
 
     with app.http.stream("GET", f"/api/runs/{run_id}/events") as stream:

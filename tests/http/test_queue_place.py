@@ -5,12 +5,12 @@ import time
 import pytest
 
 from sarqc.events import LayerDone, Stage, Started, Yielded
-from sarqc.jobs.run import Run, State
+from sarqc.jobs.run import State
 from sarqc.web.queue_place import queue_place
 from tests.jobs.fake_runs import recipe
 
 
-def everybody(_: object) -> bool:
+def everybody(_) -> bool:
     return True
 
 
@@ -57,7 +57,7 @@ def test_whoever_waits_further_back_is_told_when_by_the_plans_of_all_before(stor
     planned = store.create_all([recipe()] * 3, "ann", seconds=[30.0, 500.0, 10.0])
     last = store.create(recipe(), "ann")
 
-    def seconds() -> list[float | None]:
+    def seconds():
         return [queue_place(run, store, everybody)["seconds"] for run in (*planned, last)]
 
     assert seconds() == pytest.approx([100, 130, 630, 640], abs=5)
@@ -89,7 +89,7 @@ def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store, monkeypatc
     store.append(running, [Started("fake", "cpu", layers, 0.5, phases=phases)])
     waiting = store.create(recipe(), "ann")
 
-    def seconds(run: Run) -> float | None:
+    def seconds(run):
         return queue_place(run, store, everybody)["seconds"]
 
     assert seconds(waiting) == pytest.approx(20 + 7)  # loading is as good as done

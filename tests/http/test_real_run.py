@@ -19,17 +19,9 @@ from tests.http.conftest import events_of, finished, run_of
 from tests.jobs.conftest import until
 
 RECIPE = {
-    "model": "tiny-llama",
-    "bits": 3,
-    "grid": "symmetric",
-    "method": "gptq",
-    "calibration": "tiny-llama-calibration",
-    "samples": 2,
-    "length": 64,
-    "test": "tiny-llama-test",
-    "baseline": False,
-    "test_tokens": 256,
-}
+    "model": "tiny-llama", "bits": 3, "grid": "symmetric", "method": "gptq", "calibration": "tiny-llama-calibration",
+    "samples": 2, "length": 64, "test": "tiny-llama-test", "baseline": False, "test_tokens": 256,
+}  # fmt: skip
 
 
 @pytest.mark.soak
@@ -76,7 +68,7 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings, tmp_path):
         assert not list(settings.exports_dir().iterdir())
 
 
-def _check_backup(run_id: str, settings: Settings, folder: Path) -> None:
+def _check_backup(run_id: str, settings: Settings, folder: Path):
     """What was copied in the midst of the run goes on elsewhere, to the same bits."""
     other = settings.model_copy(update={"state_dir": folder / "other"})
     restore(other, folder / "backup")
@@ -89,7 +81,7 @@ def _check_backup(run_id: str, settings: Settings, folder: Path) -> None:
     assert here.read_bytes() == there.read_bytes()
 
 
-def _check_opening(client: TestClient, name: str) -> None:
+def _check_opening(client: TestClient, name: str):
     """An export is among the checkpoints that may be opened, and its grid is found in its files."""
     entries = {entry["name"]: entry["opened"] for entry in client.get("/api/models").json()["models"]}
     assert name in entries["tiny-llama"]
@@ -103,7 +95,7 @@ def _check_opening(client: TestClient, name: str) -> None:
         assert refused.status_code == 404, (wrong, refused.text)
 
 
-def _check_export(client: TestClient, run: dict, settings: Settings, folder: Path) -> None:
+def _check_export(client: TestClient, run: dict, settings: Settings, folder: Path):
     """What the archive holds loads with the run's weights, bit by bit, and the run stays as it is."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -123,7 +115,7 @@ def _check_export(client: TestClient, run: dict, settings: Settings, folder: Pat
     subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
     packed_folder = folder / "tiny-llama-3bit-gptq-packed"
     assert export["bytes"] == sum(path.stat().st_size for path in packed_folder.iterdir())
-    assert "this folder" in (packed_folder / "README.md").read_text(encoding="utf-8")
+    assert "this folder" in (packed_folder / "README.md").read_text()
     assert client.get(f"/api/runs/{run['id']}").json()["revision"] == run["revision"]
     # The run's own weights: written in the plain format by the same recipe, whose layers are all on disk.
     list(execute(Recipe.parse(RECIPE), settings, checkpoint_dir=folder / "plain"))

@@ -47,7 +47,7 @@ def test_a_preview_is_listed_once_it_is_kept(client, settings):
     assert finished(client, run_id)["lane"] == "preview"
     write_study(settings.studies_dir(), run_id)
 
-    def listed() -> list[list[str]]:
+    def listed():
         return [[one["id"] for one in client.get(f"/api/{what}").json()[what]] for what in ("runs", "studies")]
 
     assert listed() == [[], []]
@@ -155,7 +155,7 @@ def test_the_request_is_taken(client):
 def test_programs_for_other_engines(client):
     document = recipe(2).to_json() | {"method": "rqc-gbs", "grid": "full_range", "static_groups": True, "lambda": 0.1}
 
-    def answer(document: dict[str, object], query: str = "") -> dict[str, dict[str, object]]:
+    def answer(document, query=""):
         said = client.post(f"/api/recipe-texts{query}", json=document)
         assert said.status_code == 200
         return {one["name"]: one for one in said.json()["programs"]}

@@ -28,10 +28,10 @@ def test_a_new_secret_appears_whole(settings, monkeypatch):
     folder = settings.resolved_state_dir()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "secret.partial").write_bytes(b"of a start that was cut off")
-    seen: list[tuple[int, bool]] = []
+    seen = []
     rename = Path.rename
 
-    def noted(path: Path, target: Path) -> Path:
+    def noted(path, target):
         seen.append((path.stat().st_size, target.exists()))
         return rename(path, target)
 
@@ -61,7 +61,7 @@ def test_wrong_passwords_are_counted_by_seconds_that_pass(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: passed)
     tries = LoginThrottle()
 
-    def guess() -> None:
+    def guess():
         with tries.attempt("here", "home", "ann"):
             pass
 

@@ -1,9 +1,6 @@
 """Signing out ends what was signed in, in every browser that has a copy; share links end too, and show a part alone."""
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -17,8 +14,6 @@ from sarqc.web.visitor import COOKIE, Cookies
 from tests.http.conftest import HTML, TOKEN, assert_error, finished, opened, submit
 from tests.jobs.conftest import settings_in
 
-Shared = tuple[TestClient, dict[str, Any], str]
-
 
 def another(client: TestClient, cookie: str | None = None) -> TestClient:
     """Another browser, which may have a copy of a cookie."""
@@ -27,7 +22,7 @@ def another(client: TestClient, cookie: str | None = None) -> TestClient:
 
 
 @pytest.fixture
-def of_users(tmp_path: Path) -> Settings:
+def of_users(tmp_path):
     for name in ("ann", "bob"):
         write_user(tmp_path / "users", name, "runner", f"password of {name}")
     return settings_in(tmp_path, access="users", users_file=tmp_path / "users")
@@ -37,7 +32,7 @@ def sign_in(client: TestClient, name: str = "") -> str:
     """Returns the cookie."""
     said = {"name": name, "password": f"password of {name}" if name else TOKEN}
     assert client.post("/sign-in", data=said, follow_redirects=False).status_code == 303
-    return str(client.cookies[COOKIE])
+    return client.cookies[COOKIE]
 
 
 @pytest.mark.thorough
@@ -59,7 +54,7 @@ def test_a_copied_cookie_ends_with_signing_out(of_users, access):
         assert_error(another(client, copied).get("/api/visitor"), 401, "not_signed_in")
     with opened(settings) as again:  # the number is kept
         assert_error(another(again, copied).get("/api/visitor"), 401, "not_signed_in")
-        assert another(again, str(client.cookies[COOKIE])).get("/api/visitor").json()["signed_in"]
+        assert another(again, client.cookies[COOKIE]).get("/api/visitor").json()["signed_in"]
 
 
 def test_the_operator_signs_somebody_out(of_users, monkeypatch):
@@ -100,7 +95,7 @@ def test_two_names_from_the_proxy_are_none(tmp_path):
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
+def shared(tmp_path):
     """Ann with a run of hers that has a note and tags, and the address of its link."""
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "other.txt").write_text("words")

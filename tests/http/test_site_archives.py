@@ -5,7 +5,6 @@ import errno
 import io
 import json
 import re
-import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -71,19 +70,19 @@ def test_a_large_site_is_for_the_command_line():
 class Client:
     """A request whose client leaves when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.leaves = asyncio.Event()
 
-    async def receive(self) -> dict[str, str]:
+    async def receive(self):
         await self.leaves.wait()
         return {"type": "http.disconnect"}
 
 
 def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
     settings = host_of_two(tmp_path)
-    began: list[str] = []
+    began = []
 
-    def made(_: str, request: bytes, *, unwanted: threading.Event, **limits: int) -> bytes:
+    def made(_, request, *, unwanted, **limits):
         asked = json.loads(request)
         began.append(Path(asked["study"]).name)
         if began[-1] == "small":
@@ -95,18 +94,17 @@ def test_a_site_that_nobody_waits_for_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(site_archives, "answer_of", made)
     small, steps = (Study.open(settings.assets_dir / "studies" / name) for name in ("small", "steps"))
 
-    async def play() -> None:
+    async def play():
         archives, first, second = SiteArchives(settings), Client(), Client()
         waiting = [
-            asyncio.create_task(archives.open(client, small, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
-            for client in (first, second)
+            asyncio.create_task(archives.open(client, small, 1, SitePlan(1, 1, 1))) for client in (first, second)
         ]
         while not began:
             await asyncio.sleep(0.01)
         first.leaves.set()
         with pytest.raises(Busy):
             await waiting[0]
-        third = asyncio.create_task(archives.open(Client(), steps, 1, SitePlan(1, 1, 1)))  # type: ignore[arg-type]
+        third = asyncio.create_task(archives.open(Client(), steps, 1, SitePlan(1, 1, 1)))
         await asyncio.sleep(0.1)
         assert (began, waiting[1].done(), third.done()) == (["small"], False, False)
         second.leaves.set()
@@ -138,10 +136,7 @@ def test_room_is_asked_for_first(tmp_path, monkeypatch):
 @pytest.mark.thorough
 def test_twenty_clicks_make_one_site(tmp_path):
     settings = host_of_two(tmp_path / "host").model_copy(update={**OPEN_HOST, "strangers": "runner"})
-    with (
-        TestClient(create_app(settings, with_pages=False), base_url=HOST) as client,
-        ThreadPoolExecutor(20) as clicks,
-    ):
+    with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client, ThreadPoolExecutor(20) as clicks:
         answers = list(clicks.map(lambda _: client.get("/api/studies/steps/site.zip"), range(20)))
         assert {answer.status_code for answer in answers} == {200}
         assert len({answer.content for answer in answers}) == 1

@@ -5,10 +5,9 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import httpx
 import pytest
@@ -19,11 +18,9 @@ from sarqc.web import streams as sse
 from sarqc.web.access import Access
 from sarqc.web.visitor import Visitor
 from tests.event_loops import run_apart
-from tests.http.conftest import App, finished, run_of, submit
-from tests.jobs.conftest import children_of, is_alive, settings_in, until
+from tests.http.conftest import finished, run_of, submit
+from tests.jobs.conftest import children_of, in_state, is_alive, settings_in, until
 from tests.jobs.fake_runs import recipe
-
-Serve = Callable[[str], App]
 
 
 def everything() -> sse.Sight:
@@ -74,7 +71,7 @@ def test_two_listeners_hear_the_same(serve):
     app = serve("slow")
     run_id = submit(app.http, 4)["id"]
 
-    def follow(_: int) -> list:
+    def follow(_):
         with httpx.stream("GET", f"http://127.0.0.1:{app.port}/api/runs/{run_id}/events", timeout=30) as answer:
             return list(messages(answer))
 
@@ -198,7 +195,7 @@ def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store):
     run_id = store.create(recipe(), "ann").id
     store.cancel(run_id)
 
-    async def follow() -> list[bytes]:
+    async def follow():
         bell, got = sse.Bell(), []
         stream = sse.run_changes(store, bell, store.revision(), everything, as_it_is)
         async for chunk in stream:
@@ -213,17 +210,16 @@ def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store):
 
 def test_bell_rings_from_any_thread_and_forgets_who_left(store):
     bell = sse.Bell()
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
 
-    def work() -> None:
+    def work():
         for number in range(20):
             store.append(run_id, [Stage("x", str(number))])
             bell.ring(run_id)
         store.move(run_id, State.FINISHED, Finished({}, 1.0))
         bell.ring(run_id)
 
-    async def follow() -> int:
+    async def follow():
         threading.Thread(target=work).start()
         return sum([chunk.count(b"data:") async for chunk in sse.run_events(store, bell, run_id, 0, everything)])
 
@@ -234,14 +230,13 @@ def test_bell_rings_from_any_thread_and_forgets_who_left(store):
 
 def test_a_listener_that_does_not_read_costs_little(store, monkeypatch):
     """What is read at once is bounded in bytes, and nothing is left out."""
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
     store.append(run_id, [Stage("x" * 30_000, str(number)) for number in range(40)])
     store.move(run_id, State.FINISHED, Finished({}, 1.0))
-    read: list[int] = []
+    read = []
     tail = store.tail
 
-    def counted(*values: Any) -> Any:
+    def counted(*values):
         events, complete = tail(*values)
         read.append(sum(len(json.dumps(event.payload)) for event in events))
         return events, complete

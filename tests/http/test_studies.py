@@ -16,16 +16,15 @@ import numpy as np
 import pytest
 
 from sarqc.errors import Refused
-from sarqc.settings import Settings
 from sarqc.study import library as library_module
 from sarqc.study.document import Study
-from sarqc.study.library import FORM, Library, LineSummary, StudySummary, first_study
+from sarqc.study.library import FORM, Library, first_study
 from tests.former_studies import VERSIONS, former_study
 from tests.http.conftest import assert_error, write_study
 
 
 @pytest.fixture
-def study(settings: Settings) -> Study:
+def study(settings):
     return write_study(settings.studies_dir(), "mine")
 
 
@@ -48,17 +47,11 @@ def test_listing_tells_what_is_there_and_what_is_damaged(client, settings, study
 
 
 DAMAGED = {
-    "list": "[]",
-    "text": '"study"',
-    "deep": "[" * 50_000,
-    "types": '{"schema_version": "4"}',
-    "version": '{"schema_version": true}',
-    "lines": '{"schema_version": 4, "lines": 7}',
+    "list": "[]", "text": '"study"', "deep": "[" * 50_000, "types": '{"schema_version": "4"}',
+    "version": '{"schema_version": true}', "lines": '{"schema_version": 4, "lines": 7}',
     "surrogate": '{"schema_version": 4, "title": "\\ud800"}',
-    "infinity": '{"schema_version": 4, "protocol": {"x": 1e999}}',
-    "latin": b"\xff\xfe",
-    "empty": "",
-}
+    "infinity": '{"schema_version": 4, "protocol": {"x": 1e999}}', "latin": b"\xff\xfe", "empty": "",
+}  # fmt: skip
 
 
 @pytest.mark.thorough
@@ -84,7 +77,7 @@ def test_one_damaged_study_never_hides_the_others(client, settings, study):
     assert client.get("/api/studies").json()["damaged"] == []
 
 
-def flip(path: Path) -> None:
+def flip(path: Path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
@@ -115,7 +108,7 @@ def test_a_study_cut_short_while_it_is_read_is_refused(client, settings, study, 
     """Between the check of its hash and the figures: what is mapped then would end the process (SIGBUS)."""
     check = library_module._check_arrays
 
-    def check_and_cut(study: Study) -> None:
+    def check_and_cut(study):
         check(study)
         os.truncate(study.folder / "study.safetensors", 8)
 
@@ -167,8 +160,8 @@ def test_a_deleted_study_is_forgotten(settings):
 
 
 def test_the_lab_opens_with_the_shipped_study_that_can_say_most():
-    def entry(name: str, draws: int, points: int, *, shipped: bool = True, curves: bool = True) -> StudySummary:
-        line: LineSummary = {
+    def entry(name, draws, points, *, shipped=True, curves=True):
+        line = {
             "name": "a", "method": "a", "bits": 2, "grid": "affine", "group_size": None, "draws": [*range(draws)],
             "lambdas": points,
         }  # fmt: skip
@@ -195,7 +188,7 @@ def test_the_listing_reads_a_study_once_over_all_starts(settings, monkeypatch):
     (settings.studies_dir() / "broken" / "study.json").write_text("{")
     first = Library(settings, lambda names: {"run"}).listing()
     assert {one["id"]: one["origin"] for one in first["studies"]}["run"] == "run"
-    opened: list[str] = []
+    opened = []
     monkeypatch.setattr(
         Study, "open", classmethod(lambda cls, folder, real=Study.open: opened.append(folder.name) or real(folder))
     )

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from operator import or_
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ def zipped(files: Files) -> bytes:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
+def files(tmp_path):
     """The files of a study made on another host."""
     study = write_study(tmp_path / "elsewhere", "theirs")
     folder = tmp_path / "elsewhere" / study.id
@@ -53,7 +54,7 @@ def kept(settings: Settings) -> list[Path]:
 
 
 @pytest.mark.thorough
-def test_what_is_downloaded_can_be_uploaded_elsewhere(client, settings, tmp_path):
+def test_what_is_downloaded_can_be_uploaded_elsewhere(client, settings):
     study = write_study(settings.studies_dir(), "mine")
     content = client.get("/api/studies/mine/download").content
     shutil.rmtree(settings.studies_dir() / "mine")
@@ -93,9 +94,10 @@ def resealed(files: Files, change: Callable[[bytes], bytes]) -> Files:
     return files | {array(files): content}
 
 
-def headed(files: Files, header: bytes, length: int | None = None) -> Files:
-    """With another header of the arrays, whose length may be a lie, and the checksum of that."""
-    return resealed(files, lambda _: struct.pack("<Q", len(header) if length is None else length) + header + bytes(64))
+def headed(files: Files, header: dict) -> Files:
+    """With another header of the arrays, and the checksum of that."""
+    text = json.dumps(header).encode()
+    return resealed(files, lambda _: struct.pack("<Q", len(text)) + text + bytes(64))
 
 
 def entry(shape: list[int], begin: int, end: int) -> dict:
@@ -111,96 +113,104 @@ def former_array(files: Files) -> str:
     return next(name for name in files if name.endswith(".bin"))
 
 
-def an_array(document: dict, **changes: object) -> None:
+def an_array(document: dict, **changes):
     document["lines"][0]["arrays"]["recon"] |= changes
 
 
-def more_lines(document: dict) -> None:
+def more_lines(document: dict):
     document["lines"] = [document["lines"][0] | {"bits": bits} for bits in range(300)]
 
 
-def more_layers(document: dict) -> None:
+def more_layers(document: dict):
     document["layers"] *= 5001
     document["lines"][0]["arrays"] = {}
 
 
-def without_gamma(document: dict) -> None:
+def without_gamma(document: dict):
     for ref in document["lines"][0]["arrays"].values():
         if ref["shape"] == [1, 2, 1, 3]:
             ref |= {"shape": [1, 2, 3], "axes": ["draw", "layer", "lambda"]}
 
 
-WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
-    "no study": (lambda files: {"notes.txt": b"hello"}, "no study.json"),
-    "the arrays missing": (lambda files: {k: v for k, v in files.items() if k != array(files)}, "files are missing"),
-    "arrays changed": (lambda files: files | {array(files): bytes(len(files[array(files)]))}, "hash says"),
-    "arrays without a checksum": (lambda files: changed(files, lambda d: d.update(checksum="")), "hash says"),
-    "arrays too short": (lambda files: resealed(files, lambda c: c[:-1]), "its header asks for"),
-    "arrays of another kind": (lambda files: resealed(files, lambda c: c.replace(b'"F32"', b'"I32"', 1)), "damaged"),
-    "an array under another name": (lambda files: resealed(files, lambda c: c.replace(b"/recon", b"/recom")),
-                                    "no tensor"),
-    "an array more": (lambda files: changed(files, lambda d: d["lines"][0]["arrays"].pop("sar")), "not a part"),
-    "another shape of an array": (lambda files: changed(files, lambda d: an_array(d, dtype="uint8")), "has the shape"),
-    "no header": (lambda files: resealed(files, lambda c: b""), "damaged"),
-    "a header of 2^62 bytes": (lambda files: headed(files, b"{}", 1 << 62), "its header is longer"),
-    "a shape of 2^40": (lambda files: headed(files, json.dumps({"a": entry([1 << 40] * 4, 0, 64)}).encode()),
-                        "the bytes of its shape"),
-    "arrays that overlap": (lambda files: headed(files, json.dumps({
-        "a": entry([12], 0, 48), "b": entry([12], 16, 64)}).encode()), "the bytes of its shape"),
-    "a deep header": (lambda files: headed(files, b"[" * 100_000), "damaged"),
-    "a hundred thousand arrays": (lambda files: headed(files, json.dumps({
-        str(number): entry([0], 0, 0) for number in range(100_000)}).encode()), "damaged"),
-    "two lines of one name": (lambda files: changed(files, lambda d: d["lines"].append(d["lines"][0])), "one name"),
-    "a former array missing": (lambda files: former(files, lambda f: {k: v for k, v in f.items()
-                                                                      if k != former_array(f)}), "files are missing"),
-    "a former array changed": (lambda files: former(files, lambda f: f | {
-        former_array(f): bytes(len(f[former_array(f)]))}), "hash says"),
-    "a file more beside former arrays": (lambda files: former(files, lambda f: f | {"v3/arrays/run.sh": b"rm"}),
-                                         "not a part of the study"),
-    "a file more": (lambda files: files | {"theirs/run.sh": b"rm"}, "not a part of the study"),
-    "another folder": (lambda files: files | {"other/study.txt": b""}, "leads out"),
-    "a way up": (lambda files: files | {"theirs/../../evil.bin": b""}, "leads out"),
-    "a way to the root": (lambda files: files | {"/etc/passwd": b""}, "leads out"),
-    "another system's way up": (lambda files: files | {"theirs/..\\evil.bin": b""}, "leads out"),
-    "no JSON": (lambda files: files | {"theirs/study.json": b"{"}, "can't be read"),
-    "no text": (lambda files: files | {"theirs/study.json": b"\xff\xfe"}, "can't be read"),
-    "a list": (lambda files: files | {"theirs/study.json": b"[]"}, "not an object"),
-    "deep JSON": (lambda files: files | {"theirs/study.json": b"[" * 100_000}, "can't be read"),
-    "NaN": (lambda files: changed(files, lambda d: d["protocol"].update(x=float("nan"))), "not a number"),
-    "a newer one": (lambda files: changed(files, lambda d: d.update(schema_version=99)), "schema version 99"),
-    "a strange field": (lambda files: changed(files, lambda d: d.update(evil=1)), "wrong at evil"),
-    "a strange array name": (lambda files: changed(files, lambda d: an_array(d, file="../x.bin")), "wrong at lines"),
-    "another shape": (lambda files: changed(files, lambda d: an_array(d, shape=[1, 2, 3, 1])), "does not fit"),
-    "an empty shape": (lambda files: changed(files, lambda d: an_array(d, shape=[0, 2, 1, 3])), "does not fit"),
-    "too many lines": (lambda files: changed(files, more_lines), "more than 64 lines"),
-    "too many layers": (lambda files: changed(files, more_layers), "10000 layers"),
-    "too many values": (lambda files: changed(files, lambda d: d["protocol"].update(x=[[]] * 600_000)),
-                        "500000 values"),
-    "a long text": (lambda files: changed(files, lambda d: d["protocol"].update(x="a" * 20_000)), "16384 characters"),
-    "a long name": (lambda files: changed(files, lambda d: d.update(title="a" * 300)), "256 characters"),
-    "a huge number": (lambda files: changed(files, lambda d: d["protocol"].update(x=10**400)), "63 bits"),
-    "infinity": (lambda files: files | {"theirs/study.json": files["theirs/study.json"].replace(
-        b'"protocol":{}', b'"protocol":{"x":1e999}')}, "not JSON compliant"),
-    "half of a character": (lambda files: changed(files, lambda d: d["protocol"].update(x="\ud800")), "surrogates"),
-    "half of a character in the title": (lambda files: changed(files, lambda d: d.update(title="\ud800")),
-                                         "surrogates"),
-    "too many entries": (lambda files: files | {f"theirs/{number}": b"" for number in range(8192)}, "8192 entries"),
-    "no lines": (lambda files: changed({"theirs/study.json": files["theirs/study.json"]},
-                                       lambda d: d.update(lines=[])), "no lines"),
-    "axes in another order": (lambda files: changed(files, lambda d: an_array(
-        d, shape=[3, 1, 2, 1], axes=["lambda", "gamma", "layer", "draw"])), "does not fit"),
-    "an axis too few": (lambda files: changed(files, lambda d: an_array(
-        d, shape=[1, 2, 3], axes=["draw", "layer", "lambda"])), "has the shape"),
-    "an axis too few, in the arrays too": (lambda files: resealed(changed(files, without_gamma), lambda c: c.replace(
-        b'[1,2,1,3]', b'[1,2,3]  ')), "be drawn"),
+def apart(files: Files, change: Callable[[Files], Files]) -> Files:
+    """Files that no other way changes."""
+    return change(files)
+
+
+WRONG = {  # ways to change a study, each with names, changes and what is said of these
+    changed: {
+        "arrays without a checksum": (lambda d: d.update(checksum=""), "hash says"),
+        "an array more": (lambda d: d["lines"][0]["arrays"].pop("sar"), "not a part"),
+        "another shape of an array": (lambda d: an_array(d, dtype="uint8"), "has the shape"),
+        "two lines of one name": (lambda d: d["lines"].append(d["lines"][0]), "one name"),
+        "NaN": (lambda d: d["protocol"].update(x=float("nan")), "not a number"),
+        "a newer one": (lambda d: d.update(schema_version=99), "schema version 99"),
+        "a strange field": (lambda d: d.update(evil=1), "wrong at evil"),
+        "a strange array name": (lambda d: an_array(d, file="../x.bin"), "wrong at lines"),
+        "another shape": (lambda d: an_array(d, shape=[1, 2, 3, 1]), "does not fit"),
+        "an empty shape": (lambda d: an_array(d, shape=[0, 2, 1, 3]), "does not fit"),
+        "too many lines": (more_lines, "more than 64 lines"),
+        "too many layers": (more_layers, "10000 layers"),
+        "too many values": (lambda d: d["protocol"].update(x=[[]] * 600_000), "500000 values"),
+        "a long text": (lambda d: d["protocol"].update(x="a" * 20_000), "16384 characters"),
+        "a long name": (lambda d: d.update(title="a" * 300), "256 characters"),
+        "a huge number": (lambda d: d["protocol"].update(x=10**400), "63 bits"),
+        "half of a character": (lambda d: d["protocol"].update(x="\ud800"), "surrogates"),
+        "half of a character in the title": (lambda d: d.update(title="\ud800"), "surrogates"),
+        "axes in another order": (
+            lambda d: an_array(d, shape=[3, 1, 2, 1], axes=["lambda", "gamma", "layer", "draw"]), "does not fit"),
+        "an axis too few": (lambda d: an_array(d, shape=[1, 2, 3], axes=["draw", "layer", "lambda"]), "has the shape"),
+    },
+    resealed: {
+        "arrays too short": (lambda c: c[:-1], "its header asks for"),
+        "arrays of another kind": (lambda c: c.replace(b'"F32"', b'"I32"', 1), "damaged"),
+        "an array under another name": (lambda c: c.replace(b"/recon", b"/recom"), "no tensor"),
+        "no header": (lambda c: b"", "damaged"),
+        "a deep header": (lambda c: struct.pack("<Q", 100_000) + b"[" * 100_000 + bytes(64), "damaged"),
+        "a header of 2^62 bytes": (lambda c: struct.pack("<Q", 1 << 62) + b"{}" + bytes(64), "its header is longer"),
+    },
+    headed: {
+        "a shape of 2^40": ({"a": entry([1 << 40] * 4, 0, 64)}, "the bytes of its shape"),
+        "arrays that overlap": ({"a": entry([12], 0, 48), "b": entry([12], 16, 64)}, "the bytes of its shape"),
+        "a hundred thousand arrays": ({str(number): entry([0], 0, 0) for number in range(100_000)}, "damaged"),
+    },
+    former: {
+        "a former array missing": (lambda f: {k: v for k, v in f.items() if k != former_array(f)}, "files are missing"),
+        "a former array changed": (lambda f: f | {former_array(f): bytes(len(f[former_array(f)]))}, "hash says"),
+        "a file more beside former arrays": (lambda f: f | {"v3/arrays/run.sh": b"rm"}, "not a part of the study"),
+    },
+    or_: {
+        "a file more": ({"theirs/run.sh": b"rm"}, "not a part of the study"),
+        "another folder": ({"other/study.txt": b""}, "leads out"),
+        "a way up": ({"theirs/../../evil.bin": b""}, "leads out"),
+        "a way to the root": ({"/etc/passwd": b""}, "leads out"),
+        "another system's way up": ({"theirs/..\\evil.bin": b""}, "leads out"),
+        "no JSON": ({"theirs/study.json": b"{"}, "can't be read"),
+        "no text": ({"theirs/study.json": b"\xff\xfe"}, "can't be read"),
+        "a list": ({"theirs/study.json": b"[]"}, "not an object"),
+        "deep JSON": ({"theirs/study.json": b"[" * 100_000}, "can't be read"),
+        "too many entries": ({f"theirs/{number}": b"" for number in range(8192)}, "8192 entries"),
+    },
+    apart: {
+        "no study": (lambda files: {"notes.txt": b"hello"}, "no study.json"),
+        "the arrays missing": (
+            lambda files: {k: v for k, v in files.items() if k != array(files)}, "files are missing"),
+        "arrays changed": (lambda files: files | {array(files): bytes(len(files[array(files)]))}, "hash says"),
+        "infinity": (lambda files: files | {"theirs/study.json": files["theirs/study.json"].replace(
+            b'"protocol":{}', b'"protocol":{"x":1e999}')}, "not JSON compliant"),
+        "no lines": (lambda files: changed(
+            {"theirs/study.json": files["theirs/study.json"]}, lambda d: d.update(lines=[])), "no lines"),
+        "an axis too few, in the arrays too": (lambda files: resealed(
+            changed(files, without_gamma), lambda c: c.replace(b'[1,2,1,3]', b'[1,2,3]  ')), "be drawn"),
+    },
 }  # fmt: skip
+CASES = [pytest.param(way, *case, id=name) for way, cases in WRONG.items() for name, case in cases.items()]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_refused_and_nothing_stays(client, settings, files, name):
-    change, what = WRONG[name]
-    error = assert_error(send(client, zipped(change(files))), 422, "refused")
+@pytest.mark.parametrize(("way", "change", "what"), CASES)
+def test_what_is_wrong_is_refused_and_nothing_stays(client, settings, files, way, change, what):
+    error = assert_error(send(client, zipped(way(files, change))), 422, "refused")
     assert what in error["what"]
     assert error["remedy"]
     assert kept(settings) == []
@@ -259,7 +269,7 @@ def many_points(files: Files) -> Files:
     text = json.dumps(header).encode()
     content = struct.pack("<Q", len(text)) + text + numbers
 
-    def change(document: dict) -> None:
+    def change(document: dict):
         line = document["lines"][0]
         line["arrays"] = {"perplexity": line["arrays"]["perplexity"] | {"shape": [1, 1, count]}}
         line["lams"] = [number / count for number in range(count)]
@@ -281,7 +291,7 @@ def test_a_check_has_so_much_time_and_memory(client, files, settings, monkeypatc
 
 @pytest.mark.thorough
 def test_the_app_reads_nothing_that_was_not_approved(client, files, monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise AssertionError("the app has read what was sent")
 
     content = zipped(changed(files, lambda d: d.update(evil=1)))
@@ -291,16 +301,16 @@ def test_the_app_reads_nothing_that_was_not_approved(client, files, monkeypatch)
 
 
 @pytest.fixture
-def one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_at_once(monkeypatch):
     """Of an app that is made later."""
     monkeypatch.setattr(studies_api, "UNDER_WAY", 1)
 
 
 @pytest.mark.thorough
-def test_so_many_at_once(one_at_once, client, files, settings, monkeypatch):
+def test_so_many_at_once(one_at_once, client, files, monkeypatch):
     began, goes_on = threading.Event(), threading.Event()
 
-    def slow(*arguments: object) -> tuple[str, bool]:
+    def slow(*arguments):
         began.set()
         assert goes_on.wait(60)
         return store_upload(*arguments)
@@ -360,7 +370,7 @@ def test_studies_say_where_they_come_from_and_whose_they_are(client, settings):
 def test_what_zlib_says_of_memory_is_no_damaged_archive(files, tmp_path, monkeypatch):
     """Before Python 3.11.4 the archive of a process without memory ends so."""
 
-    def without_memory(*_: object) -> None:
+    def without_memory(*_):
         raise zlib.error("Error -4 while decompressing data")
 
     monkeypatch.setattr(upload_check, "_unpack", without_memory)

@@ -20,15 +20,13 @@ DOORS = {"base/html.js": "lit-html", "model/vocabulary.js": "tokenizers"}  # our
 
 def code_of(path: Path) -> str:
     """A script without its comments, in which types of others are named."""
-    return re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def copies() -> dict[str, bytes]:
+def copies():
     """What belongs into the folder, by its path, as the installed packages have it."""
     spec = util.spec_from_file_location("update", VENDOR / "update.py")
-    assert spec
-    assert spec.loader
     update = util.module_from_spec(spec)
     spec.loader.exec_module(update)
     return {path.as_posix(): content for path, content in update.copies().items()}

@@ -2,39 +2,44 @@
 
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.jobs.workers import Gone, LocalWorkers, Said
+from sarqc.jobs.workers import Gone, LocalWorkers
 from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
 
-Supervise = Callable[..., Supervisor]
 PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
+
+PATHS = {  # how to get to a state, written down independently of ALLOWED
+    State.QUEUED: (), State.RUNNING: (State.RUNNING,), State.CANCELLING: (State.RUNNING, State.CANCELLING),
+    State.CANCELLED: (State.CANCELLED,), State.INTERRUPTED: (State.RUNNING, State.INTERRUPTED),
+    State.FAILED: (State.RUNNING, State.FAILED), State.FINISHED: (State.RUNNING, State.FINISHED),
+}  # fmt: skip
 
 
 class Inbox(queue.Queue):
     """What the workers deliver."""
 
-    def next(self) -> Said | Gone:
+    def next(self):
         while (message := self.get(timeout=PATIENCE)) is None:  # the devices have changed
             pass
         return message
 
-    def until_gone(self) -> tuple[list, Gone]:
+    def until_gone(self):
         events = []
         while not isinstance(message := self.next(), Gone):
             events.append(message.event)
         return events, message
 
 
-def until(condition: Callable[[], object], seconds: float = PATIENCE) -> object:
+def until(condition: Callable[[], object], seconds: float = PATIENCE):
     """The first true answer of the condition; fails when there is none in time.
 
     It is asked more and more seldom: a question may be a request, and would take the time of what is waited for.
@@ -56,6 +61,20 @@ def until_state(store: Store, run_id: str, *states: State, seconds: float = PATI
     return store.get(run_id)
 
 
+def in_state(store: Store, state: State) -> str:
+    run_id = store.create(recipe(), "ann").id
+    for step in PATHS[state]:
+        store.move(run_id, step)
+    return run_id
+
+
+def begun(supervisor: Supervisor) -> str:
+    """A new run, once its worker has begun."""
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until(lambda: types(supervisor.store, run_id) == ["started"])
+    return run_id
+
+
 def types(store: Store, run_id: str) -> list[str]:
     return [event.payload["type"] for event in store.events(run_id)]
 
@@ -74,7 +93,7 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def settings_in(folder: Path, **others: Any) -> Settings:
+def settings_in(folder: Path, **others) -> Settings:
     """Settings of a host whose model and text exist as far as names go: the recipe of ``fake_runs`` names them."""
     model, text = folder / "models" / "fake" / "config.json", folder / "texts" / "none.txt"
     for path in (model, text):
@@ -88,28 +107,28 @@ def settings_in(folder: Path, **others: Any) -> Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path):
     return settings_in(tmp_path)
 
 
 @pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
+def store(settings):
     store = Store(settings.database())
     yield store
     store.close()
 
 
 @pytest.fixture
-def clock() -> Callable[[], float]:
+def clock():
     return time.monotonic
 
 
 @pytest.fixture
-def supervise(store: Store, settings: Settings, clock: Callable[[], float]) -> Iterator[Supervise]:
+def supervise(store, settings, clock):
     """Starts a supervisor whose workers run the named function of ``fake_runs``, with further settings if given."""
-    started: list[Supervisor] = []
+    started = []
 
-    def start(function: str, **others: Any) -> Supervisor:
+    def start(function, **others):
         workers = partial(LocalWorkers, execute=f"tests.jobs.fake_runs:{function}", clock=clock)
         supervisor = Supervisor(store, settings.model_copy(update=others), workers=workers, clock=clock)
         supervisor.start()

@@ -13,7 +13,7 @@ from sarqc.events import Stage
 from sarqc.jobs import database
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
-from sarqc.settings import Settings
+from tests.jobs.conftest import in_state
 from tests.jobs.fake_runs import recipe
 
 
@@ -63,11 +63,10 @@ def test_a_transaction_sees_its_own_changes_and_nobody_else_does(store):
 
 
 @pytest.fixture
-def damaged_run(settings: Settings) -> str:
+def damaged_run(settings):
     """A run in a database with a page in the middle overwritten."""
     store = Store(settings.database())
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
     store.append(run_id, [Stage("x" * 500, str(number)) for number in range(500)])
     store.close()
     with settings.database().open("r+b") as file:
@@ -99,7 +98,7 @@ def test_writable_is_what_was_written(store, settings):
     """Another connection sees that something was committed, each time."""
     with closing(sqlite3.connect(settings.database())) as other:
 
-        def version() -> int:
+        def version():
             return other.execute("PRAGMA data_version").fetchone()[0]
 
         for _ in range(2):
@@ -110,12 +109,11 @@ def test_writable_is_what_was_written(store, settings):
 
 
 def test_what_is_answered_is_on_the_disk_and_events_need_not_be(store):
-    settled: list[int] = []
+    settled = []
     store._database._writer.set_trace_callback(
         lambda said: settled.append(said.endswith("FULL")) if said.startswith("PRAGMA synchronous") else None
     )
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
     store.append(run_id, [Stage("solving", "1")])
     store.move(run_id, State.CANCELLING)
     assert settled == [True, True, False, True]

@@ -20,7 +20,7 @@ from tests.jobs.conftest import until, until_state
 from tests.jobs.fake_runs import recipe
 
 
-def finished_run(supervisor: Supervisor, **changes: object) -> Run:
+def finished_run(supervisor: Supervisor, **changes) -> Run:
     """A run that finished without a worker having been started for it."""
     with supervisor.store.transaction():
         run_id = supervisor.store.create(recipe(1, **changes), "ann").id
@@ -28,7 +28,7 @@ def finished_run(supervisor: Supervisor, **changes: object) -> Run:
         return supervisor.store.move(run_id, State.FINISHED, Finished({"perplexity": 12.5}, 1.0))
 
 
-def tell(settings: Settings, what: str) -> None:
+def tell(settings: Settings, what: str):
     (settings.resolved_state_dir() / "does").write_text(what)
 
 
@@ -37,7 +37,7 @@ def partial(settings: Settings, export: Run) -> Path:
 
 
 @pytest.mark.thorough
-def test_what_can_not_be_exported(supervise, store, settings):
+def test_what_can_not_be_exported(supervise, store):
     supervisor = supervise("exporting")
     parent = finished_run(supervisor)
     with pytest.raises(Refused, match="zero points"):
@@ -85,7 +85,7 @@ def test_a_loop_that_is_woken_for_an_export_sees_it_queued(store, settings, monk
     supervisor.cancel(made.id)
     seen = []
 
-    def look() -> None:
+    def look():
         with ThreadPoolExecutor(1) as another:  # with a connection of its own, as the loop has
             seen.append(another.submit(store.get, made.id).result().state)
 

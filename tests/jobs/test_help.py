@@ -13,7 +13,7 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(autouse=True)
-def three_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def three_devices(monkeypatch):
     devices = tuple(Device(f"cuda:{index}", "a device") for index in range(3))
     monkeypatch.setattr(workers_module, "find_devices", lambda settings: devices)
 
@@ -30,7 +30,7 @@ def alive(settings: Settings) -> list[int]:
     return [pid for pid in helpers(settings) if is_alive(pid)]
 
 
-def tuning(layers: int = 3) -> object:
+def tuning(layers: int = 3):
     return recipe(layers, kind="tune", test="none.txt")
 
 

@@ -9,22 +9,22 @@ import pytest
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs.run import State
 from sarqc.jobs.supervisor import Supervisor
-from tests.jobs.conftest import is_alive, types, until, until_state
+from tests.jobs.conftest import begun, is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
 class Clock:
     """Seconds that pass when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
@@ -57,7 +57,6 @@ def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(supervise, stor
     run_id = supervisor.submit(recipe(200), "ann").id
     until(lambda: store.get(run_id).done >= 2)
     pid = store.get(run_id).pid
-    assert pid is not None
     token = token_of(supervisor)
     os.kill(pid, signal.SIGSTOP)
     until(lambda: is_stopped(pid))
@@ -80,8 +79,7 @@ def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on(supervise, stor
 @pytest.mark.thorough
 def test_a_long_computation_gives_signs_of_life(supervise, store, clock):
     supervisor = supervise("long_layer")
-    run_id = supervisor.submit(recipe(1), "ann").id
-    until(lambda: types(store, run_id) == ["started"])
+    run_id = begun(supervisor)
     token = token_of(supervisor)
     for _ in range(5):  # two and a half times a lease, all within one layer
         lapse(supervisor, clock, 60.0)
@@ -93,8 +91,7 @@ def test_a_long_computation_gives_signs_of_life(supervise, store, clock):
 def test_a_worker_that_hangs_again_and_again_waits_for_a_person(supervise, store, clock, monkeypatch):
     monkeypatch.setattr(supervisor_module, "ATTEMPTS", 1)
     supervisor = supervise("long_layer")
-    run_id = supervisor.submit(recipe(1), "ann").id
-    until(lambda: types(store, run_id) == ["started"])
+    run_id = begun(supervisor)
     token = token_of(supervisor)
     os.kill(store.get(run_id).pid, signal.SIGSTOP)
     until(lambda: hush(supervisor, clock, token, 121.0) and store.get(run_id).state is State.INTERRUPTED)
@@ -105,8 +102,7 @@ def test_a_worker_that_hangs_again_and_again_waits_for_a_person(supervise, store
 @pytest.mark.parametrize("function", ["long_layer", "deaf"])
 def test_a_run_over_its_hours_fails_and_can_be_continued(supervise, store, clock, function):
     supervisor = supervise(function, run_hours=2.0, lease_seconds=1e9)
-    run_id = supervisor.submit(recipe(1), "ann").id
-    until(lambda: types(store, run_id) == ["started"])
+    run_id = begun(supervisor)
     pid = store.get(run_id).pid
     lapse(supervisor, clock, 7100.0)
     assert store.get(run_id).state is State.RUNNING

@@ -10,7 +10,6 @@ import statistics
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ BEFORE_LISTS = 3  # migrations
 RUNS = 3_000  # of a list that is long
 
 
-def finished(store: Store, made: Recipe, owner: str = "ann", **summary: Any) -> Run:
+def finished(store: Store, made: Recipe, owner: str = "ann", **summary) -> Run:
     run_id = store.create(made, owner).id
     store.move(run_id, State.RUNNING)
     return store.move(run_id, State.FINISHED, Finished(summary, 1.0))
@@ -153,7 +152,7 @@ def test_an_answer_is_not_kept_that_may_be_taken_back(store):
     finished(store, recipe())
     assert store.count(Question()) == 1
 
-    def taken_back() -> None:
+    def taken_back():
         with store.transaction():
             store.create(recipe(), "ann")
             assert store.count(Question()) == 2
@@ -216,7 +215,7 @@ def tuning(lam: float, better: float, after: str) -> dict[str, Any]:
     return {"rows": rows, "best": 1, "band": band, "next": after, "screened": [42, 42]}
 
 
-def value_of(run: Run, sort: str) -> Any:
+def value_of(run: Run, sort: str):
     summary = run.summary or {}
     if run.recipe["kind"] == "tune" and sort in ("lambda", "gamma", "perplexity", "log_ratio", "against_gptq"):
         best = summary["tuning"]["rows"][1] if summary else {}
@@ -255,7 +254,7 @@ def in_order(runs: list[Run], sort: str) -> list[Run]:
     known = [run for run in runs if value_of(run, name) is not None]
     rest = [run for run in runs if value_of(run, name) is None]
 
-    def key(run: Run) -> Any:
+    def key(run: Run):
         value = value_of(run, name)
         return (round(value, 12) if name == "against_gptq" else value), run.id  # exp and expm1 differ in the last digit
 
@@ -305,7 +304,7 @@ def made(store: Store, drawn: dict[str, Any]) -> Run:
     return store.get(run_id)
 
 
-def check_group(group: RunGroup, members: list[Run]) -> None:
+def check_group(group: RunGroup, members: list[Run]):
     """A group beside its members, added up by the statistics of the standard library."""
     assert group.states == Counter(run.state.value for run in members)
     public = {"model", "bits", "method", "lambda", "gamma"}
@@ -349,10 +348,10 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(tmp_path_factor
     mine = replace(question, of="ann", also=frozenset(run.id for run in runs[:1]))
     assert store.listed(mine, 99) == [run for run in expected if run.owner == "ann" or run in runs[:1]]
 
-    def key(run: Run) -> tuple:
+    def key(run):
         return tuple((k, str(v)) for k, v in run.recipe.items() if k != "seed") if by == "seeds" else (run.id,)
 
-    members: dict[tuple, list[Run]] = {}
+    members = {}
     for run in expected:
         members.setdefault(key(run), []).append(run)
     for offset in range(0, len(runs) + 1, limit):
@@ -375,11 +374,7 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(tmp_path_factor
 
 @pytest.mark.parametrize(
     ("after", "lam", "words"),
-    [
-        ("run", 0.5, "0.5 found"),
-        ("keep", None, "no difference: keep GPTQ 1 %"),
-        ("go_on", None, "not enough compared"),
-    ],
+    [("run", 0.5, "0.5 found"), ("keep", None, "no difference: keep GPTQ 1 %"), ("go_on", None, "not enough compared")],
 )
 def test_a_tuning_run_is_listed_with_what_it_came_to(store, after, lam, words):
     """And never with the λ that its method would have taken."""
@@ -390,7 +385,6 @@ def test_a_tuning_run_is_listed_with_what_it_came_to(store, after, lam, words):
     row, told = listing.row_of(run), run.to_json()["tuned"]
     assert (row["lam"], row["gamma"], row["perplexity"], row["log_ratio"]) == (lam, 0.5, 40.5, 0.5)
     assert row["against_gptq"] == pytest.approx(math.exp(-0.0625) - 1)
-    assert told is not None
     assert (told["lam"], told["words"], told["band"], told["best"]) == (lam, words, "0.5 and 2.5 to 3.5", 0.5)
     assert told["against_gptq_low"] == pytest.approx(math.exp(-0.0725) - 1)
     assert told["against_gptq_high"] == pytest.approx(math.exp(-0.0525) - 1)
@@ -403,7 +397,6 @@ def test_a_lambda_that_was_compared_with_none_is_not_listed(store):
     run = finished(store, recipe(method="sarqc-gbs", kind="tune", test="none.txt"), tuning=nothing | {"best": None})
     row, told = listing.row_of(run), run.to_json()["tuned"]
     assert (row["lam"], row["perplexity"], row["against_gptq"]) == (None, None, None)
-    assert told is not None
     assert (told["words"], told["band"], told["best"]) == ("not compared", "", None)
 
 
@@ -434,9 +427,9 @@ def test_other_orders_and_groups_are_refused(store, sort):
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def full(tmp_path_factory):
     """Three thousand runs, most of them finished."""
-    path: Path = tmp_path_factory.mktemp("full") / "runs.sqlite3"
+    path = tmp_path_factory.mktemp("full") / "runs.sqlite3"
     store = Store(path)
     recipes = [recipe(seed, bits=bits, method=method)
                for seed in range(100) for bits in (2, 3, 4) for method in NAMES[:2]]  # fmt: skip
@@ -453,19 +446,19 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Any:
 class Counted:
     """A connection that counts what a question costs: runs read in full, and operations of SQLite's machine."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store):
         self.store, self.operations = store, 0
 
-    def __enter__(self) -> Counted:
+    def __enter__(self):
         self._reader = self.store._database._reader
         self._reader.set_progress_handler(self._count, 100)
         return self
 
-    def _count(self) -> int:
+    def _count(self):
         self.operations += 100
         return 0
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._reader.set_progress_handler(None, 0)
 
 
@@ -511,7 +504,7 @@ def test_what_the_schedule_and_quotas_ask_of_three_thousand_takes_a_few_steps(fu
 
 @pytest.mark.parametrize("by", ["seeds", "batch"])
 def test_groups_of_three_thousand_are_read_from_an_index(full, by):
-    statements: list[str] = []
+    statements = []
     full._database._reader.set_trace_callback(statements.append)
     full.groups(Question(sort="-bits"), by, 7)
     full._database._reader.set_trace_callback(None)

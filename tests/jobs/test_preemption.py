@@ -10,7 +10,7 @@ from sarqc.jobs.child import Wish
 from sarqc.jobs.preemption import Boundaries
 from sarqc.jobs.run import State
 from sarqc.recipe import Recipe
-from sarqc.settings import SITE, Settings
+from sarqc.settings import SITE
 from tests.jobs.conftest import settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
 
@@ -66,7 +66,7 @@ def test_a_start_is_paid_for_first():
 
 
 def test_the_last_wish_counts():
-    lines: SimpleQueue[bytes] = SimpleQueue()
+    lines = SimpleQueue()
     wish = Wish(lines)
     assert not wish.is_there()
     lines.put(b'{"step_aside": true}')
@@ -125,9 +125,9 @@ def test_going_on_loses_no_layer_and_changes_no_bit(name, tmp_path):
         "samples": 2, "length": 32, "test": "tiny-llama-test", "baseline": False, "test_tokens": 128, "blocks": [0, 1],
     }  # fmt: skip
     made = Recipe.parse(document)
-    fresh: list[str] = []
+    fresh = []
 
-    def attempt(settings: Settings, is_undisturbed: bool) -> bool:
+    def attempt(settings, is_undisturbed):
         """Whether it came to its end."""
         events = execute(made, settings, study_dir=settings.studies_dir(), study_id="study")
         asked = Boundaries(made.to_method().unit, 0.0, lambda: 0.0)

@@ -21,16 +21,16 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.uploads import Uploads
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
+from tests.jobs.conftest import in_state
 from tests.jobs.fake_runs import recipe
 
 DAY = 86_400.0
 NOW = 2_000_000_000.0
 
 
-def ended(store: Store, at: float, **parent: object) -> str:
+def ended(store: Store, at: float, **parent) -> str:
     """A run, or an export of one, that ended at a time."""
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
     store.move(run_id, State.FINISHED, Finished({}, 1.0))
     with store.transaction() as connection:
         connection.execute("UPDATE runs SET ended = ? WHERE id = ?", (at, run_id))
@@ -40,7 +40,7 @@ def ended(store: Store, at: float, **parent: object) -> str:
 
 
 @pytest.fixture
-def keeping(settings: Settings) -> Settings:
+def keeping(settings):
     return settings.model_copy(update={"keep_days": 30.0})
 
 
@@ -182,7 +182,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store, settings)
     store.annotate(named, Annotations(tags=("paper",)))
     Links(store).make("run", shared, "ann")
 
-    def goes(room: float) -> list[str]:
+    def goes(room):
         """What goes so that there is room for ``room`` more parts than there is now."""
         limit = (Retention(store, settings).size() - room * part) / 2**30
         return [one.id for one in Retention(store, settings.model_copy(update={"keep_gib": limit})).plan(NOW)]

@@ -92,9 +92,9 @@ def test_a_thousand_random_arrivals(devices, seed):
         key=lambda run: run.queued,
     )
     clock, waiting, running = 0.0, [], {}  # running: device -> (run, end)
-    held: dict[str, float] = {}
-    served: list[Waiting] = []
-    delay: dict[str, float] = {}
+    held = {}
+    served = []
+    delay = {}
     lane = None
     pending = list(arrivals)
     while pending or waiting or running:

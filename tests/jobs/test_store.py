@@ -12,33 +12,17 @@ from hypothesis import strategies as st
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started, Yielded
 from sarqc.jobs import store as store_module
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, State
 from sarqc.jobs.schema import migrate
 from sarqc.jobs.store import Store
-from tests.jobs.conftest import types
+from tests.jobs.conftest import in_state, types
 from tests.jobs.fake_runs import recipe
 
-PATHS = {  # how to get to a state, written down independently of ALLOWED
-    State.QUEUED: (),
-    State.RUNNING: (State.RUNNING,),
-    State.CANCELLING: (State.RUNNING, State.CANCELLING),
-    State.CANCELLED: (State.CANCELLED,),
-    State.INTERRUPTED: (State.RUNNING, State.INTERRUPTED),
-    State.FAILED: (State.RUNNING, State.FAILED),
-    State.FINISHED: (State.RUNNING, State.FINISHED),
-}
 LEGAL = {
     "queued running", "queued cancelled", "running cancelling", "running finished", "running failed",
     "running interrupted", "cancelling cancelled", "cancelling finished", "cancelling failed",
     "cancelled queued", "interrupted queued", "failed queued",
 }  # fmt: skip
-
-
-def in_state(store: Store, state: State) -> str:
-    run_id = store.create(recipe(), "ann").id
-    for step in PATHS[state]:
-        store.move(run_id, step)
-    return run_id
 
 
 def started(layers: int) -> Started:
@@ -246,17 +230,13 @@ seconds = st.floats(0, 100)
 drawn_rows = st.lists(
     st.fixed_dictionaries(
         {
-            "owner": st.sampled_from(("ann", "bob", "eve")),
-            "lane": st.sampled_from(LANES),
-            "state": st.sampled_from(list(State)),
-            "started": st.none() | seconds,
-            "ended": seconds,
-            "parent": st.none() | st.integers(0, 5),
-            "bytes": st.integers(0, 10**12),
+            "owner": st.sampled_from(("ann", "bob", "eve")), "lane": st.sampled_from(LANES),
+            "state": st.sampled_from(list(State)), "started": st.none() | seconds, "ended": seconds,
+            "parent": st.none() | st.integers(0, 5), "bytes": st.integers(0, 10**12),
         }
     ),
     max_size=15,
-)
+)  # fmt: skip
 
 
 @pytest.mark.thorough
@@ -264,7 +244,7 @@ drawn_rows = st.lists(
 @examples(max_examples=60, deadline=None)
 def test_questions_to_an_index_are_answered_as_plain_python_does(tmp_path_factory, rows, before, limit):
     store = Store(tmp_path_factory.mktemp("store") / "runs.sqlite3")
-    ids: list[str] = []
+    ids = []
     for number, row in enumerate(rows):
         run_id = store.create(recipe(), row["owner"], row["lane"]).id
         parent = ids[row["parent"]] if row["parent"] is not None and row["parent"] < len(ids) else None
@@ -276,14 +256,14 @@ def test_questions_to_an_index_are_answered_as_plain_python_does(tmp_path_factor
         ids.append(run_id)
     runs = store.runs(ids)
     began = [run for run in runs if run.started is not None]
-    held: dict[str, float] = {}
+    held = {}
     for run in began:
         held[run.owner] = max(held.get(run.owner, 0.0), run.started, run.ended or run.started)
     assert store.last_held(["ann", "bob", "eve", "ann"]) == held
     latest = max((run.started for run in began), default=None)
     assert store.last_lane() in ({run.lane for run in began if run.started == latest} or {None})
 
-    def is_old(run: Run) -> bool:
+    def is_old(run):
         return run.at_rest and run.ended < before
 
     old = [run for run in runs if run.parent is None and is_old(run)]
@@ -331,21 +311,10 @@ def test_migration_step_and_its_record_are_one_transaction():
         migrate(connection, [good])
 
 
-def test_reopened_it_knows_everything(settings):
-    store = Store(settings.database())
-    run_id = in_state(store, State.RUNNING)
-    store.append(run_id, [started(2), layer(0)])
-    store.close()
-    again = Store(settings.database())
-    assert again.get(run_id).done == 1
-    assert len(again.events(run_id)) == 2
-    again.close()
-
-
 def test_many_threads(store):
     run_id = in_state(store, State.RUNNING)
 
-    def work(_: int) -> None:
+    def work(_):
         for _ in range(25):
             store.append(run_id, [Stage("x")])
             store.create(recipe(), "ann")

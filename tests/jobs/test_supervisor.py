@@ -13,10 +13,10 @@ from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.listing import Question
-from sarqc.jobs.run import Run, State
+from sarqc.jobs.run import State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device, LocalWorkers
-from tests.jobs.conftest import PATIENCE, is_alive, types, until, until_state
+from tests.jobs.conftest import PATIENCE, begun, in_state, is_alive, types, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
@@ -37,7 +37,7 @@ def test_each_device_has_one_run_at_a_time(supervise, store, settings, monkeypat
     for number in range(6):
         supervisor.submit(recipe(number), "ann")
     until(lambda: store.counts()["finished"] == 6)
-    busy: dict[str, str] = {}
+    busy = {}
     for line in (settings.resolved_state_dir() / "used.log").read_text().splitlines():
         what, device, number = line.split()
         if what == "begin":
@@ -64,8 +64,7 @@ def test_cancel_inside_a_layer(supervise, store, settings):
 @pytest.mark.thorough
 def test_cancel_of_one_that_does_not_listen(supervise, store, settings):
     supervisor = supervise("deaf")
-    run_id = supervisor.submit(recipe(1), "ann").id
-    until(lambda: types(store, run_id) == ["started"])
+    run_id = begun(supervisor)
     pid, began = store.get(run_id).pid, time.monotonic()
     supervisor.cancel(run_id)
     until_state(store, run_id, State.CANCELLED)
@@ -104,8 +103,7 @@ def test_killed_worker_is_interrupted_and_goes_on(supervise, store):
 @pytest.mark.thorough
 def test_worker_that_somebody_else_stops_is_interrupted(supervise, store):
     supervisor = supervise("long_layer")
-    run_id = supervisor.submit(recipe(1), "ann").id
-    until(lambda: types(store, run_id) == ["started"])
+    run_id = begun(supervisor)
     os.kill(store.get(run_id).pid, signal.SIGTERM)
     assert "outside" in until_state(store, run_id, State.INTERRUPTED).error["what"]
 
@@ -155,8 +153,7 @@ def test_stop_ends_workers_and_the_next_start_goes_on(supervise, store):
 def test_stop_while_one_does_not_listen(supervise, store, monkeypatch):
     monkeypatch.setattr(supervisor_module, "STOP_SECONDS", 0.3)
     supervisor = supervise("deaf")
-    run_id = supervisor.submit(recipe(1), "ann").id
-    until(lambda: types(store, run_id) == ["started"])
+    run_id = begun(supervisor)
     pid = store.get(run_id).pid
     supervisor.stop()
     assert not is_alive(pid)
@@ -164,17 +161,14 @@ def test_stop_while_one_does_not_listen(supervise, store, monkeypatch):
 
 
 def test_what_was_cancelling_when_the_app_died_is_cancelled(supervise, store):
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
-    store.cancel(run_id)
+    run_id = in_state(store, State.CANCELLING)
     supervise("quick")
     assert store.get(run_id).state is State.CANCELLED
 
 
 def test_a_run_that_takes_the_app_down_does_not_do_so_for_ever(supervise, store, monkeypatch):
     monkeypatch.setattr(supervisor_module, "ATTEMPTS", 1)
-    run_id = store.create(recipe(), "ann").id
-    store.move(run_id, State.RUNNING)
+    run_id = in_state(store, State.RUNNING)
     supervise("quick")
     assert store.get(run_id).state is State.INTERRUPTED
     assert "attempt 1" in store.get(run_id).error["what"]
@@ -187,7 +181,7 @@ def test_trouble_with_the_disk_is_said_and_survived(supervise, store, monkeypatc
     until(lambda: store.get(run_id).done >= 1)
     append = store.append
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(store, "append", full)
@@ -223,7 +217,7 @@ def test_who_gave_up_for_room_tries_again_while_that_leads_on(supervise, store, 
 
 def test_no_process_to_be_had(store, settings):
     class NoWorkers(LocalWorkers):
-        def start(self, run: Run, device: str) -> tuple[int, int]:
+        def start(self, run, device):
             raise OSError("no memory for a process")
 
     supervisor = Supervisor(store, settings, workers=NoWorkers)

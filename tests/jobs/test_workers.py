@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -16,20 +15,16 @@ from sarqc.errors import Refused
 from sarqc.events import Failed, Finished
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.run import Run
-from sarqc.jobs.store import Store
 from sarqc.jobs.workers import Device, LocalWorkers, find_devices, log_path
-from sarqc.settings import Settings
 from tests.jobs.conftest import Inbox, is_alive, until
 from tests.jobs.fake_runs import recipe
 
-Start = Callable[..., tuple[LocalWorkers, "Inbox", Run, int, int]]
-
 
 @pytest.fixture
-def start(store: Store, settings: Settings) -> Iterator[Start]:
-    made: list[LocalWorkers] = []
+def start(store, settings):
+    made = []
 
-    def begin(function: str, layers: int = 3, warm: bool = False) -> tuple:
+    def begin(function, layers=3, warm=False):
         inbox = Inbox()
         workers = LocalWorkers(settings, inbox.put, execute=f"tests.jobs.fake_runs:{function}")
         made.append(workers)
@@ -81,7 +76,7 @@ def test_a_run_that_says_too_much_is_ended(start, monkeypatch, limit, value):
 
 
 @pytest.mark.thorough
-def test_a_warm_process_takes_the_run(start, settings):
+def test_a_warm_process_takes_the_run(start):
     workers, inbox, _, _, pid = start("quick", warm=True)
     events, _ = inbox.until_gone()
     assert isinstance(events[-1], Finished)
@@ -151,7 +146,6 @@ def test_a_worker_that_still_imports_ends_with_its_app(tmp_path, job):
         env=os.environ | {"PYTHONPATH": path},
     )  # fmt: skip
     os.close(write_end)
-    assert worker.stdin is not None
     worker.stdin.write(job)
     worker.stdin.flush()
     until(lambda: (tmp_path / "importing").exists())
@@ -161,7 +155,7 @@ def test_a_worker_that_still_imports_ends_with_its_app(tmp_path, job):
     os.close(read_end)
 
 
-def test_a_stopped_worker_of_an_earlier_app_is_ended(settings, tmp_path):
+def test_a_stopped_worker_of_an_earlier_app_is_ended(settings):
     read_end, write_end = os.pipe()
     command = [sys.executable, "-P", "-m", "sarqc.jobs.child", str(write_end), "tests.jobs.fake_runs:slow"]
     paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -178,7 +172,6 @@ def test_a_stopped_worker_of_an_earlier_app_is_ended(settings, tmp_path):
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()
-    assert leftover.stdin is not None
     leftover.stdin.close()
     for descriptor in (read_end, write_end):
         os.close(descriptor)
@@ -196,7 +189,7 @@ def test_devices(settings, monkeypatch):
     monkeypatch.setattr(workers_module, "_may_have_cuda", lambda: True)
     monkeypatch.setattr(workers_module, "_ask_torch", lambda: two)
 
-    def found(device: str) -> list[str]:
+    def found(device):
         return [one.id for one in find_devices(settings.model_copy(update={"device": device}))]
 
     assert found("cpu") == ["cpu"]

@@ -25,9 +25,7 @@ test("a line asks for its best λ and the band of those as good, and one without
   const view = (perplexities) => ({
     lams: QUESTION.lams,
     lam_texts: QUESTION.names,
-    table: {
-      rows: perplexities.map((perplexity, i) => ({ at: [0, i], perplexity, sweet_spot: i === 2 })).reverse(),
-    },
+    table: { rows: perplexities.map((perplexity, i) => ({ at: [0, i], perplexity, sweet_spot: i === 2 })).reverse() },
   });
   assert.deepEqual(questionOf(view([12, 10, 10.5]), 0), QUESTION);
   assert.equal(questionOf(view([12, null, 10]), 0), null);

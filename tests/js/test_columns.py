@@ -17,11 +17,8 @@ def case(seed: int) -> dict[str, Any]:
     inputs = rng.normal(size=(3 * width, width)) @ (np.eye(width) + 0.7 * rng.normal(size=(width, width)))
     lam = float(rng.choice([0.01, 0.1, 1.0]))
     return {
-        "row": rng.normal(size=width).tolist(),
-        "inputs": inputs.tolist(),
-        "bits": int(rng.integers(2, 5)),
-        "lam": lam,
-    }
+        "row": rng.normal(size=width).tolist(), "inputs": inputs.tolist(), "bits": int(rng.integers(2, 5)), "lam": lam,
+    }  # fmt: skip
 
 
 def regularised_gram(one: dict[str, Any]) -> np.ndarray:

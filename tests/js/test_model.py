@@ -3,7 +3,6 @@
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,15 +44,13 @@ def levels_by_definition(tensors: dict[str, np.ndarray], name: str, bits: int, d
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return Study.open(STUDY)
 
 
 @pytest.fixture(scope="module")
-def kept(study: Study) -> dict[str, Any]:
-    codes = kept_codes(study)
-    assert codes is not None
-    return codes
+def kept(study):
+    return kept_codes(study)
 
 
 def decoded(folder: Path, file: str, name: str, bits: int, scratch: Path) -> np.ndarray:
@@ -99,15 +96,15 @@ def test_columns_are_divided_by_the_scales_of_a_search(kept, tmp_path):
     assert np.array_equal(found, wanted.astype(np.float32))
 
 
-def quantized(model: torch.nn.Module, path: Path, bits: int) -> None:
+def quantized(model: torch.nn.Module, path: Path, bits: int):
     """Put the weights of a file into a model, by our own reader of the format."""
     tensors = load_file(path)
 
     class Files(dict):
-        def read(self, name: str) -> torch.Tensor:
+        def read(self, name):
             return torch.from_numpy(self[name])
 
-    files: Any = Files(tensors)
+    files = Files(tensors)
     for name in {key.rpartition(".")[0] for key in tensors}:
         linear = model.get_submodule(name)
         levels = levels_in_packed(files, name, bits, linear.weight.shape[1])
@@ -116,7 +113,7 @@ def quantized(model: torch.nn.Module, path: Path, bits: int) -> None:
 
 def texts_of(count: int) -> list[str]:
     """Sentences and cut ones, of the model's test text."""
-    lines = [line for line in (MODEL / "test.txt").read_text(encoding="utf-8").split("\n") if len(line) > 60]
+    lines = [line for line in (MODEL / "test.txt").read_text().split("\n") if len(line) > 60]
     chosen = random.Random(7).sample(lines, count)
     return [line[: 20 + 5 * (i % 30)] for i, line in enumerate(chosen)]
 
@@ -139,7 +136,7 @@ def test_logits_are_those_of_pytorch(kept, tmp_path):
     parts = np.split(logits, np.cumsum([tokens, tokens, tokens, few]))
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, local_files_only=True).eval()
 
-    def by_pytorch() -> np.ndarray:
+    def by_pytorch():
         with torch.no_grad():
             return torch.cat([model(torch.tensor([ids])).logits[0] for ids in texts]).numpy()
 
@@ -179,7 +176,7 @@ def test_a_kept_point_has_the_perplexity_of_the_study(study, kept, bits, lam, to
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, local_files_only=True).eval()
     quantized(model, STUDY / FOLDER / point["file"]["name"], point["bits"])
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
-    ids = tokenizer((MODEL / "test.txt").read_text(encoding="utf-8")).input_ids
+    ids = tokenizer((MODEL / "test.txt").read_text()).input_ids
     window = study.protocol["test"]["window"]
     windows = torch.tensor(ids[: len(ids) // window * window]).view(-1, window)
     assert len(windows) == study.protocol["test"]["windows"]
@@ -190,5 +187,4 @@ def test_a_kept_point_has_the_perplexity_of_the_study(study, kept, bits, lam, to
             losses.append(-logs[:, :-1].gather(2, rows[:, 1:, None]).flatten())
     perplexity = float(torch.cat(losses).mean().exp())
     stored = study.read(line, "perplexity")
-    assert stored is not None
     assert perplexity == pytest.approx(stored[at], rel=tolerance)

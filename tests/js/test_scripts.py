@@ -16,7 +16,7 @@ RUN = [str(NODE), "--test", "--test-isolation=none", "--test-reporter", "junit"]
 @pytest.mark.parametrize("script", sorted(Path(__file__).parent.glob("*.test.js")), ids=lambda path: path.name)
 def test_script(script):
     environment = {name: value for name, value in os.environ.items() if name != "NODE_TEST_CONTEXT"}
-    done = subprocess.run([*RUN, script], capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = subprocess.run([*RUN, script], capture_output=True, text=True, timeout=120, env=environment)
     try:
         cases = list(ElementTree.fromstring(done.stdout).iter("testcase"))
     except ElementTree.ParseError:

@@ -31,15 +31,11 @@ def layer(seed: int) -> dict[str, Any]:
         inputs[:, rng.integers(width)] = 0.0
     sizes = [None, *(size for size in range(1, width + 1) if width % size == 0)]
     return {
-        "weight": weight.tolist(),
-        "inputs": inputs.tolist(),
-        "bits": int(rng.integers(2, 5)),
-        "groupSize": sizes[int(rng.integers(len(sizes)))],
-        "kind": str(rng.choice(["asymmetric", "symmetric"])),
-        "lam": lam,
-        "gamma": None if rng.random() < 0.4 else float(rng.choice([0.0, 0.1, 0.5, 1.0])),
+        "weight": weight.tolist(), "inputs": inputs.tolist(), "bits": int(rng.integers(2, 5)),
+        "groupSize": sizes[int(rng.integers(len(sizes)))], "kind": str(rng.choice(["asymmetric", "symmetric"])),
+        "lam": lam, "gamma": None if rng.random() < 0.4 else float(rng.choice([0.0, 0.1, 0.5, 1.0])),
         "staticGroups": bool(rng.random() < 0.25),
-    }
+    }  # fmt: skip
 
 
 def answered(case: dict[str, Any]) -> dict[str, Any]:
@@ -51,15 +47,11 @@ def answered(case: dict[str, Any]) -> dict[str, Any]:
     solved = quantize_layer(weight, statistics, Grid(case["bits"], case["groupSize"], case["kind"]), method)
     return case | {
         "answer": {
-            "codes": solved.codes.tolist(),
-            "scales": solved.scales.tolist(),
-            "zeroPoints": solved.zero_points.tolist(),
-            "dequantized": solved.dequantized.tolist(),
-            "reconLoss": solved.report.recon_loss,
-            "sarLoss": solved.report.sar_loss,
-            "diagonalFloor": solved.report.diagonal_floor,
+            "codes": solved.codes.tolist(), "scales": solved.scales.tolist(), "zeroPoints": solved.zero_points.tolist(),
+            "dequantized": solved.dequantized.tolist(), "reconLoss": solved.report.recon_loss,
+            "sarLoss": solved.report.sar_loss, "diagonalFloor": solved.report.diagonal_floor,
         }
-    }
+    }  # fmt: skip
 
 
 def singular() -> dict[str, Any]:

@@ -80,13 +80,13 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 def changed_tokenizer(folder: Path, changes: dict[str, Any]) -> None:
     shutil.copytree(TINY, folder)
-    document = json.loads((TINY / "tokenizer.json").read_text(encoding="utf-8"))
-    (folder / "tokenizer.json").write_text(json.dumps(document | changes), encoding="utf-8")
+    document = json.loads((TINY / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(document | changes))
 
 
 def of_configuration(folder: Path, config: dict[str, Any]) -> None:
     shutil.copytree(TINY, folder)
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def sparse(name: str, size: int) -> Callable[[Path], None]:

@@ -52,12 +52,11 @@ class Folder:
 
     def document(self, name: str) -> dict[str, Any]:
         path = self.path / name
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return document
+        return json.loads(path.read_text()) if path.exists() else {}
 
     def change(self, name: str, **values: Any) -> None:
         content = json.dumps(self.document(name) | values)
-        (self.path / name).write_text(content, encoding="utf-8")
+        (self.path / name).write_text(content)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {name: value for file in self.path.glob("*.safetensors") for name, value in load_file(file).items()}
@@ -83,7 +82,7 @@ def save(folder: Path, tensors: dict[str, torch.Tensor], shards: int, start: str
         save_file(part, folder / file, {"format": "pt"})
         weight_map |= dict.fromkeys(part, file)
     index = {"metadata": {}, "weight_map": weight_map}
-    (folder / f"{start}.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (folder / f"{start}.safetensors.index.json").write_text(json.dumps(index))
 
 
 def config(**values: Any) -> Quirk:
@@ -146,7 +145,7 @@ def scaled(name: str, factor: float) -> Quirk:
 
 
 def text(write: Callable[[Folder, list[str]], None]) -> Quirk:
-    return lambda folder: write(folder, folder.text.read_text(encoding="utf-8").splitlines())
+    return lambda folder: write(folder, folder.text.read_text().splitlines())
 
 
 def encoded(encoding: str) -> Quirk:
@@ -392,7 +391,7 @@ def decode(model: Folder) -> None:
     model.store(tensors)
     document = model.document("config.json")
     document.pop("quantization_config", None)
-    (model.path / "config.json").write_text(json.dumps(document), encoding="utf-8")
+    (model.path / "config.json").write_text(json.dumps(document))
 
 
 def by_transformers(model: Folder) -> float | str:

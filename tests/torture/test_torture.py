@@ -1,6 +1,5 @@
 """A short part of the torture; all of it is ``make torture``."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +23,7 @@ REQUESTS, KILLS = 150, 1
 
 
 @pytest.fixture
-def figures() -> Iterator[Figures]:
+def figures():
     """Of a torture that breaks nothing."""
     figures = Figures()
     yield figures

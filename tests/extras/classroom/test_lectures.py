@@ -4,11 +4,9 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 from hypothesis import settings as chosen
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -21,7 +19,7 @@ from sarqc.extras.classroom.lectures import LECTURES_EACH, PHONES, Lecture, Lect
 from sarqc.jobs.bell import Bell
 from sarqc.web.streams import states
 from tests.http.conftest import TOKEN, assert_error, opened
-from tests.http.test_access import Door, door
+from tests.http.test_access import door
 from tests.http.test_streams import run_apart
 from tests.jobs.conftest import settings_in
 from tests.torture import halls
@@ -32,7 +30,7 @@ LAMS = [0.0, 0.01, 0.1, 1.0]
 ORDER = ("open", "closed", "revealed")
 
 
-def wish(stop: str | None = "model", phase: str = "open", best: int | None = None, **given: Any) -> dict[str, Any]:
+def wish(stop: str | None = "model", phase: str = "open", best: int | None = None, **given) -> dict[str, Any]:
     document = {"stop": stop, "lams": LAMS, "phase": phase, "best": best, "band": None}
     return document | given
 
@@ -62,7 +60,7 @@ class Halls(RuleBasedStateMachine):
         self.known: set[int] = set()
         self.is_over = False
 
-    def teardown(self) -> None:
+    def teardown(self):
         if hasattr(self, "kept"):
             rules.PHONES = self.kept
 
@@ -84,7 +82,7 @@ class Halls(RuleBasedStateMachine):
     def guess(self, number: int, guess: int, stop: str) -> None:
         self.time += 1.0
         if self.is_over:
-            expected: type[Exception] | None = NotFound
+            expected = NotFound
         elif number not in self.known and len(self.known) >= self.PLACES:
             expected = Busy
         elif stop != self.stop or self.phases[stop] != "open":
@@ -212,21 +210,21 @@ def documents(parts: list[bytes]) -> list[dict[str, Any]]:
 
 
 def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing_of_each_other():
-    async def listen() -> tuple[list[bytes], list[bytes]]:
+    async def listen():
         bell = Bell()
         lectures = Lectures(bell)
         lecture, _ = lectures.begin(new_code(), "ada", 0.0)
-        heard: list[bytes] = []
-        hall: list[bytes] = []
+        heard = []
+        hall = []
 
-        async def follow(parts: Any, into: list[bytes]) -> None:
+        async def follow(parts, into):
             async for part in parts:
                 into.append(part)
 
         one = asyncio.create_task(follow(await _start(_stream_to_phone(lecture, phone(1), bell)), heard))
         state = lambda: (lecture.hall_state(), lecture.is_over)  # noqa: E731
         two = asyncio.create_task(follow(states(bell, lecture.hall_topic, state), hall))
-        steps: list[Callable[[], object]] = [
+        steps = [
             lambda: lecture.tell(LectureWish.model_validate(wish()), 1.0),
             lambda: lecture.guess(said(1, 2), 2.0),
             lambda: lecture.guess(said(2, 0), 2.0),
@@ -249,7 +247,7 @@ def test_phones_hear_the_question_the_end_of_guessing_and_the_answer_and_nothing
 
 
 def test_a_second_stream_of_a_phone_ends_the_first():
-    async def listen() -> bool:
+    async def listen():
         bell = Bell()
         lecture, _ = Lectures(bell).begin(new_code(), "ada", 0.0)
         first = await _start(_stream_to_phone(lecture, phone(1), bell))
@@ -269,7 +267,7 @@ GUESS = {"phone": phone(1), "stop": "model", "guess": 1}
 
 
 @pytest.fixture
-def hall(door: Door) -> Iterator[tuple[TestClient, TestClient, dict[str, Any], dict[str, str]]]:
+def hall(door):
     """A lecturer with the token, a phone without it, and a lecture with the lecturer's header."""
     lecturer = door(access="token", access_token=TOKEN, hosts="testserver")
     lecturer.headers["Authorization"] = f"Bearer {TOKEN}"
@@ -321,7 +319,7 @@ def test_a_guess_of_another_shape_is_refused(hall):
     lecturer, guest, lecture, own = hall
     address = f"/api/join/{lecture['code']}/guess"
     lecturer.put(f"/api/lectures/{lecture['code']}", json=wish(), headers=own)
-    changes: list[dict[str, Any]] = [{"phone": "ada"}, {"stop": "m" * 33}, {"name": "Ada"}, {"guess": None}]
+    changes = [{"phone": "ada"}, {"stop": "m" * 33}, {"name": "Ada"}, {"guess": None}]
     changes += [{"guess": guess} for guess in (-1, 1.5, "1", True, 10**30)]
     for body in (*(GUESS | change for change in changes), [], None):
         assert guest.post(address, json=body).status_code == 422, body
@@ -340,7 +338,7 @@ def test_the_code_to_scan_is_a_qr_code_of_the_address():
 
 
 @pytest.mark.thorough
-def test_a_phone_follows_a_lecture_through_a_server(serve, tmp_path):
+def test_a_phone_follows_a_lecture_through_a_server(serve):
     app = serve("quick")
     lecture = app.http.post("/api/lectures").json()
     own, code = {"X-Lecture-Secret": lecture["secret"]}, lecture["code"]
@@ -386,7 +384,7 @@ def test_strangers_of_an_address_share_its_lectures(tmp_path):
     settings = settings_in(tmp_path, access="open", strangers="runner", hosts="testserver", proxy_addresses="10.0.0.9")
     with opened(settings, client=("10.0.0.9", 1)) as client:
 
-        def status(address: str) -> int:
+        def status(address):
             client.cookies.clear()
             return client.post("/api/lectures", headers={"X-Forwarded-For": address}).status_code
 

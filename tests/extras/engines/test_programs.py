@@ -7,7 +7,6 @@ import ast
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,12 @@ from sarqc.study.as_recipe import of_run
 from sarqc.study.document import Study
 from tests.test_command_line import sarqc
 
-PLAIN: dict[str, Any] = {
+PLAIN = {
     "model": "org/model", "bits": 4, "group_size": 128, "method": "rqc-gbs", "lambda": 0.25, "calibration": "text.txt",
     "samples": 4, "length": 16,
 }  # fmt: skip
 # What each engine takes as it is.
-TAKEN: dict[str, dict[str, Any]] = {
+TAKEN = {
     "llmcompressor": {"grid": "full_range", "static_groups": True},
     "gptqmodel": {"grid": "asymmetric", "static_groups": True},
 }
@@ -40,7 +39,7 @@ TAKEN: dict[str, dict[str, Any]] = {
 
 def assigned(program: str) -> dict[str, Any]:
     """The arguments by name of all calls of a program, and its constants, where they are plain values."""
-    found: dict[str, Any] = {}
+    found = {}
     for node in ast.walk(ast.parse(program)):
         pairs = [(one.arg, one.value) for one in node.keywords] if isinstance(node, ast.Call) else []
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -69,7 +68,6 @@ def test_saliency_is_a_solver_of_ours_in_gptqmodel():
     program = program_for("gptqmodel", document)
     (withs,) = (node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.With))
     call = withs.items[0].context_expr
-    assert isinstance(call, ast.Call)
     assert [ast.literal_eval(value) for value in call.args] == [2.0, 0.5]
     assert "quantize" in ast.unparse(withs.body[0])
     assert assigned(program)["damp_percent"] == 1e-6
@@ -234,7 +232,7 @@ def test_the_tokens_are_those_of_the_run(more, tiny_llama, text_file, settings):
         seed=recipe.seed,
     )  # fmt: skip
     lines = token_lines(recipe)
-    names: dict[str, Any] = {"tokenizer": AutoTokenizer.from_pretrained(tiny_llama, local_files_only=True)}
+    names = {"tokenizer": AutoTokenizer.from_pretrained(tiny_llama, local_files_only=True)}
     exec("\n".join([*lines.imports, lines.body]), names)
     np.testing.assert_array_equal(names["tokens"], drawn.calibration)
 
@@ -246,7 +244,7 @@ def test_texts_of_the_hub_are_named_with_what_is_read_of_them():
 
 
 @pytest.fixture(scope="module")
-def by_layer(random_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Study:
+def by_layer(random_llama, text_file, tmp_path_factory):
     """What a run left that chose λ for each linear."""
     recipe = Recipe.parse(
         PLAIN | {
@@ -281,7 +279,7 @@ def test_names_of_layers_are_paths(by_layer):
     hostile = by_layer.model_copy(update={"layers": (first.model_copy(update={"name": 'a"""'}), *others)})
     hostile._folder = by_layer.folder
     with pytest.raises(Refused, match="path of a module"):
-        request_for(Recipe.parse(by_layer.recipe or {}), hostile, hostile.lines[0])
+        request_for(Recipe.parse(by_layer.recipe), hostile, hostile.lines[0])
 
 
 def test_the_command(by_layer, tmp_path):

@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -23,14 +22,13 @@ from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.settings import Settings
 from tests.http.conftest import write_study
 from tests.jobs.conftest import settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Settings:
+def other(tmp_path):
     return settings_in(tmp_path / "other")
 
 
@@ -47,7 +45,7 @@ def test_a_busy_host_is_copied_whole_and_goes_on_elsewhere(supervise, settings, 
     supervisor = supervise("quick")
     ended = threading.Event()
 
-    def work() -> None:
+    def work():
         """Studies come, and go again."""
         artefacts, number = ArtefactStore(settings.artefacts_dir()), 0
         while not ended.is_set():
@@ -103,7 +101,7 @@ def test_what_is_removed_while_it_is_copied_is_not_named(store, settings, tmp_pa
         ids.append(run_id)
     copy, passes = module.copy_database, []
 
-    def copied(*given: Path) -> object:
+    def copied(*given):
         moment = copy(*given)
         if not passes:
             supervisor.delete(ids[0])
@@ -122,7 +120,7 @@ def test_a_study_that_is_replaced_while_it_is_read_is_read_again(store, settings
     write_study(settings.studies_dir(), "one")
     copy, read = module._copy, []
 
-    def copied(file: IO[bytes], target: Path, modified: int) -> str:
+    def copied(file, target, modified):
         source, digest = Path(file.name), copy(file, target, modified)
         if source.name == "study.json" and not read:  # its arrays are those of another study now
             arrays = source.parent / "study.safetensors"

@@ -3,9 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,7 +22,7 @@ class Provider(ThreadingHTTPServer):
     challenge = ""
     name: object = "ann"
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), _Answers)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
@@ -32,7 +30,7 @@ class Provider(ThreadingHTTPServer):
 class _Answers(BaseHTTPRequestHandler):
     server: Provider
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         basic = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
         digest = hashlib.sha256(form["code_verifier"][0].encode()).digest()
@@ -47,13 +45,13 @@ class _Answers(BaseHTTPRequestHandler):
         else:
             self._say(400, {"error": "invalid_grant"})
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         if self.path == "/oauth/userinfo" and self.headers["Authorization"] == "Bearer the-token":
             self._say(200, {"preferred_username": self.server.name})
         else:
             self._say(401, {})
 
-    def _say(self, status: int, document: object) -> None:
+    def _say(self, status, document):
         body = json.dumps(document).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -61,12 +59,12 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
+def provider():
     server = Provider()
     Thread(target=server.serve_forever, daemon=True).start()
     yield server
@@ -75,7 +73,7 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def client(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def client(provider, tmp_path, monkeypatch):
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")  # the provider here speaks plain HTTP
     settings = settings_in(
         tmp_path, access="huggingface", oauth_client_id=CLIENT, oauth_client_secret=SECRET,
@@ -120,7 +118,7 @@ def test_an_operator_by_name(client, provider):
 
 
 @pytest.mark.thorough
-def test_an_operator_no_more_signs_in_again_as_what_they_are_now(client, provider, tmp_path):
+def test_an_operator_no_more_signs_in_again_as_what_they_are_now(client, provider):
     provider.name = "olga"
     client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
     copied = client.cookies["sarqc_visitor"]

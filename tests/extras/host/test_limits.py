@@ -16,7 +16,6 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
-from starlette.types import Message
 
 from app import create_app
 from sarqc.extras.host import limits
@@ -34,7 +33,7 @@ IDLE = 1100
 
 
 @pytest.fixture
-def many_files() -> None:
+def many_files():
     """This process may have the sockets that the test opens."""
     if raise_file_limit() < IDLE + 200:
         pytest.skip(f"this host allows fewer than {IDLE + 200} open files")
@@ -89,7 +88,7 @@ def served(**given: int) -> Iterator[int]:
 
 
 @pytest.fixture
-def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def short_server(monkeypatch):
     """The port of a server that waits for a request for a moment only."""
     monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
     with served() as port:
@@ -105,7 +104,7 @@ def test_a_newcomer_resets_nobody_who_is_about_to_ask(monkeypatch):
     """The ninth of eight is refused in words, until one of them has waited for some seconds."""
     with served(max_connections_per_address=8) as port, contextlib.ExitStack() as stack:
 
-        def connected() -> socket.socket:
+        def connected():
             return stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
 
         first, *others = [connected() for _ in range(8)]
@@ -142,16 +141,16 @@ def test_a_body_that_stops_arriving_is_an_error_of_the_request(settings, monkeyp
         "client": ("127.0.0.1", 1), "scheme": "http",
         "server": ("127.0.0.1", 80), "root_path": "", "http_version": "1.1",
     }  # fmt: skip
-    sent: list[Message] = []
+    sent = []
 
-    async def half_a_body() -> Message:
+    async def half_a_body():
         if not hasattr(half_a_body, "began"):
-            half_a_body.began = True  # type: ignore[attr-defined]
+            half_a_body.began = True
             return {"type": "http.request", "body": b"{", "more_body": True}
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def send(message: Message) -> None:
+    async def send(message):
         sent.append(message)
 
     run_apart(app(scope, half_a_body, send))
@@ -162,15 +161,15 @@ def test_a_body_that_stops_arriving_is_an_error_of_the_request(settings, monkeyp
 
 def test_a_request_that_the_end_of_the_app_cuts_off_is_answered_in_words():
     """As uvicorn does it: it cancels what is still under way after some seconds, and writes plain text for the rest."""
-    sent: list[Message] = []
+    sent = []
 
-    async def send(message: Message) -> None:
+    async def send(message):
         sent.append(message)
 
-    async def endless(*_: object) -> None:
+    async def endless(*_):
         await asyncio.Event().wait()
 
-    async def end() -> None:
+    async def end():
         scope = {"type": "http", "method": "POST", "path": "/api/plan", "headers": []}
         task = asyncio.create_task(OneShape(endless)(scope, endless, send))
         await asyncio.sleep(0)
@@ -217,7 +216,7 @@ def test_a_flood_of_one_message_is_a_line_a_minute():
     now = 0.0
     flood = OnceAMinute(lambda: now)
 
-    def passes(message: str, level: int = logging.ERROR, error: Exception | None = None) -> str | None:
+    def passes(message, level=logging.ERROR, error=None):
         info = (type(error), error, None) if error else None
         record = logging.LogRecord("asyncio", level, "file", 1, message, (), info)
         return record.getMessage() if flood.filter(record) else None

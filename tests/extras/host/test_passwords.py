@@ -12,7 +12,7 @@ import pytest
 from sarqc.errors import TooMany
 from sarqc.extras.host import passwords
 from sarqc.extras.host.passwords import AT_ONCE, WAITING
-from sarqc.extras.host.users import User, write_user
+from sarqc.extras.host.users import write_user
 from sarqc.settings import Settings
 from sarqc.web.throttle import ADDRESS_LIMIT, NAME_LIMIT, LoginThrottle
 from tests.http.conftest import opened
@@ -45,7 +45,7 @@ def test_of_two_hundred_guesses_at_once_ten_are_judged(serve, tmp_path, monkeypa
     app = serve("quick")
     together, before = threading.Barrier(200), resident_mib(app.process.pid)
 
-    def guess(number: int) -> int:
+    def guess(number):
         with httpx.Client(base_url=str(app.http.base_url), timeout=60) as client:
             together.wait()
             if way == "page":
@@ -63,7 +63,7 @@ def test_others_are_served_while_passwords_wait(tmp_path, monkeypatch):
     """More guesses than the app has threads, from as many addresses, none of which comes to an end."""
     going_on, at_once, most = threading.Event(), Counter[str](), Counter[str]()
 
-    def slow(users: dict[str, User], name: str, password: str) -> None:
+    def slow(users, name, password):
         at_once["now"] += 1
         most["ever"] = max(most["ever"], at_once["now"])
         going_on.wait()
@@ -73,7 +73,7 @@ def test_others_are_served_while_passwords_wait(tmp_path, monkeypatch):
     settings = of_users(tmp_path).model_copy(update={"proxy_addresses": "10.0.0.9"})
     with opened(settings, client=("10.0.0.9", 1)) as client, ThreadPoolExecutor(99) as strangers:
 
-        def guess(number: int) -> int:
+        def guess(number):
             said = {"name": f"person-{number}", "password": "a guess"}
             from_there = {"X-Forwarded-For": f"198.51.100.{number}"}
             return client.post("/sign-in", data=said, headers=from_there).status_code

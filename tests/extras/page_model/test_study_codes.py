@@ -1,13 +1,11 @@
 """Codes of a study's further points: those that a run of each point leaves."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from sarqc.errors import Refused
 from sarqc.extras.page_model.study_codes import keep_points
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FOLDER, kept_codes
 from tests.engine.test_page_codes import study_of
@@ -36,7 +34,7 @@ def test_lines_without_codes_for_pages_are_refused(fresh_settings, tmp_path):
 
 
 @pytest.fixture
-def shipped(fresh_settings: Settings, tmp_path: Path) -> Study:
+def shipped(fresh_settings, tmp_path):
     """A copy of a shipped study, without codes."""
     folder = fresh_settings.assets_dir / "studies" / "tiny-llama"
     return Study.open(shutil.copytree(folder, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER)))

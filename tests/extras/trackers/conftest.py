@@ -1,28 +1,19 @@
 """A real run with all that it says."""
 
-from pathlib import Path
-
 import pytest
 
 from sarqc.engine.execute import execute
-from sarqc.events import Event
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
-
-Told = tuple[Recipe, list[Event]]
 
 
 @pytest.fixture(scope="package")
-def run(
-    random_llama: Path, text_file: Path, settings: Settings, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Recipe, list[Event]]:
+def run(small, settings, tmp_path_factory):
     """A run with “auto”, an unseen text and an export: its recipe and its events."""
     folder = tmp_path_factory.mktemp("reported")
     recipe = Recipe.parse(
-        {
-            "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": "auto",
-            "gamma": 0.5, "calibration": str(text_file), "samples": 4, "length": 32, "test": str(text_file),
-            "held_out_samples": 2, "blocks": [0], "test_tokens": 320, "window": 32,
+        small | {
+            "bits": 3, "method": "sarqc-gbs", "lambda": "auto", "gamma": 0.5, "samples": 4, "held_out_samples": 2,
+            "blocks": [0], "test_tokens": 320, "window": 32,
         }
     )  # fmt: skip
     own = settings.model_copy(update={"state_dir": folder})

@@ -11,20 +11,19 @@ from sarqc.errors import Refused
 from sarqc.events import Event, Finished, LayerDone, Saved, Warned
 from sarqc.extras.trackers import reporting
 from sarqc.extras.trackers.reporting import destination
-from tests.extras.trackers.conftest import Told
 from tests.test_command_line import sarqc
 
 mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed here: make test-reports")
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database(tmp_path_factory):
     """A place for MLflow's default store, of which the first client makes the tables: that takes seconds."""
     return tmp_path_factory.mktemp("mlflow") / "mlflow.db"
 
 
 @pytest.fixture
-def store(database: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def store(database, monkeypatch):
     """A client of the store; each test has a project of its own."""
     uri = f"sqlite:///{database}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -32,24 +31,24 @@ def store(database: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return mlflow.MlflowClient(uri)
 
 
-def runs_of(client: Any, project: str) -> list[Any]:
+def runs_of(client, project: str) -> list[Any]:
     """The runs of an experiment, the oldest first."""
     experiment = client.get_experiment_by_name(project)
     assert experiment is not None, project
     return list(client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"]))
 
 
-def history(client: Any, run: Any, name: str) -> dict[int, float]:
+def history(client, run, name: str) -> dict[int, float]:
     return {one.step: one.value for one in client.get_metric_history(run.info.run_id, name)}
 
 
-def artefacts(client: Any, run: Any, folder: str) -> dict[str, bytes]:
+def artefacts(client, run, folder: str) -> dict[str, bytes]:
     paths = [one.path for one in client.list_artifacts(run.info.run_id, folder)]
     return {Path(path).name: Path(client.download_artifacts(run.info.run_id, path)).read_bytes() for path in paths}
 
 
-def tell(run: Told, project: str = "sarqc") -> list[Event]:
-    said: list[Event] = []
+def tell(run, project: str = "sarqc") -> list[Event]:
+    said = []
     with destination("mlflow", "--report", project).run(run[0], said.append) as report:
         for event in run[1]:
             report.tell(event)
@@ -115,7 +114,7 @@ def test_a_batch_on_the_command_line(random_llama, text_file, store, tmp_path):
         "model": str(random_llama), "group_size": 16, "method": "rqc-gbs", "calibration": str(text_file), "samples": 2,
         "length": 32, "lambda": [0.1, 1], "blocks": [0],
     }  # fmt: skip
-    batch.write_text(json.dumps(recipe), encoding="utf-8")
+    batch.write_text(json.dumps(recipe))
     done = sarqc("run", str(batch), "--report", "mlflow", "--json", SARQC_STATE_DIR=str(tmp_path / "state"))
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["runs"]

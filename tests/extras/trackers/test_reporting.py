@@ -3,10 +3,7 @@
 import importlib.util
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,53 +11,52 @@ from sarqc.errors import Refused
 from sarqc.events import Event, Finished, LayerDone, Measured, PointDone, Saved, Warned
 from sarqc.extras.trackers import reporting
 from sarqc.extras.trackers.numbers import numbers_of
-from sarqc.extras.trackers.reporting import Destination, State, TrackedRun
+from sarqc.extras.trackers.reporting import Destination
 from sarqc.study.document import Study
-from tests.extras.trackers.conftest import Told
 from tests.test_command_line import sarqc
 
 
 class Notebook:
     """A tracker that writes down what it is told; ``hinder`` is called first, each time."""
 
-    def __init__(self, hinder: Callable[[str], None] = lambda what: None) -> None:
+    def __init__(self, hinder=lambda what: None):
         self.hinder, self.run = hinder, None
         self.said: list[str] = []
         self.metrics: dict[str, dict[int, float]] = {}
         self.kept: dict[str, list[str]] = {}
         self.told_tags: dict[str, str] = {}
 
-    def _note(self, what: str) -> None:
+    def _note(self, what):
         self.hinder(what)
         self.said.append(what)
 
-    def begin(self, run: TrackedRun) -> None:
+    def begin(self, run):
         self._note("begin")
         self.run = run
 
-    def tags(self, tags: Mapping[str, str]) -> None:
+    def tags(self, tags):
         self._note("tags")
         self.told_tags |= tags
 
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
+    def numbers(self, values, step):
         self._note("numbers")
         for name, value in values.items():
             self.metrics.setdefault(name, {})[step] = value
 
-    def keep(self, paths: Sequence[Path], name: str) -> None:
+    def keep(self, paths, name):
         self._note("keep")
         self.kept[name] = [path.name for path in paths]
 
-    def end(self, state: State) -> None:
+    def end(self, state):
         self._note(state)
 
-    def where(self) -> str:
+    def where(self):
         return "a notebook"
 
 
-def tell(tracker: Notebook, run: Told) -> list[Event]:
+def tell(tracker: Notebook, run) -> list[Event]:
     """Tells a tracker of a run; what is said to people on the way."""
-    said: list[Event] = []
+    said = []
     recipe, events = run
     with Destination(lambda: tracker, "--report notebook", "sarqc").run(recipe, said.append) as report:
         for event in events:
@@ -101,7 +97,7 @@ def test_the_state_is_that_of_the_run(run, error, state):
 
 @pytest.mark.parametrize("refused", ["begin", "numbers", "keep", "finished"])
 def test_a_tracker_that_fails_is_one_warning_and_nothing_more_is_told(run, refused):
-    def hinder(what: str) -> None:
+    def hinder(what):
         if what == refused:
             raise ConnectionError("https://ann:secret@tracker.example is away")
 
@@ -127,9 +123,9 @@ def test_a_tracker_that_does_not_answer_is_waited_for_so_long_and_no_longer(run,
 @pytest.mark.thorough
 def test_a_survey_is_a_run_and_one_for_each_line(settings):
     study = Study.open(settings.assets_dir / "studies" / "tiny-moe")
-    made: list[Notebook] = []
+    made = []
 
-    def make() -> Notebook:
+    def make():
         made.append(Notebook())
         return made[-1]
 
@@ -151,7 +147,7 @@ def test_lambda_is_a_metric_beside_those_of_its_point():
     assert list(numbers_of(point)) == [
         ({"curve/lambda": 0.25, "curve/relative_recon": 0.1, "curve/relative_sar": 0.2}, 3)
     ]
-    protocol: Any = {"task": "piqa"}
+    protocol = {"task": "piqa"}
     accuracy = {"accuracy_float/piqa": 0.5, "accuracy_standard_error_float/piqa": 0.1}
     assert list(numbers_of(Measured("accuracy", "float", 0.5, 0.1, protocol))) == [(accuracy, 0)]
 

@@ -23,9 +23,7 @@ print(json.dumps([run.config, rows, {one["name"]: one["versions"][0]["num_files"
 
 def in_a_process(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"TRACKIO_DIR": str(folder / "trackio"), "SARQC_STATE_DIR": str(folder / "state")}
-    return subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
 
 
 def test_a_run_of_the_command_line_is_there(random_llama, text_file, tmp_path):

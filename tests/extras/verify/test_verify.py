@@ -15,7 +15,6 @@ from sarqc.errors import NotFound, Refused
 from sarqc.extras.verify.checks import Check, VerificationRequest, verdict, verify
 from sarqc.extras.verify.exported import Exported
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.stamp import FILE, Stamp
 from tests.engine.running import run
@@ -27,12 +26,12 @@ ALL = VerificationRequest(linears=None)
 
 
 @pytest.fixture(scope="module")
-def state(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def state(settings, tmp_path_factory):
     return settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("state")})
 
 
 @pytest.fixture(scope="module")
-def base(tiny_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def base(tiny_llama, text_file, tmp_path_factory):
     model = make_checkpoint("llama", tmp_path_factory.mktemp("float") / "small", tiny_llama, **SIZES)
     return {
         "model": str(model), "bits": 4, "grid": "asymmetric", "group_size": 32, "method": "sarqc-gbs", "lambda": 0.1,
@@ -40,15 +39,12 @@ def base(tiny_llama: Path, text_file: Path, tmp_path_factory: pytest.TempPathFac
     }  # fmt: skip
 
 
-Make = Callable[..., Path]
-
-
 @pytest.fixture(scope="module")
-def make(base: dict[str, object], state: Settings, tmp_path_factory: pytest.TempPathFactory) -> Make:
+def make(base, state, tmp_path_factory):
     """Runs a recipe once; returns the folder with its study and its model."""
-    made: dict[str, Path] = {}
+    made = {}
 
-    def run(checkpoint_format: str, **changes: object) -> Path:
+    def run(checkpoint_format, **changes):
         name = json.dumps([checkpoint_format, changes])
         if name not in made:
             made[name] = tmp_path_factory.mktemp("made")
@@ -63,16 +59,16 @@ def make(base: dict[str, object], state: Settings, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture
-def given(base: dict[str, object]) -> dict[str, str]:
+def given(base):
     """The names of model and text on this host, of which a stamp beside a model has no folders."""
-    return {name: str(base[name]) for name in ("model", "calibration")}
+    return {name: base[name] for name in ("model", "calibration")}
 
 
 @pytest.fixture
-def checked(state: Settings, given: dict[str, str]) -> Callable[..., list[Check]]:
+def checked(state, given):
     """The checks of a model, with names on this host or others, of one linear or of more."""
 
-    def checks(folder: Path, linears: int | None = 1, **others: str) -> list[Check]:
+    def checks(folder, linears=1, **others):
         return list(verify(folder, state, VerificationRequest(linears, **(given | others))))
 
     return checks
@@ -101,7 +97,7 @@ def test_what_is_sound_passes(make, state, given, checkpoint_format, changes):
     assert study.stamp == stamp
     assert len(stamp.layers) == 21
     assert bool(stamp.folded) == ("mode" in changes)
-    said = (folder / "model" / FILE).read_text(encoding="utf-8")
+    said = (folder / "model" / FILE).read_text()
     assert all(str(Path(path).parent) not in said for path in given.values())
     for checked, wanted in (
         (folder / "model", VerificationRequest(2, 7, **given)),
@@ -129,18 +125,18 @@ def test_the_embedded_models(state, tmp_path, model):
 
 
 @pytest.fixture
-def copied(make: Make, tmp_path: Path) -> Path:
+def copied(make, tmp_path):
     """A packed model that may be spoiled."""
-    return Path(shutil.copytree(make("packed") / "model", tmp_path / "model"))
+    return shutil.copytree(make("packed") / "model", tmp_path / "model")
 
 
-def spoil(folder: Path, name: str, change: Callable[[torch.Tensor], object]) -> None:
+def spoil(folder: Path, name: str, change: Callable[[torch.Tensor], object]):
     tensors = load_file(folder / "model.safetensors")
     change(tensors[name])
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def one_bit(words: torch.Tensor) -> None:
+def one_bit(words: torch.Tensor):
     words[3, 1] ^= 1 << 5
 
 
@@ -184,12 +180,12 @@ def test_a_changed_stamp_another_text_and_another_model(make, copied, checked, g
     assert "it was changed" in words(checks, "stamp")
 
     text = tmp_path / "other.txt"
-    text.write_text(Path(given["calibration"]).read_text(encoding="utf-8").replace("e", "a", 1), encoding="utf-8")
+    text.write_text(Path(given["calibration"]).read_text().replace("e", "a", 1))
     checks = checked(make("packed") / "model", calibration=str(text))
     assert outcomes(checks)["calibration tokens"] == "different"
     assert outcomes(checks)["solved again"] == "unchecked"
 
-    other = Path(shutil.copytree(given["model"], tmp_path / "float"))
+    other = shutil.copytree(given["model"], tmp_path / "float")
     spoil(other, "model.layers.1.mlp.down_proj.weight", lambda weight: weight[0, 0].add_(1))
     checks = checked(make("packed") / "model", model=str(other))
     assert words(checks, "float model") == "block 1: has other weights."
@@ -251,7 +247,7 @@ def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make, state, g
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["as-found", "gptq"])
 def test_the_study_of_an_opened_checkpoint(make, base, state, tmp_path, method):
-    theirs = Path(shutil.copytree(make("packed") / "model", tmp_path / "theirs"))
+    theirs = shutil.copytree(make("packed") / "model", tmp_path / "theirs")
     without = ("lambda", "gamma", "bits", "grid", "group_size")
     document = {name: value for name, value in base.items() if name not in without}
     recipe = Recipe.parse(document | {"method": method, "quantized_checkpoint": str(theirs)})
