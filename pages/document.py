@@ -66,12 +66,16 @@ class Document(HttpMiddleware):
     def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
         page, search, nonce = self._pages[path], scope["query_string"].decode("latin-1"), nonce_of(scope)
         query = query_of(search)
-        told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
+        introduction = self._introductions.of(
+            scope["state"]["visitor"], path, query, page.introduction(self._settings, query)
+        )
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
         own = self._introductions.own(scope)
-        told_of = head_of(told, own, address) + "".join(more(path, own, address, told.name) for more in self._heads)
-        ours = "\n".join([_CHARSET, told_of, head(self._settings, nonce, page), ""])
+        meta_tags = head_of(introduction, own, address) + "".join(
+            more(path, own, address, introduction.name) for more in self._heads
+        )
+        ours = "\n".join([_CHARSET, meta_tags, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
         before = top_bar(page, pages, self._settings, nonce)
@@ -79,7 +83,7 @@ class Document(HttpMiddleware):
             before += page.skeleton(self._introductions.first_sight(scope["state"]["visitor"], query))
         text = text.replace(_APP, before + _APP, 1)
         # Gradio's scripts put the title that they are told over the document's own.
-        title = json.dumps(document_title(told)).replace("<", "\\u003c").replace("&", "\\u0026")
+        title = json.dumps(document_title(introduction)).replace("<", "\\u003c").replace("&", "\\u0026")
         return text.replace(f'"title":"{TITLE}"', f'"title":{title}', 1).encode()
 
 

@@ -160,21 +160,21 @@ def _listen(components: dict[str, Field]) -> None:
     every = list(components.values())
     module, root = script(SCRIPT), gr.context.Context.root_block
     assert root is not None
-    said = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
+    on_change = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
     root.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
     # Not seen: the page presses it when it has changed a field, or the texts to choose from are others.
     fields_changed = gr.Button("Fields changed", elem_id="fields-changed", elem_classes=["is-off"])
     fields_changed.click(None, None, every, js=f"async () => (await {module}).fieldsChanged()", **quietly)
-    said_of_model = f"async (...values) => (await {module}).modelChanged(values)"
-    components["model"].change(None, every, every, js=said_of_model, **quietly)
+    on_model_change = f"async (...values) => (await {module}).modelChanged(values)"
+    components["model"].change(None, every, every, js=on_model_change, **quietly)
     for name, component in components.items():
         for button in getattr(component, "buttons", None) or ():
             word = json.dumps(button.value)
             button.click(None, component, component, js=f"(value) => (value === {word} ? '' : {word})", **quietly)
         if isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name]):
             continue  # the page itself hears them, see below
-        component.change(None, every, None, js=said, **quietly)
+        component.change(None, every, None, js=on_change, **quietly)
     # Not seen: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
     # alone, not what is pasted, dropped, dictated or filled in by the browser.
     entered = gr.Button("Fields entered", elem_id="fields-entered", elem_classes=["is-off"])
-    entered.click(None, every, None, js=said, **quietly)
+    entered.click(None, every, None, js=on_change, **quietly)

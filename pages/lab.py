@@ -97,7 +97,7 @@ _PICKS = """
 </div>
 """
 
-_TOLD = """
+_STATUS = """
 <p class="waiting" role="status">Fetching the study</p>
 <div data-part="computing"></div>
 <div data-part="problem"></div>
@@ -122,7 +122,7 @@ def build(settings: Settings) -> None:
         part(_EQUATION, classes="area-equation")
         part(f'<p class="what" data-testid="what">{_WHAT}</p>', classes="area-about")
         part(_PICKS, classes="area-picks")
-        part(_TOLD, script="lab/lab_page.js", classes="area-told")
+        part(_STATUS, script="lab/lab_page.js", classes="area-told")
         with gr.Column(elem_classes=["story"]):
             main_plots()
         doors()

@@ -49,8 +49,8 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 
 def documents(settings: Settings, studies: Collection[str]) -> Documents:
     """Return how the documents of a site with these studies are written, with Learn if it reads no others."""
-    told = learn.tour(settings)
-    shown, pretrained = told["study"], told["pretrained"]
+    tour = learn.tour(settings)
+    shown, pretrained = tour["study"], tour["pretrained"]
     has_tour = {shown["id"], pretrained["id"]} <= set(studies)
     site = _SiteDocuments(settings, has_tour)
     layer = SingleLayer(shown["identity"], shown["bits"], shown["layer"])
@@ -99,23 +99,23 @@ class _SiteDocuments:
         # Before its script the link to the Lab goes to the site's own page.
         settings = self.settings.model_copy(update={"root_path": ".."})
         content, script = self._content(learn.PAGE, site, settings)
-        told = learn.PAGE.introduction(self.settings, {})
-        return self._document(learn.PAGE, told, "../", address, '<a href="../">Studies</a>', content, script)
+        introduction = learn.PAGE.introduction(self.settings, {})
+        return self._document(learn.PAGE, introduction, "../", address, '<a href="../">Studies</a>', content, script)
 
-    def listing(self, told: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
+    def listing(self, introduction: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
         """Write the list of several studies, each with its folder."""
         cards = "".join(
-            f'<li class="card"><a href="{escape(name)}/"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a>'
-            "</li>"
-            for name, one in studies
+            f'<li class="card"><a href="{escape(name)}/"><h2>{escape(study.title)}</h2>'
+            f"<p>{escape(study.about)}</p></a></li>"
+            for name, study in studies
         )
         # No files of a study: the scripts know from it that there is no server.
         data = _data(Site({"studies": [], "first": ""}, {}, {}))
         content = (
-            f'{data}<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul>'
+            f'{data}<main class="page" id="content"><h1>{escape(introduction.title)}</h1><ul class="studies">{cards}</ul>'
             "</main>"
         )
-        return self._document(lab.PAGE, told, "./", address, "", content, _SCRIPT)
+        return self._document(lab.PAGE, introduction, "./", address, "", content, _SCRIPT)
 
     def _content(
         self, page: layout.Page, site: Site, settings: Settings, skeleton: str = "", begin: str = ""
@@ -137,7 +137,14 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
         return assets_root(self.settings.assets_dir, "").removeprefix("/")
 
     def _document(
-        self, page: layout.Page, told: Introduction, root: str, address: str, links: str, content: str, script: str
+        self,
+        page: layout.Page,
+        introduction: Introduction,
+        root: str,
+        address: str,
+        links: str,
+        content: str,
+        script: str,
     ) -> str:
         assets_dir = self.settings.assets_dir
         if self.has_tour:
@@ -151,7 +158,7 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY} {hashes}">
-{head_of(told, site, address.removeprefix(site))}
+{head_of(introduction, site, address.removeprefix(site))}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>{ground_style(assets_dir)}</style>
 <script>{at_once}</script>

@@ -94,8 +94,8 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         typer.echo(f"sarqc {__version__}")
         raise typer.Exit
 
@@ -300,11 +300,11 @@ def _execute(
     settings, recipe, prepared = read_settings(), job.recipe, job.prepared
     linears = () if prepared is None else prepared.checkpoint.layers
     makes_model = recipe.kind == "run" and (recipe.quantized_checkpoint is None or recipe.repairs)
-    wanted = _format_of(recipe, checkpoint_format)
-    known_format = check_export(recipe, wanted, linears) if makes_model else "plain"
+    export_format = _format_of(recipe, checkpoint_format)
+    known_format = check_export(recipe, export_format, linears) if makes_model else "plain"
     if output is not None and recipe.kind == "ladder":
         raise Refused("a ladder leaves no study and no model", "--output", "Leave --output out.")
-    if output is None and wanted not in ("plain", "as-found"):
+    if output is None and export_format not in ("plain", "as-found"):
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
         )
@@ -417,11 +417,11 @@ def _tune(
     if statistics is None:
         _quantize(recipe, output, "plain", on, report, as_json)
         return
-    found = _errors_of_layers(recipe, statistics, report)
+    errors = _errors_of_layers(recipe, statistics, report)
     if as_json:
-        print_json(found)
+        print_json(errors)
     else:
-        print_layer_errors(found)
+        print_layer_errors(errors)
 
 
 def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> LayerErrors:
@@ -492,9 +492,9 @@ def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
     formats = planned.pop("formats")
     for name, value in planned.items():
         typer.echo(f"{name.replace('_', ' '):<22}{value}")
-    for one in formats:
-        readers = in_words([Answer(**answer) for answer in one["readers"]]) if one["possible"] else "impossible"
-        typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}.")
+    for entry in formats:
+        readers = in_words([Answer(**answer) for answer in entry["readers"]]) if entry["possible"] else "impossible"
+        typer.echo(f"{'format ' + entry['format']:<22}{readers}. {entry['note']}.")
 
 
 _recipe_command("plan", "Check a recipe against this host and print what it will cost; nothing is run.", _plan)
@@ -521,10 +521,10 @@ def run(
     recipes = _check_all(recipes, output, checkpoint_format)
     summaries = {}
     with _cluster(on, [*recipes.values()]) as cluster:
-        for number, (name, one) in enumerate(recipes.items(), 1):
+        for number, (name, single) in enumerate(recipes.items(), 1):
             typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
             folder = None if output is None else output / name
-            summaries[name] = _execute(_resolve(one, folder), folder, checkpoint_format, cluster, destination, name)
+            summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, cluster, destination, name)
             if not as_json:
                 typer.echo(name)
                 print_summary(summaries[name])
@@ -609,14 +609,14 @@ def survey(
     from sarqc.files.yaml_document import read_yaml
     from sarqc.study.document import Study
 
-    wanted = Survey.from_file(file)
+    requested = Survey.from_file(file)
     had = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
 
     def say(event: Event) -> None:
         typer.echo(words(event), err=True)
 
     with nullcontext() if destination is None else destination.survey(read_yaml(file, "survey"), output, say):
-        for line in conduct(wanted, settings, output, had):
+        for line in conduct(requested, settings, output, had):
             typer.echo(line, err=True)
 
 
@@ -747,10 +747,10 @@ def doctor() -> None:
 
     settings = read_settings()
     kinds = [settings, *(settings.of(extra.settings) for extra in extras.installed() if extra.settings)]
-    told = {f"SARQC_{name.upper()}": value for kind in kinds for name, value in kind.model_dump().items()}
-    told["embedded models"] = ", ".join(embedded_models(settings)) or "none"
-    width = max(map(len, told)) + 2
-    for name, value in told.items():
+    values = {f"SARQC_{name.upper()}": value for kind in kinds for name, value in kind.model_dump().items()}
+    values["embedded models"] = ", ".join(embedded_models(settings)) or "none"
+    width = max(map(len, values)) + 2
+    for name, value in values.items():
         typer.echo(f"{name:<{width}}{value}")
     from sarqc.engine.doctor import examine
 

@@ -72,10 +72,10 @@ class SarqcError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the one JSON body of an error: its parts, and of one about a field that and its fixes."""
-        said: dict[str, Any] = {**self.parts()}
+        body: dict[str, Any] = {**self.parts()}
         if self.field:
-            said |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
-        return said
+            body |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
+        return body
 
     def at(self, where: str) -> SarqcError:
         """Return the same error seen from one floor up, with ``where`` put before the place it already names."""
@@ -214,7 +214,7 @@ def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
     """Return the error that has these ``parts``; of a kind that no error here has, a failure."""
     failures = (NumericalError, OutOfMemory, Damaged, WorkerLost)
     classes: list[type[SarqcError]] = [*Refused.__subclasses__(), Refused, *failures]
-    error = {one.kind: one for one in classes}.get(kind, SarqcError)(what, where, remedy)
+    error = {error_class.kind: error_class for error_class in classes}.get(kind, SarqcError)(what, where, remedy)
     error.kind = kind
     return error
 

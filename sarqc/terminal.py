@@ -127,9 +127,11 @@ def words(event: Event) -> str:
             return f"block {event.block}, step {event.step} of at most {event.steps}, held-out error {error}"
         case BlockRounded():
             first = event.checks[0]["held_out_error"]
-            kept = next(check for check in event.checks if check["step"] == event.kept)
-            errors = f"held-out error {first:.3g} → {kept['held_out_error']:.3g}"
-            return f"block {event.block} keeps the state after {event.kept} of at most {kept['steps']} steps, {errors}"
+            chosen = next(check for check in event.checks if check["step"] == event.kept)
+            errors = f"held-out error {first:.3g} → {chosen['held_out_error']:.3g}"
+            return (
+                f"block {event.block} keeps the state after {event.kept} of at most {chosen['steps']} steps, {errors}"
+            )
         case ScalesDistilled():
             return f"epoch {event.epoch} of {event.epochs}, held-out KL {_known(event.held_out_kl)}"
         case BlockDistilled():
@@ -165,9 +167,9 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
         except Exception as error:
             if not met_full_disk(error):
                 raise
-            found = free_bytes(folder)
+            free = free_bytes(folder)
         yield Warned(f"{WAITS} It goes on by itself when there is some. {disk_full().remedy}", str(folder))
-        wait_for_more(folder, found)
+        wait_for_more(folder, free)
 
 
 def _standing(tuning: Tuning) -> str:
@@ -213,10 +215,10 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_words(said: Mapping[str, Any]) -> None:
+def _print_words(view: Mapping[str, Any]) -> None:
     from sarqc.figures.sentence import plain
 
-    for line in (plain(said["sentence"]), *said["small_print"]):
+    for line in (plain(view["sentence"]), *view["small_print"]):
         typer.echo(line.replace("\u00a0", " "))
 
 
@@ -237,30 +239,30 @@ def _with_interval(row: TuningRow) -> str:
 def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
     from sarqc.figures import ladder_view
 
-    said = ladder_view(ladder, recipe)
-    columns, rows = said["table"]["columns"], said["table"]["rows"]
+    view = ladder_view(ladder, recipe)
+    columns, rows = view["table"]["columns"], view["table"]["rows"]
     cells = [[_cell(row[column["key"]]) for column in columns] for row in rows]
     print_table([[column["title"] for column in columns], *cells])
-    _print_words(said)
+    _print_words(view)
 
 
 def _cell(value: Any) -> str:
     return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def print_layer_errors(found: LayerErrors) -> None:
+def print_layer_errors(result: LayerErrors) -> None:
     """Print errors of layers over λ, a column for each γ, and the smallest of them."""
-    heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in found["gamma"])]
-    errors = [[math.exp(value) for value in row] for row in found["errors"]]
+    heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in result["gamma"])]
+    errors = [[math.exp(value) for value in row] for row in result["errors"]]
     rows = [heads] + [
-        [f"{lam:g}", *(f"{of_gamma[at]:.5f}" for of_gamma in errors)] for at, lam in enumerate(found["lambda"])
+        [f"{lam:g}", *(f"{of_gamma[at]:.5f}" for of_gamma in errors)] for at, lam in enumerate(result["lambda"])
     ]
     print_table(rows)
     smallest, gamma, lam = min((value, gamma, lam) for gamma, row in enumerate(errors) for lam, value in enumerate(row))
-    own = found["gamma"][gamma]
-    point = f"λ = {found['lambda'][lam]:g}" + ("" if own is None else f", γ = {own:g}")
+    own = result["gamma"][gamma]
+    point = f"λ = {result['lambda'][lam]:g}" + ("" if own is None else f", γ = {own:g}")
     typer.echo(f"smallest: {smallest:.5f} at {point}")
-    typer.echo(f"Relative errors on unseen text, geometric mean over {found['layers']} layers.")
+    typer.echo(f"Relative errors on unseen text, geometric mean over {result['layers']} layers.")
     typer.echo("Errors of layers alone: in the shipped studies perplexity prefers two to three times that λ.")
 
 
@@ -287,7 +289,7 @@ def print_summary(summary: PrintedRun) -> None:
         line("", f"{test['corpus']}{part}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
     for name, value in distances(summary):
         line(name, value)
-    said = cast(dict[str, Any], summary)
+    document = cast(dict[str, Any], summary)
     for head, name in (
         ("opened", "opened"),
         ("repair", "repair"),
@@ -295,7 +297,7 @@ def print_summary(summary: PrintedRun) -> None:
         ("scales", "distillation"),
         ("beside GPTQ", "baseline"),
     ):
-        if outcome := said.get(name):
+        if outcome := document.get(name):
             line(head, " ".join(filter(None, (outcome["words"], outcome.get("layers_words")))))
     if size := summary.get("bytes_after"):
         line("size", f"{size / 2**20:.4g} MiB, {summary['bits_per_weight']:.3g} bits per quantized weight")
@@ -349,14 +351,17 @@ def _what_was_chosen(summary: PrintedRun) -> list[tuple[str, str]]:
     if selection and selection["by"] == "model":
         return [
             (
-                f"λ = {one['lambda']:g}",
-                f"perplexity {one['perplexity']:.4g}" + (", chosen" if one["lambda"] == selection["lambda"] else ""),
+                f"λ = {candidate['lambda']:g}",
+                f"perplexity {candidate['perplexity']:.4g}"
+                + (", chosen" if candidate["lambda"] == selection["lambda"] else ""),
             )
-            for one in selection["candidates"]
+            for candidate in selection["candidates"]
         ]
     reports = [layer["report"] for layer in summary["layers"] if layer["report"].get("candidates")]
     chosen = Counter(tuple(report["chosen"].get(name) for name in SIGNS) for report in reports)
-    tried = dict.fromkeys(tuple(one.get(name) for name in SIGNS) for report in reports for one in report["candidates"])
+    tried = dict.fromkeys(
+        tuple(candidate.get(name) for name in SIGNS) for report in reports for candidate in report["candidates"]
+    )
     return [
         (
             ", ".join(

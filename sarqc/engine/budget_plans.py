@@ -72,21 +72,23 @@ def _choices(minutes: float | None, budget: Callable[[float], Budget]) -> tuple[
     """Return the usual budgets around the shortest one that is enough, with the one asked for; and the minutes of that
     one.
     """
-    every = [budget(one) for one in USUAL_MINUTES]
-    at = next((place for place, one in enumerate(every) if one.enough), len(every) - 1)
-    shown = {one.minutes for one in every[max(0, at - 1) : at + 3]} | ({minutes} if minutes is not None else set())
+    every = [budget(usual) for usual in USUAL_MINUTES]
+    at = next((place for place, choice in enumerate(every) if choice.enough), len(every) - 1)
+    shown = {choice.minutes for choice in every[max(0, at - 1) : at + 3]} | (
+        {minutes} if minutes is not None else set()
+    )
     return tuple(map(budget, sorted(shown))), every[at].minutes
 
 
 def tuning_plan(costs: TuningCosts, minutes: float | None, draws: int) -> TuningPlan:
     """Return what budgets buy in tuning; ``minutes`` is the one of the recipe, ``draws`` the most that there may be."""
-    budgets, sensible = _choices(minutes, lambda one: tuning_budget(one, costs, draws))
+    budgets, sensible = _choices(minutes, lambda length: tuning_budget(length, costs, draws))
     return TuningPlan(budgets=budgets, sensible_minutes=sensible)
 
 
 def ladder_plan(costs: LadderCosts, minutes: float | None, draws: int) -> LadderPlan:
     """Return what budgets buy of a ladder, as ``tuning_plan`` does."""
-    budgets, sensible = _choices(minutes, lambda one: ladder_budget(one, costs, draws))
+    budgets, sensible = _choices(minutes, lambda length: ladder_budget(length, costs, draws))
     steps = tuple(StepCost(step=step, seconds=seconds) for step, seconds in costs.steps.items())
     return LadderPlan(steps=steps, draw_seconds=costs.draw, budgets=budgets, sensible_minutes=sensible)
 
@@ -134,6 +136,6 @@ def ladder_budget(minutes: float, costs: LadderCosts, most_draws: int) -> Ladder
 
 def too_short(plan: TuningPlan | LadderPlan | None, minutes: float | None) -> Iterator[str]:
     """Yield a warning where the budget that is asked for compares nothing: it takes two draws."""
-    chosen = next((one for one in (plan.budgets if plan else ()) if one.minutes == minutes), None)
+    chosen = next((choice for choice in (plan.budgets if plan else ()) if choice.minutes == minutes), None)
     if plan and chosen is not None and chosen.draws < 2:
         yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"

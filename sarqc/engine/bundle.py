@@ -135,7 +135,7 @@ class Bundle:
                 text = (file.metadata() or {})["sarqc"]
                 names = file.keys()
                 slices = {name: file.get_slice(name) for name in names}
-                shapes = {name: tuple(one.get_shape()) for name, one in slices.items() if one.get_dtype() in _FLOATS}
+                shapes = {name: tuple(part.get_shape()) for name, part in slices.items() if part.get_dtype() in _FLOATS}
             if len(text) > MOST_BYTES:
                 raise ValueError("its description is too long")
             document = json.loads(text)
@@ -171,13 +171,13 @@ class Bundle:
 
     def _statistics(self, file: Any, name: str, layers: Mapping[str, LayerInfo], device: torch.device) -> Statistics:
         try:
-            found = unpacked(file.get_tensor(name).numpy().tobytes(), device)
+            statistics = unpacked(file.get_tensor(name).numpy().tobytes(), device)
         except _UNREADABLE as error:
             raise _damaged(self.path, f"{name}: {type(error).__name__}") from None
-        widths = {path: len(one.abs_sum) for path, one in found.items()}
+        widths = {path: len(layer_statistics.abs_sum) for path, layer_statistics in statistics.items()}
         if widths != {path: layer.shape[1] for path, layer in layers.items()}:
             raise _damaged(self.path, f"{name} has not one entry of the right width for each layer of the block")
-        return found
+        return statistics
 
 
 def _damaged(path: Path, how: str) -> Refused:

@@ -30,7 +30,7 @@ DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is 
 DISTILLING = "distilling scales"  # a stage
 CHECKING_ROTATION = "checking the rotation"  # a stage
 COMPARING_ROTATED = "comparing with the original weights"  # a stage
-MEASURING_FOUND = "measuring the checkpoint as it was found"  # a stage of repairs
+MEASURING_CODES = "measuring the checkpoint as it was found"  # a stage of repairs
 _PROCESS = 320 << 20  # Python, PyTorch, transformers and what they hold for themselves: 290 MiB were measured
 _HOST = 2 << 30  # the same beside a GPU, with the libraries of CUDA
 # What CUDA, its libraries and PyTorch's pool hold on a device for themselves. On an H100 the context took 0.5 GiB, and
@@ -204,9 +204,11 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     states = 2 * max(held, work.test_tokens if streamed else 0) * checkpoint.architecture.hidden_size
     solved += _waiting_bytes(work) * on_processor
     task = replace(work.task, budget_bytes=budget)
-    solvers = [one.method for one in ladder_steps(recipe)] if recipe.kind == "ladder" else [work.method]
+    solvers = [step.method for step in ladder_steps(recipe)] if recipe.kind == "ladder" else [work.method]
     solvers += [] if work.baseline() is None else [recipe.baseline_method()]
-    working = max(one.working_bytes(task) + (0 if on_processor else one.recorded_bytes(task)) for one in solvers)
+    working = max(
+        solver.working_bytes(task) + (0 if on_processor else solver.recorded_bytes(task)) for solver in solvers
+    )
     process = _PROCESS if on_processor else _CONTEXT
     if work.span > 1:  # the machine's memory holds what all processes work on; a GPU what two of them hold
         process += work.span * (_PROCESS + working) if on_processor else _CONTEXT
@@ -226,8 +228,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     if recipe.distill_by == "block":
         return round(max(most, computed * weights + process + _distilling_block_bytes(work, computed)))
     head_states = (recipe.samples + recipe.unseen_samples()) * recipe.length * checkpoint.architecture.hidden_size
-    kept = work.stored * work.task.weights() + computed * head_states  # of the float model, meanwhile
-    return round(kept + max(most, computed * weights + process + _distilling_bytes(work, computed)))
+    reference = work.stored * work.task.weights() + computed * head_states  # of the float model, meanwhile
+    return round(reference + max(most, computed * weights + process + _distilling_bytes(work, computed)))
 
 
 def _distilling_bytes(work: Work, computed: float) -> float:
@@ -416,7 +418,7 @@ def _parts(work: Work) -> Iterator[tuple[str, str, str, Count]]:
         judging = _through_the_blocks(work, judged * recipe.length)
         yield "choosing λ", "", "choosing among candidates", (once + judging).times(work.candidates)
     if recipe.repairs and work.test_tokens:
-        yield MEASURING_FOUND, "", "", passing + _beside(work)
+        yield MEASURING_CODES, "", "", passing + _beside(work)
     yield "quantizing", "", "passing the calibration text", passing
     yield "quantizing", "", "solving", solving
     if recipe.distills:

@@ -87,21 +87,21 @@ def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable
         prepared = prepare(Recipe.parse(RECIPE | {"method": method}), settings)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
         try:
-            expected, found = _solved(host, job, data), _solved(guest, job, _moved(data, guest))
+            expected, actual = _solved(host, job, data), _solved(guest, job, _moved(data, guest))
         except Exception as error:  # whatever the device's libraries raise is the finding
             yield Finding(False, f"{method}: {type(error).__name__}: {str(error)[:300]}")
             continue
-        yield compared(method, expected, found)
+        yield compared(method, expected, actual)
 
 
-def compared(method: str, expected: list[SolvedLayer], found: list[SolvedLayer]) -> Finding:
+def compared(method: str, expected: list[SolvedLayer], actual: list[SolvedLayer]) -> Finding:
     """Compare a method's layers on two devices: equal but for ties, and where one code more or less was rounded
     otherwise.
     """
-    pairs = [(one.quantized, other.quantized) for one, other in zip(expected, found, strict=True)]
-    equal = sum(int((one.codes.cpu() == other.codes.cpu()).sum()) for one, other in pairs)
-    share = equal / sum(one.codes.numel() for one, _ in pairs)
-    worst = max(abs(other.report.recon_loss / one.report.recon_loss - 1) for one, other in pairs)
+    pairs = [(reference.quantized, other.quantized) for reference, other in zip(expected, actual, strict=True)]
+    equal = sum(int((reference.codes.cpu() == other.codes.cpu()).sum()) for reference, other in pairs)
+    share = equal / sum(reference.codes.numel() for reference, _ in pairs)
+    worst = max(abs(other.report.recon_loss / reference.report.recon_loss - 1) for reference, other in pairs)
     learned = METHODS[method].make.unit == "block"
     is_sound = worst <= (LEARNED_OBJECTIVE if learned else OBJECTIVE) and (learned or share >= CODES)
     return Finding(is_sound, f"{method}: {share:.3%} of the codes are the CPU's, errors within {worst:.2%} of its.")

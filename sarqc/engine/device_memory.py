@@ -50,9 +50,9 @@ def rehearsed(
     memory = _PeakMemory(loaded.device)
     try:
         job = job if points else _costlier(prepared, job, sweep_bytes(settings))
-        found = dry_run(loaded, job, budget_bytes=sweep_bytes(settings), spread=bench.spread, points=points)
-        flags = {flag for solved in found for flag in solved.report.flags}
-        del found  # before the memory is given back
+        solutions = dry_run(loaded, job, budget_bytes=sweep_bytes(settings), spread=bench.spread, points=points)
+        flags = {flag for solved in solutions for flag in solved.report.flags}
+        del solutions  # before the memory is given back
     except SarqcError as error:  # of random numbers, which says nothing of the model's
         yield Warned(f"the trial of the largest layer ended early, and the run goes on: {error}", layer)
         return
@@ -88,7 +88,7 @@ def _costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> Calibrati
     baseline = work.baseline()
     if baseline is None:
         return job
-    own, other = (one.method.working_bytes(replace(one.task, budget_bytes=budget)) for one in (work, baseline))
+    own, other = (each.method.working_bytes(replace(each.task, budget_bytes=budget)) for each in (work, baseline))
     return baseline_job(job, recipe) if other > own else job
 
 

@@ -23,7 +23,7 @@ from sarqc.documents import Distillation, DistilledEpoch
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.keys import distillation_key, distilled_layer_key
 from sarqc.engine.measure import Workbench
-from sarqc.engine.progress import TOLD_EVERY, Returning
+from sarqc.engine.progress import EVENT_INTERVAL, Returning
 from sarqc.errors import NotFound
 from sarqc.events import Advanced, Event, ScalesDistilled, Stage, Warned
 from sarqc.models.families import LayerInfo
@@ -64,13 +64,13 @@ class ScaleTuning:
         key = self.key()
         return {name: distilled_layer_key(key, name) for name in self.solved}
 
-    def kept(self) -> Distillation | None:
+    def load_outcome(self) -> Distillation | None:
         """Return the outcome of an earlier run of the same; None if it is not kept with all its layers and norms."""
         payload = self.bench.store.read(self.key(), ".json")
         if payload is None or not self.has_parts(self.solved, self.norms()):
             return None
-        found: Distillation = json.loads(payload)
-        return found
+        outcome: Distillation = json.loads(payload)
+        return outcome
 
     def norms(self) -> list[str]:
         """Return the paths of the norms that are tuned with the scales; block by block those of quantized blocks."""
@@ -90,7 +90,7 @@ class ScaleTuning:
         """Return what is needed of the model while it is float; None if the outcome is kept, and block by block."""
         if self.recipe.distill_norms and not self.norms():
             yield Warned("no norm of this model has weights of its own: scales alone are distilled", "distill_norms")
-        if self.recipe.distill_by == "block" or self.kept() is not None:
+        if self.recipe.distill_by == "block" or self.load_outcome() is not None:
             return None
         yield Stage("measuring the float model", "its predictions on the calibration text")
         return float_model(self.bench.loaded, self.job)
@@ -104,7 +104,7 @@ class ScaleTuning:
         """
         yield Stage(DISTILLING, f"at most {self.recipe.distill} epochs")
         if original is None:
-            outcome = self.kept()
+            outcome = self.load_outcome()
             if outcome is None:
                 raise NotFound("the distilled scales are no longer stored", DISTILLING, _REMEDY)
             for epoch in outcome["epochs"]:
@@ -124,7 +124,7 @@ class ScaleTuning:
                 with loaded.at(block, changes=True):
                     self.put_into_block([info.name for info in by_block.get(index, [])], norms)
         outside = [path for path in self.norms() if not path.startswith(f"{loaded.family.blocks}.")]
-        loaded.replace({f"{path}.weight": self._kept_norm(path) for path in outside})
+        loaded.replace({f"{path}.weight": self._load_norm(path) for path in outside})
 
     def put_into_block(self, names: Iterable[str], norms: Iterable[str]) -> None:
         """Give a block, whose weights are in memory, the tuned weights of these linears and norms."""
@@ -133,22 +133,22 @@ class ScaleTuning:
         for name in names:
             loaded.weight(name).data.copy_(layers[name].dequantized)
         for path in norms:
-            loaded.weight(path).data.copy_(self._kept_norm(path))
+            loaded.weight(path).data.copy_(self._load_norm(path))
 
     def has_parts(self, names: Iterable[str], norms: Iterable[str]) -> bool:
         """Return True if the tuned linears and norms of these names are kept."""
         store, key = self.bench.store, self.key()
-        wanted = [(name, SUFFIX) for name in names] + [(path, _NORMS) for path in norms]
-        return all(store.touch(distilled_layer_key(key, name), suffix) for name, suffix in wanted)
+        parts = [(name, SUFFIX) for name in names] + [(path, _NORMS) for path in norms]
+        return all(store.touch(distilled_layer_key(key, name), suffix) for name, suffix in parts)
 
-    def keep_parts(self, found: Distilled) -> None:
+    def keep_parts(self, parts: Distilled) -> None:
         """Keep tuned linears, with curves and reports of the solver, and norms."""
         store, key = self.bench.store, self.key()
         layers = {info.name: info for info in self.bench.loaded.checkpoint.layers}
-        for name, layer in found.layers.items():
+        for name, layer in parts.layers.items():
             solved = self._solved(layers[name])
             write_layer(store, distilled_layer_key(key, name), replace(solved, quantized=layer))
-        for path, weight in found.norms.items():
+        for path, weight in parts.norms.items():
             store.write(distilled_layer_key(key, path), _NORMS, safetensors.torch.save({"weight": weight.cpu()}))
 
     def linear(self, info: LayerInfo, weight: Tensor, means: InputMeans, report: LayerReport) -> TunedScales:
@@ -183,13 +183,13 @@ class ScaleTuning:
             for info in layers
         }
         distance, norms = BesideFloat(loaded, self.job, original), self.tuned_norms(self.norms())
-        found, epochs = yield from tuned(linears, distance, self.recipe.distill, norms, None)
-        self.keep_parts(found)
+        parts, epochs = yield from tuned(linears, distance, self.recipe.distill, norms, None)
+        self.keep_parts(parts)
         outcome = outcome_of(epochs, self.recipe.distill, norms=len(norms), codes=self.recipe.distill_codes)
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
         return outcome
 
-    def _kept_norm(self, path: str) -> Tensor:
+    def _load_norm(self, path: str) -> Tensor:
         payload = self.bench.store.read(distilled_layer_key(self.key(), path), _NORMS)
         if payload is None:
             raise NotFound("the distilled norm is no longer stored", path, _REMEDY)
@@ -215,14 +215,14 @@ def tuned(
     by itself.
     """
     made: list[DistillationEpoch] = []
-    where, said = "" if block is None else f" of block {block}", time.monotonic()
+    where, last_event = "" if block is None else f" of block {block}", time.monotonic()
     for step in (steps := Returning(distilled(linears, distance, epochs=epochs, norms=norms))):
         if isinstance(step, DistillationEpoch):
             made.append(step)
             if block is None:
                 yield ScalesDistilled(**_facts(step), epochs=epochs)
-        elif (now := time.monotonic()) >= said + TOLD_EVERY:
-            said = now
+        elif (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
+            last_event = now
             yield Advanced(step.done, step.steps, f"steps of epoch {len(made)}{where}")
     return steps.value, made
 

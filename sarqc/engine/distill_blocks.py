@@ -42,8 +42,8 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
     yield Stage(DISTILLING, f"block by block, at most {tuning.recipe.distill} epochs")
     loaded = tuning.bench.loaded
     by_block = layers_by_block(loaded.checkpoint.layers)
-    found = {index: _kept(tuning, index, layers) for index, layers in by_block.items()}
-    last_missing = max((index for index, outcome in found.items() if outcome is None), default=-1)
+    results = {index: _load_outcome(tuning, index, layers) for index, layers in by_block.items()}
+    last_missing = max((index for index, outcome in results.items() if outcome is None), default=-1)
     walk = BesideFloatWalk(loaded, tuning.job) if last_missing >= 0 else None
     for index, block in enumerate(loaded.blocks()):
         layers, is_walked = by_block.get(index, []), walk is not None and index <= last_missing
@@ -52,7 +52,7 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
         with loaded.at(block, changes=bool(layers)):
             if walk is not None and is_walked and layers:
                 loaded.files.fill(loaded.model, f"{loaded.family.blocks}.{index}", loaded.device, loaded.compute_dtype)
-            outcome = found.get(index)
+            outcome = results.get(index)
             if walk is not None and is_walked:
                 if layers and outcome is None:
                     outcome = yield from _tuned(tuning, walk, block, layers, reports)
@@ -60,12 +60,12 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
                     walk.pass_float(block)
             if outcome is not None:
                 tuning.put_into_block([info.name for info in layers], tuning.norms_of_block(index))
-                found[index] = outcome
+                results[index] = outcome
                 yield BlockDistilled(**outcome, blocks=len(loaded.blocks()))
             if walk is not None and index < last_missing:
                 walk.advance(block)
             release_freed()
-    outcomes = [outcome for outcome in found.values() if outcome is not None]
+    outcomes = [outcome for outcome in results.values() if outcome is not None]
     return blocks_outcome(outcomes, norms=len(tuning.norms()), codes=tuning.recipe.distill_codes)
 
 
@@ -108,11 +108,11 @@ def _tuned(
         for path, info in paths.items()
     }
     norms = {path.removeprefix(prefix): norm for path, norm in tuning.tuned_norms(tuning.norms_of_block(index)).items()}
-    found, epochs = yield from tuned(linears, walk.distance(block), tuning.recipe.distill, norms, index)
+    parts, epochs = yield from tuned(linears, walk.distance(block), tuning.recipe.distill, norms, index)
     tuning.keep_parts(
         Distilled(
-            {paths[path].name: layer for path, layer in found.layers.items()},
-            {f"{prefix}{path}": weight for path, weight in found.norms.items()},
+            {paths[path].name: layer for path, layer in parts.layers.items()},
+            {f"{prefix}{path}": weight for path, weight in parts.norms.items()},
         )
     )
     outcome = _outcome(index, epochs)
@@ -133,7 +133,7 @@ def _outcome(index: int, epochs: Sequence[DistillationEpoch]) -> DistilledBlock:
     }
 
 
-def _kept(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:
+def _load_outcome(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:
     """Return the kept outcome of the same for a block; None if it is not kept with its layers and norms."""
     payload = tuning.bench.store.read(_key(tuning, index), ".json")
     if payload is None or not tuning.has_parts([info.name for info in layers], tuning.norms_of_block(index)):

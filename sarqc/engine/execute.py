@@ -91,7 +91,7 @@ def execute(
                 now = time.perf_counter()
                 taken[phase] = taken.get(phase, 0.0) + now - since
                 if isinstance(event, Stage):
-                    alone = any(one["stage"] == event.name and not one["detail"] for one in prepared.phases)
+                    alone = any(planned["stage"] == event.name and not planned["detail"] for planned in prepared.phases)
                     phase, since = (event.name, "" if alone else event.detail), now
     except torch.OutOfMemoryError as error:
         raise out_of_memory(error, prepared, settings, choose_device(settings.device), phase[0]) from error
@@ -107,8 +107,8 @@ def _executed(
     device = choose_device(settings.device)
     yield from device_warnings(device)
     if device.type == "cuda":
-        for one in solving_devices(settings, device):
-            yield from require_sound_device(one, settings.model_copy(update={"device": str(one)}))
+        for solving_device in solving_devices(settings, device):
+            yield from require_sound_device(solving_device, settings.model_copy(update={"device": str(solving_device)}))
     rotation = yield from check_rotation(prepared, device, settings)
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None

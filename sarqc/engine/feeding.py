@@ -9,7 +9,7 @@ import numpy as np
 
 from sarqc.calibration.corpora import Text, read_corpus
 from sarqc.engine.keys import beginnings_key, readers_key
-from sarqc.engine.measure import Workbench, kept
+from sarqc.engine.measure import Workbench, load_or_make
 from sarqc.engine.plan_warnings import untried_beginning
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -51,7 +51,9 @@ def check_feeding(
         yield Stage("measuring the float model", "what its windows begin with")
         windows = text.ids[: len(text.ids) // own * own].reshape(-1, own)[:WINDOWS]
         key = beginnings_key(bench.model, windows, bos.ids)
-        plain, begun = json.loads(kept(bench.store, key, lambda: json.dumps(_both(loaded, windows, bos.ids)).encode()))
+        plain, begun = json.loads(
+            load_or_make(bench.store, key, lambda: json.dumps(_both(loaded, windows, bos.ids)).encode())
+        )
         if plain > BETTER * begun:
             notes["better_with_bos"] = (
                 f"the float model's perplexity on {len(windows)} windows is {begun:.4g} if each "
@@ -78,7 +80,7 @@ def _read_otherwise(bench: Workbench, text: str) -> str:
     if not (loaded.checkpoint.folder / FAST).exists():
         return ""
     key = readers_key(bench.model, text)
-    words: str = json.loads(kept(bench.store, key, lambda: json.dumps(_difference(loaded, text)).encode()))
+    words: str = json.loads(load_or_make(bench.store, key, lambda: json.dumps(_difference(loaded, text)).encode()))
     return words
 
 

@@ -31,9 +31,9 @@ def memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     def bytes_of(work: costs.Work, streamed: bool) -> int:
         return costs.memory_bytes(work, costs.sweep_bytes(settings), on_processor=on_processor, streamed=streamed)
 
-    whole, one, device = bytes_of(work, False), bytes_of(work, True), f"memory of the device {settings.device}"
+    whole, by_block, device = bytes_of(work, False), bytes_of(work, True), f"memory of the device {settings.device}"
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
-    needed = one if streamed else whole
+    needed = by_block if streamed else whole
     if streamed and recipe.distills and recipe.distill_by == "model":
         room = "read as a whole" if settings.weights != "auto" or free is None else f"and {gib(free)} are free"
         what = (
@@ -66,7 +66,7 @@ def memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
         raise Refused(
             f"the run needs {gib(needed)}, and {gib(free)} are free",
             device,
-            f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}.",
+            f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(by_block)}.",
         )
     return streamed, needed
 
@@ -81,8 +81,8 @@ def disk_warnings(needed: int, settings: Settings) -> Iterator[str]:
     free = free_bytes(settings.resolved_state_dir())
     if needed <= free:
         return
-    kept = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
-    if needed > free + kept:
+    stored = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
+    if needed > free + stored:
         raise NoRoom(
             f"the run writes about {gib(needed)}, and {gib(free)} of the disk are free",
             "disk of the state folder",

@@ -29,15 +29,17 @@ def visible_gpus() -> list[Gpu]:
     """
     program = _nvidia_smi()
     every = [] if program is None else _asked(program, int(time.monotonic() // KNOWN_SECONDS))
-    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if wanted is None:
+    selection = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if selection is None:
         return list(every)
     visible: list[Gpu] = []
-    for name in map(str.strip, wanted.split(",")):
-        found = [gpu for number, gpu in enumerate(every) if name == str(number) or (name and gpu.uuid.startswith(name))]
-        if len(found) != 1:
+    for name in map(str.strip, selection.split(",")):
+        matches = [
+            gpu for number, gpu in enumerate(every) if name == str(number) or (name and gpu.uuid.startswith(name))
+        ]
+        if len(matches) != 1:
             break  # as CUDA does: what follows a name that means nothing is not there
-        visible += found
+        visible += matches
     return visible
 
 

@@ -81,10 +81,14 @@ class ImportedModel:
 
     def layer(self, info: LayerInfo) -> FoundCodes:
         """Return what was found of a linear."""
-        found = self.opened.read(info)
-        affine = found.biases is not None
+        stored = self.opened.read(info)
+        affine = stored.biases is not None
         return FoundCodes(
-            found.codes, found.scales, found.zero_points if found.biases is None else found.biases, found.weight, affine
+            stored.codes,
+            stored.scales,
+            stored.zero_points if stored.biases is None else stored.biases,
+            stored.weight,
+            affine,
         )
 
     def put_outside(self, loaded: LoadedModel) -> None:

@@ -31,9 +31,9 @@ class KeptStates:
         self._parts: list[tuple[str, int, int]] = []  # key, first window and end of each, once they are read
         self._last: tuple[str, Tensor] = ("", torch.empty(0))  # the part that was read last
 
-    def are_kept(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether all parts are there; they count as used. That none is damaged shows when they are read."""
-        self._parts = self._kept_parts()
+        self._parts = self._list_parts()
         return bool(self._parts) and all(self._store.touch(key, _TENSORS) for key, _, _ in self._parts)
 
     def add(self, states: Tensor) -> None:
@@ -49,21 +49,21 @@ class KeptStates:
 
     def __getitem__(self, windows: slice) -> Tensor:
         """Return the windows (n, T, D) of a slice with both ends. Raises ``StatesGone``."""
-        self._parts = self._parts or self._kept_parts()
-        found = [
+        self._parts = self._parts or self._list_parts()
+        pieces = [
             self._read(key)[max(windows.start - first, 0) : windows.stop - first]
             for key, first, end in self._parts
             if first < windows.stop and end > windows.start
         ]
-        if not found:
+        if not pieces:
             raise StatesGone
-        return torch.cat(found) if len(found) > 1 else found[0]
+        return torch.cat(pieces) if len(pieces) > 1 else pieces[0]
 
     def _part(self, first: int, end: int) -> str:
         """Return the key of a part. It names both ends: batches are smaller where less memory is free."""
         return chain_key(self._key, first, end)
 
-    def _kept_parts(self) -> list[tuple[str, int, int]]:
+    def _list_parts(self) -> list[tuple[str, int, int]]:
         """Return the parts that are kept; none where they are not whole."""
         payload = self._store.read(self._key, _INDEX)
         ends = [0, *itertools.accumulate([] if payload is None else json.loads(payload))]

@@ -309,7 +309,7 @@ def survey_line_key(
     by_size: Sequence[np.ndarray],
 ) -> str:
     """Return the key of a line of a survey, solved on one draw: each of the methods at each λ."""
-    tokens = [np.ascontiguousarray(one).tobytes() for one in (sequences, held_out, *by_size)]
+    tokens = [np.ascontiguousarray(part).tobytes() for part in (sequences, held_out, *by_size)]
     return chain_key("survey line", SURVEY_FORMAT, model.key, asdict(grid), _points(methods), [*lams], *tokens)
 
 

@@ -46,7 +46,7 @@ class LadderState(Comparison):
         return {
             "model": Path(self.recipe.model).name,
             "bits": self.recipe.bits,
-            "rows": [self._row(at, one) for at, one in enumerate(self.steps)],
+            "rows": [self._row(at, entry) for at, entry in enumerate(self.steps)],
             "left_out": left_out(self.recipe),
             "perplexity_float": None if perplexity is None else perplexity.value,
             "draws": self.whole(),
@@ -64,7 +64,7 @@ class LadderState(Comparison):
 
     def _row(self, at: int, step: StepMethod) -> LadderRow:
         of_draws = [of_draw.get(at) for of_draw in self.trials]
-        kl = [None if one is None or one.divergence is None else one.divergence.kl.mean for one in of_draws]
+        kl = [None if trial is None or trial.divergence is None else trial.divergence.kl.mean for trial in of_draws]
         return {
             "step": step.step,
             "method": step.name,
@@ -72,7 +72,7 @@ class LadderState(Comparison):
             "lambda": step.method.lam if METHODS[step.name].make.sweeps() else None,
             "grid": step.grid,
             "bits_per_weight": self._bits_per_weight(step.grid),
-            "perplexity": [None if one is None else one.perplexity for one in of_draws],
+            "perplexity": [None if trial is None else trial.perplexity for trial in of_draws],
             "kl": kl,
         }
 

@@ -58,7 +58,7 @@ def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
         "affine": {},
         "joint": {"range": "joint"},
     }
-    out = {one["step"] for one in left_out(recipe)}
+    out = {entry["step"] for entry in left_out(recipe)}
     for step in (step for step in (*STEPS, *LAST) if step not in out):
         taken = replace(
             taken,

@@ -35,7 +35,7 @@ from sarqc.engine.keys import (
     survey_point_key,
 )
 from sarqc.engine.plan import Prepared
-from sarqc.engine.progress import TOLD_EVERY, Returning, Tell, with_progress
+from sarqc.engine.progress import EVENT_INTERVAL, Returning, Tell, with_progress
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
 from sarqc.evaluation.divergence import Divergence
@@ -92,7 +92,7 @@ class Measurements:
 NOTHING_MEASURED = Measurements(None, None, (), (), 0.0)
 
 
-def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
+def load_or_make(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
     """Return what is kept under a key, after ``make`` where nothing is yet."""
     payload = store.read(key, suffix)
     if payload is None:
@@ -142,7 +142,7 @@ STATES_GONE = (
 
 def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event]:
     """Make the states of the test text where they are not kept, while the model is float."""
-    if not states.are_kept():
+    if not states.is_complete():
         yield Stage("measuring the float model", "its predictions")
         yield from _perplexity_keeping(bench, prepared, states)
 
@@ -154,7 +154,7 @@ def _float_perplexity(
     key = _perplexity_key(prepared, model_key)
     payload = bench.store.read(key, ".json")
     if payload is None:
-        payload = _as_kept((yield from _perplexity_keeping(bench, prepared, states)))
+        payload = _to_bytes((yield from _perplexity_keeping(bench, prepared, states)))
         bench.store.write(key, ".json", payload)
     return _read(prepared, payload)
 
@@ -164,17 +164,17 @@ def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates
     steps = perplexity_steps(
         bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=len(test.begin)
     )
-    found, _ = yield from _told(steps)
+    perplexity, _ = yield from _report_windows(steps)
     states.finish()
-    return found
+    return perplexity
 
 
-def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
+def _report_windows(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
     """Return what the steps return, and yield now and then how far they are."""
-    told = time.monotonic()
+    last_event = time.monotonic()
     for done, total in (passes := Returning(steps)):
-        if (now := time.monotonic()) >= told + TOLD_EVERY:
-            told = now
+        if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
+            last_event = now
             yield Advanced(done, total, "windows of the test text")
     return passes.value
 
@@ -186,17 +186,17 @@ def beside_float(
     float one; None for that where the states are gone.
     """
     test, store = measured_text(prepared), bench.store
-    if (found := kept_beside(bench, prepared, model_key)) is not None:
-        return found
+    if (stored := load_beside_float(bench, prepared, model_key)) is not None:
+        return stored
     text = (bench.loaded, test.ids, test.corpus, prepared.window)
     try:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, states, begin=len(test.begin)))
+        perplexity, divergence = yield from _report_windows(perplexity_steps(*text, states, begin=len(test.begin)))
         assert divergence is not None
         key = divergence_key(model_key, test, prepared.window)
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, None, begin=len(test.begin)))
-    payload = _as_kept(perplexity)
+        perplexity, divergence = yield from _report_windows(perplexity_steps(*text, None, begin=len(test.begin)))
+    payload = _to_bytes(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
 
@@ -210,7 +210,7 @@ def measure_another(
     """
     keys = layer_keys(bench.model, job)
     key = quantized_model_key(bench.model, keys)
-    if (known := kept_beside(bench, prepared, key)) is not None:
+    if (known := load_beside_float(bench, prepared, key)) is not None:
         return known[0], known[2]
     yield Stage(stage, doing)
     try:
@@ -223,7 +223,7 @@ def measure_another(
     return perplexity, divergence
 
 
-def kept_beside(
+def load_beside_float(
     bench: Workbench, prepared: Prepared, model_key: str
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
     """Return what ``beside_float`` found before; None where something of it is not kept."""
@@ -235,16 +235,16 @@ def kept_beside(
     return *_read(prepared, perplexity), Divergence.from_json(json.loads(divergence))
 
 
-def divergences(found: Divergence) -> Divergences:
+def divergences(divergence: Divergence) -> Divergences:
     """Return a divergence as documents have it."""
     return {
-        "log_ratio": or_none(found.log_ratio.mean),
-        "log_ratio_standard_error": or_none(found.log_ratio.error),
-        "kl": or_none(found.kl.mean),
-        "kl_standard_error": or_none(found.kl.error),
-        "kl_99": or_none(found.kl_99),
-        "same_top": or_none(found.same_top.mean),
-        "same_top_standard_error": or_none(found.same_top.error),
+        "log_ratio": or_none(divergence.log_ratio.mean),
+        "log_ratio_standard_error": or_none(divergence.log_ratio.error),
+        "kl": or_none(divergence.kl.mean),
+        "kl_standard_error": or_none(divergence.kl.error),
+        "kl_99": or_none(divergence.kl_99),
+        "same_top": or_none(divergence.same_top.mean),
+        "same_top_standard_error": or_none(divergence.same_top.error),
     }
 
 
@@ -258,8 +258,8 @@ def _perplexity_key(prepared: Prepared, model_key: str) -> str:
     return perplexity_key(model_key, measured_text(prepared), prepared.window)
 
 
-def _as_kept(found: Perplexity) -> bytes:
-    return json.dumps({"value": found.value, "protocol": found.protocol}).encode()
+def _to_bytes(perplexity: Perplexity) -> bytes:
+    return json.dumps({"value": perplexity.value, "protocol": perplexity.protocol}).encode()
 
 
 def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol]:
@@ -312,7 +312,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, N
         def make(ids: np.ndarray = ids) -> bytes:
             return continue_float(bench.loaded, ids, recipe.new_tokens, recipe.seed)
 
-        kept(bench.store, key, make, _TENSORS)
+        load_or_make(bench.store, key, make, _TENSORS)
         keys.append(key)
     return tuple(keys)
 
@@ -337,7 +337,7 @@ def compare_prompts(
             document = compare_texts(bench.loaded, ids, recipe.new_tokens, recipe.seed, float_part)
             return json.dumps(document).encode()
 
-        document = json.loads(kept(bench.store, compared_text_key(text_key, quantized_key), make))
+        document = json.loads(load_or_make(bench.store, compared_text_key(text_key, quantized_key), make))
         event = TextsCompared(recipe.prompts[index], index, len(recipe.prompts), **document)
         compared.append(event)
         yield event
@@ -404,9 +404,9 @@ class FloatStates:
             return json.dumps(measured.correct).encode()
 
         of_text, *of_tasks = self._keys(model_key, tasks)
-        document, correct = json.loads(kept(bench.store, of_text, on_text)), []
+        document, correct = json.loads(load_or_make(bench.store, of_text, on_text)), []
         for task, of_task in zip(tasks, of_tasks, strict=True):
-            correct += json.loads(kept(bench.store, of_task, partial(on_task, task)))
+            correct += json.loads(load_or_make(bench.store, of_task, partial(on_task, task)))
         return SurveyPoint(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 
 

@@ -97,9 +97,9 @@ def keep_codes(
 
 def _is_for_pages(recipe: Recipe, checkpoint: Checkpoint) -> bool:
     """Return True if quantized linears alone make the model of a recipe, and one point of its study is that model."""
-    is_one_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
+    is_single_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
     if (
-        not is_one_point
+        not is_single_point
         or recipe.rotates
         or recipe.distill_norms  # which change more than the linears
         or recipe.grid != "asymmetric"

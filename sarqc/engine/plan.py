@@ -87,7 +87,7 @@ def together(plans: Sequence[Plan]) -> Plan:
     """Return the plan of a batch: time and disk of all runs, memory of the one that needs most, and all else in which
     they agree.
     """
-    values = {name: [getattr(one, name) for one in plans] for name in Plan.model_fields}
+    values = {name: [getattr(entry, name) for entry in plans] for name in Plan.model_fields}
     agreed = {name: each[0] for name, each in values.items() if all(value == each[0] for value in each)}
     return Plan.model_validate(
         agreed

@@ -54,7 +54,7 @@ def _chosen(run: Run) -> Selection | None:
     if run.selection is not None:
         chosen, lams = run.selection.to_json(), (run.selection.lam,)
     elif run.recipe.candidates():
-        chosen, lams = Selection(by="layer"), tuple(one.chosen.get("lam") for one in run.reports.values())
+        chosen, lams = Selection(by="layer"), tuple(report.chosen.get("lam") for report in run.reports.values())
     else:
         return None
     edge = edge_words([point.lam for point in run.recipe.candidates()], lams)
@@ -109,14 +109,14 @@ def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) ->
         return ""
     ends = [(lams[0], "smallest", "smaller")] if lams[0] > 0 else []
     ends.append((lams[-1], "largest", "larger"))
-    found = [(lam, end, beyond, chosen.count(lam)) for lam, end, beyond in ends if lam in chosen]
-    if not found:
+    reached = [(lam, end, beyond, chosen.count(lam)) for lam, end, beyond in ends if lam in chosen]
+    if not reached:
         return ""
     if len(chosen) == 1:
-        [(lam, end, beyond, _)] = found
+        [(lam, end, beyond, _)] = reached
         return f"λ = {lam:g} is the {end} of the candidates: a {beyond} one may be better still."
-    took = " and ".join(f"{count} took the {end} λ tried ({lam:g})" for lam, end, _, count in found)
-    beyond = " or ".join(beyond for _, _, beyond, _ in found)
+    took = " and ".join(f"{count} took the {end} λ tried ({lam:g})" for lam, end, _, count in reached)
+    beyond = " or ".join(beyond for _, _, beyond, _ in reached)
     return f"Of {len(chosen)} layers, {took}: a {beyond} one may suit them better."
 
 

@@ -20,7 +20,7 @@ from sarqc.engine.costs import CHECKING_ROTATION, COMPARING_ROTATED
 from sarqc.engine.keys import rotation_key
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
-from sarqc.engine.progress import TOLD_EVERY
+from sarqc.engine.progress import EVENT_INTERVAL
 from sarqc.events import Advanced, Event, Stage
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import STORED, LoadedModel
@@ -85,14 +85,16 @@ def rotated_layers(
     key = rotation_key(checkpoint, files, keys)
     if (payload := bench.store.read(key, ".json")) is None:
         yield Stage(COMPARING_ROTATED)
-        found, told = {}, time.monotonic()
+        comparisons, last_event = {}, time.monotonic()
         for number, info in enumerate(checkpoint.layers):
-            found[info.name] = _compared(files, checkpoint, info, job.grids[info.name], layers[info.name].dequantized)
-            if (now := time.monotonic()) >= told + TOLD_EVERY:
-                told = now
+            comparisons[info.name] = _compared(
+                files, checkpoint, info, job.grids[info.name], layers[info.name].dequantized
+            )
+            if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
+                last_event = now
                 yield Advanced(number + 1, len(checkpoint.layers), "linears")
         files.close()
-        payload = json.dumps({name: asdict(layer) for name, layer in found.items()}).encode()
+        payload = json.dumps({name: asdict(layer) for name, layer in comparisons.items()}).encode()
         bench.store.write(key, ".json", payload)
     return {name: RotatedLayer(**numbers) for name, numbers in json.loads(payload).items()}
 
@@ -104,9 +106,9 @@ def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str,
     for info in checkpoint.layers:
         by_module.setdefault(info.module, []).append(layers[info.name])
     everything = _means("all", list(layers.values()))
-    said = checkpoint.words
+    text = checkpoint.words
     words = (
-        f"{said[0].upper()}{said[1:]}. The float model's logits move by {check.difference:.1g} of the largest, "
+        f"{text[0].upper()}{text[1:]}. The float model's logits move by {check.difference:.1g} of the largest, "
         f"{rounded:.1g} with its weights rounded. Drift and errors of layers are those of the rotated weights"
     )
     if everything["drift"] is not None and everything["original_drift"] is not None:
@@ -163,6 +165,6 @@ def _rounded(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
     return dequantize_groups(*round_to_grid(work, grid, storage), grid.is_affine).to(storage)
 
 
-def _relative(found: Tensor, weight: Tensor) -> float:
+def _relative(approximation: Tensor, weight: Tensor) -> float:
     size = float(weight.double().norm())
-    return float((found.double() - weight.double()).norm()) / size if size else math.nan
+    return float((approximation.double() - weight.double()).norm()) / size if size else math.nan

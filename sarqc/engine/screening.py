@@ -19,7 +19,7 @@ from sarqc.calibration.block import BlockStatistics
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.budget import Budget
 from sarqc.engine.keys import tuning_key
-from sarqc.engine.trials import Draw, errors_of_layers, grids_as_values, kept_or_made
+from sarqc.engine.trials import Draw, errors_of_layers, grids_as_values, load_or_make_each
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.methods import Method
 
@@ -100,15 +100,15 @@ class Screening:
     def _passed(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
         """Solve in the order of the model, in which statistics are collected. ``part``: of so many linears one."""
         by_block = layers_by_block(self.draw.ground.layers)
-        wanted = {index: self._wanted(layers, part) for index, layers in by_block.items()}
-        missing = [index for index in wanted if not self._read(wanted[index], gammas)]
+        positions = {index: self._choose_positions(layers, part) for index, layers in by_block.items()}
+        missing = [index for index in positions if not self._read(positions[index], gammas)]
         if not missing:
             yield
             return
         for block in self.draw.blocks():
             index = next(iter(block.layers.values())).block
             if index in missing:
-                self._solve(block, wanted[index], gammas)
+                self._solve(block, positions[index], gammas)
             yield
             if not self._has_time(FIRST_SHARE):
                 return
@@ -117,11 +117,11 @@ class Screening:
         """Solve from kept statistics, in blocks that are spread over the model, while there is time."""
         by_block = layers_by_block(self.draw.ground.layers)
         for index in _spread([*by_block]):
-            wanted = self._wanted(by_block[index], part)
+            positions = self._choose_positions(by_block[index], part)
             for gamma in gammas:
                 if not self._has_time():
                     return
-                missing = [at for at in wanted if not np.isfinite(self.errors[at, gamma]).all()]
+                missing = [at for at in positions if not np.isfinite(self.errors[at, gamma]).all()]
                 if missing and not self._read(missing, [gamma]):
                     self._solve(self._block(index), missing, [gamma])
                     yield
@@ -138,33 +138,33 @@ class Screening:
 
     def _filled(self, finite: np.ndarray) -> Iterator[None]:
         for index, layers in layers_by_block(self.draw.ground.layers).items():
-            positions = self._wanted(layers, 1)
+            positions = self._choose_positions(layers, 1)
             for gamma in range(len(self.gammas)):
                 if not self._has_time():
                     return
-                wanted = [at for at in positions if finite[at, gamma].any()]
-                if wanted and not self._read(wanted, [gamma]):
-                    self._solve(self._block(index), wanted, [gamma])
+                incomplete = [at for at in positions if finite[at, gamma].any()]
+                if incomplete and not self._read(incomplete, [gamma]):
+                    self._solve(self._block(index), incomplete, [gamma])
                     yield
 
     def _block(self, index: int) -> BlockStatistics:
         [block] = self.draw.blocks([index])
         return block
 
-    def _wanted(self, layers: Sequence[LayerInfo], part: int) -> list[int]:
+    def _choose_positions(self, layers: Sequence[LayerInfo], part: int) -> list[int]:
         """Return positions of a part of a block's linears, another one in each block."""
         chosen = layers[layers[0].block % min(part, len(layers)) :: part]
         return [self.draw.ground.layers.index(layer) for layer in chosen]
 
-    def _missing(self, wanted: Sequence[int], gammas: Sequence[int]) -> list[int]:
+    def _missing(self, positions: Sequence[int], gammas: Sequence[int]) -> list[int]:
         """Return positions of the λ that some of these linears lack."""
-        finite = np.isfinite(self.errors[np.ix_(wanted, gammas)])
+        finite = np.isfinite(self.errors[np.ix_(positions, gammas)])
         return np.flatnonzero(~finite.all(axis=(0, 1))).tolist()
 
-    def _keys(self, wanted: Sequence[int], gammas: Sequence[int], lams: Sequence[int]) -> list[str]:
+    def _keys(self, positions: Sequence[int], gammas: Sequence[int], lams: Sequence[int]) -> list[str]:
         layers = self.draw.ground.layers
-        block, grids = layers[wanted[0]].block, grids_as_values(self.draw.ground)
-        names = [layers[at].name for at in wanted]
+        block, grids = layers[positions[0]].block, grids_as_values(self.draw.ground)
+        names = [layers[at].name for at in positions]
         statistics = [self.draw.own_keys[block], self.draw.unseen_keys[block]]
         chosen = [self.gammas[gamma] for gamma in gammas]
         return [
@@ -177,27 +177,27 @@ class Screening:
             for lam in lams
         ]
 
-    def _note(self, wanted: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes) -> None:
+    def _note(self, positions: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes) -> None:
         document = json.loads(payload)
-        self.errors[np.ix_(wanted, gammas, [lam])] = np.array(document["errors"], dtype=np.float64)[:, :, None]
+        self.errors[np.ix_(positions, gammas, [lam])] = np.array(document["errors"], dtype=np.float64)[:, :, None]
         self.budget.count(document["seconds"])
 
-    def _read(self, wanted: Sequence[int], gammas: Sequence[int]) -> bool:
+    def _read(self, positions: Sequence[int], gammas: Sequence[int]) -> bool:
         """Take what is kept of all λ; return whether it is."""
-        if not wanted:
+        if not positions:
             return True
-        store, lams = self.draw.ground.bench.store, self._missing(wanted, gammas)
-        kept = [store.read(key, _SUFFIX) for key in self._keys(wanted, gammas, lams)]
-        for lam, payload in zip(lams, kept, strict=True):
+        store, lams = self.draw.ground.bench.store, self._missing(positions, gammas)
+        payloads = [store.read(key, _SUFFIX) for key in self._keys(positions, gammas, lams)]
+        for lam, payload in zip(lams, payloads, strict=True):
             if payload is None:
                 return False
-            self._note(wanted, gammas, lam, payload)
+            self._note(positions, gammas, lam, payload)
         return True
 
-    def _solve(self, block: BlockStatistics, wanted: Sequence[int], gammas: Sequence[int]) -> None:
+    def _solve(self, block: BlockStatistics, positions: Sequence[int], gammas: Sequence[int]) -> None:
         """Solve what is not kept, as one of several workers a share of the λ."""
-        ground, lams = self.draw.ground, self._missing(wanted, gammas)
-        names = [ground.layers[at].name for at in wanted]
+        ground, lams = self.draw.ground, self._missing(positions, gammas)
+        names = [ground.layers[at].name for at in positions]
         some = {path: layer for path, layer in block.layers.items() if layer.name in names}
         part = BlockStatistics(some, {path: block.weights[path] for path in some}, block.own, block.unseen)
 
@@ -210,12 +210,12 @@ class Screening:
             )
             table = np.array([rows[name] for name in names], dtype=np.float64).reshape(len(names), len(gammas), -1)
             for number in range(len(missing)):
-                errors = [[None if np.isnan(one) else one for one in row] for row in table[:, :, number].tolist()]
+                errors = [[None if np.isnan(error) else error for error in row] for row in table[:, :, number].tolist()]
                 yield json.dumps({"errors": errors, "seconds": seconds / len(missing)}).encode()
 
-        keys = self._keys(wanted, gammas, lams)
-        for number, payload in kept_or_made(ground.bench.store, keys, _SUFFIX, make):
-            self._note(wanted, gammas, lams[number], payload)
+        keys = self._keys(positions, gammas, lams)
+        for number, payload in load_or_make_each(ground.bench.store, keys, _SUFFIX, make):
+            self._note(positions, gammas, lams[number], payload)
 
     def _widen(self, further: Sequence[float]) -> None:
         """Add further λ, of which nothing is known yet."""

@@ -74,7 +74,7 @@ class Search:
         """The λ that were measured in both of the first draws, in their order; none before the baselines were."""
         if not self.seen[:2, list(self.baselines)].all():
             return ()
-        return tuple(one for one in self.order if self.seen[:2, one].all())
+        return tuple(index for index in self.order if self.seen[:2, index].all())
 
     @cached_property
     def draws(self) -> int:
@@ -88,12 +88,12 @@ class Search:
 
     def _race(self, draws: int) -> SuccessiveElimination:
         values = np.where(np.arange(len(self.values))[:, None] < draws, self.values, np.nan)[:, list(self.order)]
-        values[:, [one not in self.compared for one in self.order]] = np.nan
+        values[:, [index not in self.compared for index in self.order]] = np.nan
         return SuccessiveElimination(values)
 
     def _running(self, draws: int) -> list[int]:
         left = self._race(draws).running()
-        return [one for one, is_left in zip(self.order, left, strict=True) if is_left and one in self.compared]
+        return [index for index, is_left in zip(self.order, left, strict=True) if is_left and index in self.compared]
 
     @cached_property
     def running(self) -> tuple[int, ...]:
@@ -110,15 +110,15 @@ class Search:
         """Of enough λ that were compared in at least two draws the one with the smallest mean."""
         if len(self.compared) < max(2, min(ENOUGH, len(self.order))) or self.draws < 2:
             return None
-        return min(self.running, key=lambda one: float(self.means[one]))
+        return min(self.running, key=lambda index: float(self.means[index]))
 
     @cached_property
     def leading(self) -> int | None:
         """The λ with the smallest mean so far, compared or not."""
         if self.best is not None:
             return self.best
-        measured = [one for one in self.order if self.seen[0, one]]
-        return min(measured, key=lambda one: float(mean_over_draws(self.values)[one]), default=None)
+        measured = [index for index in self.order if self.seen[0, index]]
+        return min(measured, key=lambda index: float(mean_over_draws(self.values)[index]), default=None)
 
     def standing(self, candidate: int) -> Standing:
         """Return the word for a candidate: the only place where it is decided."""
@@ -167,7 +167,7 @@ class Search:
         if self.told_apart():
             return "known"
         if narrow is not None:
-            left = [lams[one] or 0.0 for one in self.running]
+            left = [lams[index] or 0.0 for index in self.running]
             if max(left) <= narrow * min(left):
                 return "narrow"
         return "draws" if self.draws == len(self.values) else None
@@ -187,8 +187,8 @@ class Search:
     def _is_new(self, step: Step) -> bool:
         return not self.seen[step.draw].any()
 
-    def _missing(self, draw: int, wanted: Sequence[int]) -> Step:
-        return Step(draw, tuple(one for one in wanted if not self.seen[draw, one]))
+    def _missing(self, draw: int, indices: Sequence[int]) -> Step:
+        return Step(draw, tuple(index for index in indices if not self.seen[draw, index]))
 
     def _comparison(self, left: float) -> Step | None:
         """Return what is missing of two draws of three λ, tried at any cost, since less says nothing; without a budget
@@ -233,4 +233,4 @@ def by_promise(left: Sequence[int], errors: Sequence[float]) -> tuple[int, ...]:
 def rounded_up(minutes: float) -> float:
     """Return a budget that a person would choose, at least so many minutes."""
     usual = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
-    return next((float(one) for one in usual if one >= minutes), float(1440 * math.ceil(minutes / 1440)))
+    return next((float(value) for value in usual if value >= minutes), float(1440 * math.ceil(minutes / 1440)))

@@ -41,7 +41,7 @@ def stamp_of(
     model.
     """
     return Stamp(
-        recipe=_said(prepared.recipe),
+        recipe=_describe_recipe(prepared.recipe),
         lam=lam,
         layer_format=LAYER_FORMAT,
         text=text_of_stamp(prepared.calibration, job.sequences),
@@ -80,7 +80,7 @@ class LayerHashing:
 
     def __init__(self, job: CalibrationJob) -> None:
         self._job, self._threads = job, ThreadPoolExecutor(_HASHED_AT_ONCE, thread_name_prefix="layer-hashes")
-        self._found: dict[str, Future[LayerHashes]] = {}
+        self._hashes: dict[str, Future[LayerHashes]] = {}
         self._waiting: deque[Future[LayerHashes]] = deque()
 
     def __enter__(self) -> Self:
@@ -92,14 +92,14 @@ class LayerHashing:
     def add(self, name: str, layer: QuantizedLayer) -> None:
         """Take a layer; wait while as many others are in memory as there may be."""
         hashes = self._threads.submit(solved_hashes, layer, self._job.grids[name], self._job)
-        self._found[name] = hashes
+        self._hashes[name] = hashes
         self._waiting.append(hashes)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft().result()
 
     def finish(self) -> dict[str, LayerHashes]:
         """Return the hashes of all layers, in the order in which they came."""
-        return {name: hashes.result() for name, hashes in self._found.items()}
+        return {name: hashes.result() for name, hashes in self._hashes.items()}
 
 
 def stored_weights(checkpoint: Checkpoint, files: WeightFiles) -> StampedWeights:
@@ -144,7 +144,7 @@ def made_with(device: torch.device) -> dict[str, str | int]:
     return {"sarqc": sarqc.__version__, **versions(), "processor": processor, "threads": torch.get_num_threads()}
 
 
-def _said(recipe: Recipe) -> dict[str, Any]:
+def _describe_recipe(recipe: Recipe) -> dict[str, Any]:
     """Return what of a recipe decides about the codes; of files and folders of this host only the names."""
     document = recipe.to_json()
     for name, info in Recipe.model_fields.items():

@@ -364,7 +364,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
         yield f"warning: {words}"
     of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
     yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
-    yield from _of_one_text(shared)
+    yield from _warn_of_shared_text(shared)
     protocol = _protocol(shared, items)
     taken: dict[SurveyLine, tuple[Study, Line]] = {}
     for study in had:
@@ -415,10 +415,10 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
 def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
     now = (survey.recipe.inputs_from, survey.recipe.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
-    for other, one, another in zip(
+    for other, new, old in zip(
         ("its inputs", "its model", "the float model's perplexity", "its protocol"), now, then, strict=True
     ):
-        if one != another:
+        if new != old:
             raise Refused(
                 f"its lines can't stand beside new ones: {other} would be another",
                 f"study {had.id}",
@@ -521,7 +521,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     )
 
 
-def _of_one_text(shared: _Shared) -> Iterator[str]:
+def _warn_of_shared_text(shared: _Shared) -> Iterator[str]:
     """Yield warnings about texts that are measured on and of which calibration has tokens, or would."""
     for word, part in (("held-out", shared.held_out_part), ("test", shared.original.test.part)):
         if part:
@@ -599,9 +599,9 @@ def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[in
         shared.held_out.calibration,
         [draw.drawn(size).calibration for size in line.sizes],
     )
-    kept = read_line(bench.store, key)
-    if kept is None or not all(
-        shared.original.is_measured(model, draw.tasks(line, point)) for point, model in kept.models.items()
+    solution = read_line(bench.store, key)
+    if solution is None or not all(
+        shared.original.is_measured(model, draw.tasks(line, point)) for point, model in solution.models.items()
     ):
         loaded = bench.loaded
         loaded.restore(shared.float_weights)
@@ -617,13 +617,13 @@ def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[in
                 loaded.weight(name).data.copy_(by_gamma[g][m]())
             models[g, m] = survey_model_key(bench.model, loaded)
             yield (g, m), models[g, m]
-        kept = SolvedLine(curves, by_size, models)
-        write_line(bench.store, key, kept)
+        solution = SolvedLine(curves, by_size, models)
+        write_line(bench.store, key, solution)
     else:
-        yield from kept.models.items()
-    result.curves.append(kept.curves)
+        yield from solution.models.items()
+    result.curves.append(solution.curves)
     if line.sizes:
-        result.by_size.append(kept.by_size)
+        result.by_size.append(solution.by_size)
 
 
 def _solved(
@@ -640,8 +640,8 @@ def _solved(
     for layer in draw.shared.bench.loaded.checkpoint.layers:
         weight, own, unseen = weights[layer.name], draw.own[layer.name], draw.shared.unseen[layer.name]
         points = (method_for(layer, chosen) for chosen in methods)
-        solved = [solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points]
-        stored.append([[one.without_dequantized() for one in at_lams] for at_lams, _ in solved])
+        solved = [solve_curve(weight, own, unseen, grid, point, line.points(), budget) for point in points]
+        stored.append([[solution.without_dequantized() for solution in at_lams] for at_lams, _ in solved])
         curves.append([curve for _, curve in solved])
     return stored, curves
 

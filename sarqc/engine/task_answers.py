@@ -64,8 +64,8 @@ def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Ite
         return json.dumps(document).encode()
 
     for index, payload in judged(draw, points, keys, _ANSWERS, judge, check=check):
-        kept = json.loads(payload)
-        yield index, TaskAnswers(tuple(map(tuple, kept["correct"])), kept["seconds"])
+        answers = json.loads(payload)
+        yield index, TaskAnswers(tuple(map(tuple, answers["correct"])), answers["seconds"])
 
 
 def difference(answers: Sequence[TaskAnswers], reference: Sequence[TaskAnswers] | None) -> Difference:
@@ -74,7 +74,9 @@ def difference(answers: Sequence[TaskAnswers], reference: Sequence[TaskAnswers] 
     """
     of_tasks = []
     for task in range(len(answers[0].correct)):
-        correct = np.array([one.correct[task] for one in answers])  # draws, items
-        theirs = np.zeros_like(correct) if reference is None else np.array([one.correct[task] for one in reference])
+        correct = np.array([answer.correct[task] for answer in answers])  # draws, items
+        theirs = (
+            np.zeros_like(correct) if reference is None else np.array([answer.correct[task] for answer in reference])
+        )
         of_tasks.append(paired_items(correct, theirs))
     return mean_of(of_tasks)

@@ -52,7 +52,7 @@ def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
     """Return the rates of the device of a run, and whose they are in words."""
     gpu = None if on_processor(settings) else gpu_of(settings)
     if gpu is not None:
-        if (measured := _kept(settings, gpu.uuid)) is not None:
+        if (measured := _read_speed(settings, gpu.uuid)) is not None:
             return measured.rates(), f"this {gpu.name}, by what the doctor measured"
         if (published := published_rates(gpu.name)) is not None:
             return published, f"{gpu.name}, by its published rates"
@@ -111,11 +111,11 @@ def keep_pace(settings: Settings, model: str, planned: Sequence[Phase], taken: M
         return
     by_model = _paces(settings)
     last = [*by_model.pop(model, []), measured / counted][-_LAST:]
-    kept = dict([*by_model.items(), (model, last)][-_MODELS:])
+    paces = dict([*by_model.items(), (model, last)][-_MODELS:])
     path = _pace_file(settings)
     with suppress(OSError):  # a full disk: plans are as good as before
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(kept))
+        path.write_text(json.dumps(paces))
 
 
 _SHORTEST = 0.2  # seconds: less says nothing
@@ -128,8 +128,8 @@ def _pace_file(settings: Settings) -> Path:
 
 def _paces(settings: Settings) -> dict[str, list[float]]:
     try:
-        found: dict[str, list[float]] = json.loads(_pace_file(settings).read_text())
-        return {str(model): [float(factor) for factor in last] for model, last in found.items()}
+        paces: dict[str, list[float]] = json.loads(_pace_file(settings).read_text())
+        return {str(model): [float(factor) for factor in last] for model, last in paces.items()}
     except (OSError, ValueError, TypeError, AttributeError):  # not there, or damaged
         return {}
 
@@ -147,7 +147,7 @@ def _file(settings: Settings, uuid: str) -> Path:
     return settings.resolved_state_dir() / "rates" / f"{uuid}.json"
 
 
-def _kept(settings: Settings, uuid: str) -> GpuSpeed | None:
+def _read_speed(settings: Settings, uuid: str) -> GpuSpeed | None:
     try:
         return GpuSpeed(**json.loads(_file(settings, uuid).read_text()))
     except (OSError, ValueError, TypeError):  # not there, or damaged: the doctor writes it again

@@ -46,7 +46,7 @@ from sarqc.quantization.solving import Context
 from sarqc.quantization.storage import Kind
 from sarqc.recipe import Recipe
 
-_FOUND = ".found"
+_RESULT = ".found"
 Check = Callable[[], object]
 
 log = logging.getLogger("sarqc.worker")
@@ -150,7 +150,7 @@ def errors_of_layers(
     """Yield each layer's name with its relative errors on unseen text at these points; None without unseen tokens."""
     for block in blocks:
         for path, solved in solve_points(block, grids, points, context):
-            yield block.layers[path].name, [one.report.relative_held_out for one in solved]
+            yield block.layers[path].name, [layer.report.relative_held_out for layer in solved]
 
 
 def run_trials(
@@ -168,13 +168,13 @@ def run_trials(
         taken = solution.seconds + time.perf_counter() - began
         return _written(TrialResult(perplexity, divergence, solution.layers, taken))
 
-    for index, payload in judged(draw, points, keys, _FOUND, judge, pictures=pictures, check=check):
+    for index, payload in judged(draw, points, keys, _RESULT, judge, pictures=pictures, check=check):
         yield index, _read(payload)
 
 
-def is_kept(draw: Draw, point: Method, *, pictures: bool) -> bool:
+def is_stored(draw: Draw, point: Method, *, pictures: bool) -> bool:
     """Return whether ``run_trials`` would measure nothing."""
-    return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _FOUND)
+    return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _RESULT)
 
 
 def judged(
@@ -191,13 +191,13 @@ def judged(
     and judged.
     """
 
-    def make(wanted: list[int]) -> Iterator[bytes]:
-        return map(judge, solutions_of(draw, [points[index] for index in wanted], pictures=pictures, check=check))
+    def make(positions: list[int]) -> Iterator[bytes]:
+        return map(judge, solutions_of(draw, [points[index] for index in positions], pictures=pictures, check=check))
 
-    return kept_or_made(draw.ground.bench.store, keys, suffix, make)
+    return load_or_make_each(draw.ground.bench.store, keys, suffix, make)
 
 
-def kept_or_made(
+def load_or_make_each(
     store: ArtefactStore, keys: Sequence[str], suffix: str, make: Callable[[list[int]], Iterator[bytes]]
 ) -> Iterator[tuple[int, bytes]]:
     """Yield positions of the keys with what is kept of each, first that which is kept already; the rest is made, by
@@ -286,14 +286,14 @@ def _solved(
         for path, solved in solve_points(block, ground.grids, points, context):
             check()
             name, texts = block.layers[path].name, (block.weights[path], block.own[path], block.unseen[path])
-            for at, (point, one) in enumerate(zip(points, solved, strict=True)):
+            for at, (point, layer) in enumerate(zip(points, solved, strict=True)):
                 lams = (point.lam or 0.0,)
                 numbers[at].append(
-                    curve_of(lams, [one], *texts, ground.grids[name])
+                    curve_of(lams, [layer], *texts, ground.grids[name])
                     if pictures
-                    else numbers_of(lams, [one.report], *texts)
+                    else numbers_of(lams, [layer.report], *texts)
                 )
-                quantized[at][name] = one.dequantized.cpu()
+                quantized[at][name] = layer.dequantized.cpu()
     return numbers, quantized
 
 
@@ -339,15 +339,15 @@ def _put(ground: TuningContext, weights: dict[str, Tensor]) -> None:
                     loaded.weight(name).data.copy_(weights[name])
 
 
-def _written(found: TrialResult) -> bytes:
-    layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in found.layers]
-    divergence = None if found.divergence is None else asdict(found.divergence)
+def _written(trial: TrialResult) -> bytes:
+    layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in trial.layers]
+    divergence = None if trial.divergence is None else asdict(trial.divergence)
     document = {
-        "perplexity": found.perplexity,
+        "perplexity": trial.perplexity,
         "divergence": divergence,
-        "seconds": found.seconds,
-        "lams": found.layers[0].lams,
-        "tokens": [layer.tokens for layer in found.layers],
+        "seconds": trial.seconds,
+        "lams": trial.layers[0].lams,
+        "tokens": [layer.tokens for layer in trial.layers],
     }
     tensors = {f"{index}.{name}": array for index, layer in enumerate(layers) for name, array in layer.items()}
     tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
@@ -367,6 +367,6 @@ def _read(payload: bytes) -> TrialResult:
         index, _, field = name.partition(".")
         arrays[int(index)][field] = tensor.numpy()
     layers = tuple(kind(lams, tokens, **of) for tokens, of in zip(document["tokens"], arrays, strict=True))
-    said: dict[str, Any] | None = document["divergence"]
-    divergence = None if said is None else Divergence.from_json(said)
+    stored: dict[str, Any] | None = document["divergence"]
+    divergence = None if stored is None else Divergence.from_json(stored)
     return TrialResult(document["perplexity"], divergence, layers, document["seconds"])

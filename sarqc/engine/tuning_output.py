@@ -95,7 +95,7 @@ def _answers(
     state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
 ) -> dict[str, ArrayRef]:
     """Return accuracies, and what was answered to each item of all tasks."""
-    accuracy, given = np.full(shape, np.nan), [one for of_draw in state.answers for one in of_draw.values()]
+    accuracy, given = np.full(shape, np.nan), [answers for of_draw in state.answers for answers in of_draw.values()]
     if not given:
         return {"accuracy": writer.add(accuracy, AXES)}
     correct = np.full((*shape, sum(map(len, given[0].correct))), UNMEASURED, dtype=np.uint8)
@@ -107,8 +107,8 @@ def _answers(
     return {"accuracy": writer.add(accuracy, AXES), "correct": writer.add(correct, (*AXES, "item"))}
 
 
-def _curves(found: TrialResult) -> list[LayerCurve]:
-    return [layer for layer in found.layers if isinstance(layer, LayerCurve)]
+def _curves(trial: TrialResult) -> list[LayerCurve]:
+    return [layer for layer in trial.layers if isinstance(layer, LayerCurve)]
 
 
 def _numbers(
@@ -125,7 +125,7 @@ def _numbers(
             )
             for name in RELATIVE
         }
-        rows.append(replace(layer, lams=tuple(lam for one in first for lam in one[at].lams), **arrays))
+        rows.append(replace(layer, lams=tuple(lam for layers in first for lam in layers[at].lams), **arrays))
     return rows
 
 

@@ -90,10 +90,10 @@ class TuningState(Comparison):
             None if windows is None else windows[:, [tuned]] - windows,
         )
 
-    def by_name(self, wanted: Iterable[int]) -> list[list[int]]:
+    def by_name(self, indices: Iterable[int]) -> list[list[int]]:
         """Return the same candidates, those of one method together: they are solved at once."""
-        names, together = [one.name for one in self.candidates], dict[str, list[int]]()
-        for index in wanted:
+        names, together = [candidate.name for candidate in self.candidates], dict[str, list[int]]()
+        for index in indices:
             together.setdefault(names[index], []).append(index)
         return [*together.values()]
 
@@ -149,7 +149,7 @@ class TuningState(Comparison):
         each = self.run.original.task_seconds
         if self.answers:
             last = self.answers[-1].values()
-            each = sum(one.seconds for one in last) / max(1, len(last))
+            each = sum(answer.seconds for answer in last) / max(1, len(last))
         return each * models
 
     def to_json(self) -> Tuning:
@@ -167,7 +167,7 @@ class TuningState(Comparison):
             "best": search.best,
             "band": self._spans([search.standing(at) in ("best", "as_good") for at in tuned]),
             "suggested": self._spans([at in self.order for at in tuned]),
-            "one_draw": self._one_draw(search),
+            "one_draw": self._gains_by_draw(search),
             "draws": search.draws,
             "measured": measured,
             "planned": measured + (0 if self.why else self._remaining(search)),
@@ -196,7 +196,7 @@ class TuningState(Comparison):
             return "go_on"
         if search.gains.verdict(search.best) == 1:
             return "run"
-        by_draw = self._one_draw(search)
+        by_draw = self._gains_by_draw(search)
         is_clear_in_each = bool(by_draw) and all((of_draw["low"] or 0.0) > 0 for of_draw in by_draw)
         return "go_on" if self.why == "budget" and search.draws < PATIENCE and is_clear_in_each else "keep"
 
@@ -205,8 +205,8 @@ class TuningState(Comparison):
         if not self.order:
             return self.recipe.draws * (len(self.screening.lams) + len(self.references))
         running = search.running or self.order
-        wanted = [*running, *search.baselines]
-        every = int((~search.seen[:, wanted]).sum()) + int((~search.seen[0, list(search.once)]).sum())
+        indices = [*running, *search.baselines]
+        every = int((~search.seen[:, indices]).sum()) + int((~search.seen[0, list(search.once)]).sum())
         return self.affordable(every)
 
     def _more_minutes(self, search: Search) -> float:
@@ -236,7 +236,7 @@ class TuningState(Comparison):
         own, theirs = [of_draw[index] for of_draw in both], [of_draw[reference] for of_draw in both]
         return difference(own, None), difference(own, theirs)
 
-    def _one_draw(self, search: Search) -> list[DrawGain]:
+    def _gains_by_draw(self, search: Search) -> list[DrawGain]:
         leading = search.leading
         if leading is None or search.windows is None:
             return []
@@ -260,7 +260,7 @@ class TuningState(Comparison):
         shown = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
         perplexity = self.run.original.perplexity
         rows: list[TuningRow] = []
-        for index, one in enumerate(self.candidates):
+        for index, candidate in enumerate(self.candidates):
             mean, error = _mean(ratios[:, index])
             worse = or_none(above[0][index])
             better = or_none(gain.mean[index])
@@ -270,9 +270,9 @@ class TuningState(Comparison):
             is_tuned = index < len(self.screening.lams)
             rows.append(
                 {
-                    "method": one.name,
-                    "lambda": one.method.lam if one.method.sweeps() else None,
-                    "gamma": one.method.gamma,
+                    "method": candidate.name,
+                    "lambda": candidate.method.lam if candidate.method.sweeps() else None,
+                    "gamma": candidate.method.gamma,
                     "standing": search.standing(index),
                     "draws": int(search.seen[:, index].sum()),
                     "layer_error": float(screened[:, index].mean()) if is_tuned and len(screened) else None,
@@ -334,7 +334,7 @@ def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     nothing = np.full(ratios.shape[1], np.nan)
     if search.best is None:
         return nothing, nothing, nothing
-    others = [one for one in search.compared if one != search.best]
+    others = [index for index in search.compared if index != search.best]
     below = gains(ratios, ratios[:, search.best])
     low, high = nothing.copy(), nothing.copy()
     windows = None

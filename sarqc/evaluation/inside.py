@@ -72,10 +72,10 @@ def program(channel: TextIO, source: str) -> None:
         try:
             if name not in namespace:
                 raise NameError(f"name '{name}' is not defined")
-            said = {"value": encode(namespace[name](*arguments, **named))}
+            answer = {"value": encode(namespace[name](*arguments, **named))}
         except BaseException as error:
-            said = {"raised": f"{type(error).__name__}: {str(error)[:1000]}".rstrip(": ")}
-        send(channel, said)
+            answer = {"raised": f"{type(error).__name__}: {str(error)[:1000]}".rstrip(": ")}
+        send(channel, answer)
     os._exit(0)
 
 
@@ -92,10 +92,10 @@ def tests(channel: TextIO, source: str, entry: str) -> None:
 
     def call(*arguments: Any, **named: Any) -> Any:
         send(channel, encode([entry, arguments, named]))
-        said = hear(channel)
-        if "raised" in said:
-            raise Raised(said["raised"])
-        return decode(said["value"])
+        answer = hear(channel)
+        if "raised" in answer:
+            raise Raised(answer["raised"])
+        return decode(answer["value"])
 
     namespace: dict[str, Any] = {"__name__": "tests"}
     exec(compile(source, "tests.py", "exec"), namespace)

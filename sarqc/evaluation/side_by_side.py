@@ -33,12 +33,12 @@ def continue_float(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: 
     Raises:
         NumericalError: If the model's predictions are not finite.
     """
-    kept = {}
+    arrays = {}
     for mode in MODES:
         chosen = continuation(loaded, ids, new_tokens, mode, seed)
-        kept[mode] = np.array(chosen, dtype=np.int64)  # (T,)
-        kept[f"{mode}_log_probabilities"] = log_probabilities(loaded, ids, kept[mode]).numpy()  # (T, V)
-    return save(kept)
+        arrays[mode] = np.array(chosen, dtype=np.int64)  # (T,)
+        arrays[f"{mode}_log_probabilities"] = log_probabilities(loaded, ids, arrays[mode]).numpy()  # (T, V)
+    return save(arrays)
 
 
 def compare_texts(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int, float_part: bytes) -> Comparison:
@@ -161,15 +161,15 @@ def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
         decoded: str = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return decoded
 
-    found, said = [], text(0)
+    parts, before = [], text(0)
     for count in range(1, len(continued) + 1):
         now = text(count)
         if now.endswith("\N{REPLACEMENT CHARACTER}") and count < len(continued):
-            found.append("")
+            parts.append("")
             continue
-        found.append(now[len(said) :])
-        said = now
-    return found
+        parts.append(now[len(before) :])
+        before = now
+    return parts
 
 
 def _ends_of_text(loaded: LoadedModel) -> set[int]:

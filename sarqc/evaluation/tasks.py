@@ -369,18 +369,18 @@ def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
 def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
     """Return lm-eval's tasks for a name, with their rows read, and the source: “embedded”, “mirror” or “hub”."""
     _quieten()
-    wanted: Any
+    definition: Any
     if (embedded := embedded_tasks(settings).get(name)) is not None:
-        wanted, source = _task_config(name, embedded), "embedded"
+        definition, source = _task_config(name, embedded), "embedded"
     elif files := _mirror_files(name, settings):
         # A group made on the spot is how lm-eval lets a definition of its own be changed in part.
         members = [{"task": member, **_from_file(_USUAL[member].split, path)} for member, path in files.items()]
-        wanted, source = {"group": f"{name} of the mirror", "task": members}, "mirror"
+        definition, source = {"group": f"{name} of the mirror", "task": members}, "mirror"
     else:
-        wanted, source = list(_members(name)), "hub"
+        definition, source = list(_members(name)), "hub"
     try:
         with human_eval.definition() if name == human_eval.TASK else nullcontext():
-            return list(manager.load(wanted)["tasks"].values()), source
+            return list(manager.load(definition)["tasks"].values()), source
     except Exception as error:  # whatever a transport raises means the same here
         if source != "hub":
             raise

@@ -49,12 +49,12 @@ def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
     kind = document.get("kind", "run")
     if entry is None or kind == "ladder":
         return {}
-    wanted = _of_method(effort, entry)
+    fitting = _of_method(effort, entry)
     if document.get("quantized_checkpoint") is not None:
-        return {field: value for field, value in wanted.items() if field in _OF_A_REPAIR}
+        return {field: value for field, value in fitting.items() if field in _OF_A_REPAIR}
     if kind != "run" or document.get("layer") is not None:
-        wanted = {field: value for field, value in wanted.items() if field not in UNDISTILLED}
-    return wanted
+        fitting = {field: value for field, value in fitting.items() if field not in UNDISTILLED}
+    return fitting
 
 
 def _of_method(effort: Effort, entry: MethodEntry) -> Fitting:

@@ -80,10 +80,10 @@ def _one_line(text: str, info: ValidationInfo) -> str:
 
 
 # In documents a word, not null: what is null there is what was left open.
-_SAID = PlainSerializer(
+_PER_CHANNEL = PlainSerializer(
     lambda value: "per_channel" if value is None else value, return_type=int | str, when_used="json"
 )
-_GroupSize = Annotated[int | None, BeforeValidator(_group_size), _SAID]
+_GroupSize = Annotated[int | None, BeforeValidator(_group_size), _PER_CHANNEL]
 Begin = Literal["auto", "bos", "none"]
 DistillBy = Literal["model", "block"]
 NAME_LENGTH = 1024  # characters
@@ -552,14 +552,14 @@ class RecipeFields(BaseModel):
         Args:
             can_distill: False for a model whose scales can't be distilled.
         """
-        found: dict[Effort, Fitting] = {}
+        fittings: dict[Effort, Fitting] = {}
         for effort in EFFORTS:
             fitting = fitting_of(effort, self.to_json())
             if not can_distill:
                 fitting = {name: value for name, value in fitting.items() if name not in UNDISTILLED}
-            if fitting not in found.values():
-                found[effort] = fitting
-        return found
+            if fitting not in fittings.values():
+                fittings[effort] = fitting
+        return fittings
 
     @property
     def compares_models(self) -> bool:

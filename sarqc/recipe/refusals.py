@@ -73,8 +73,8 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
     elif "expected" in context:
         wish = str(context["expected"])
     if wish is None:
-        said = complaint["msg"].removeprefix("Value error, ")
-        return said[0].lower() + said[1:]
+        message = complaint["msg"].removeprefix("Value error, ")
+        return message[0].lower() + message[1:]
     return f"it must be {wish}, or “auto”" if or_auto else f"it must be {wish}"
 
 

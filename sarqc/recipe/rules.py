@@ -132,7 +132,7 @@ def _check_later(recipe: RecipeFields) -> None:
             "Give then_lambda or then_gamma, or leave from_block out.",
             alone,
         )
-    for what in _of_one_lambda(recipe):
+    for what in _why_single_lambda(recipe):
         raise refused_for(
             "from_block",
             f"{what}, and other values are given from block {recipe.from_block} on",
@@ -157,7 +157,7 @@ def _check_later(recipe: RecipeFields) -> None:
         )
 
 
-def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
+def _why_single_lambda(recipe: RecipeFields) -> Iterator[str]:
     """Yield what of a recipe is about one λ and γ for all blocks."""
     if recipe.kind == "tune":
         yield "tuning finds one λ for the whole model"
@@ -345,7 +345,7 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
     read = {*entry.tunes, *entry.options}
     if auto and entry.auto is not None:
         read |= {*AUTO_FIELDS[entry.auto.by]}
-    every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
+    every = {field for other in METHODS.values() for field in (*other.tunes, *other.options)}
     if entry.make.has_free_scales:
         read |= {*DISTILLATION}
     later = {later for later, field in LATER_VALUES.items() if field in read and not auto}

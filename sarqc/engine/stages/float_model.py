@@ -9,7 +9,7 @@ from sarqc.engine.device_memory import rehearse
 from sarqc.engine.distill import ScaleTuning
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import layer_keys, states_key
-from sarqc.engine.measure import continue_prompts, keep_states, kept_beside, measure
+from sarqc.engine.measure import continue_prompts, keep_states, load_beside_float, measure
 from sarqc.engine.repair import unrepaired_key
 from sarqc.engine.result import summary_of
 from sarqc.engine.run import Run
@@ -55,5 +55,5 @@ def keep_float(run: Run) -> Iterator[Event]:
         measured.append(baseline_key(bench.model, run.job, recipe))
     if recipe.repairs:
         measured.append(unrepaired_key(bench.model, run.job))
-    if any(kept_beside(bench, prepared, key) is None for key in measured):
+    if any(load_beside_float(bench, prepared, key) is None for key in measured):
         yield from keep_states(bench, prepared, run.states)

@@ -22,7 +22,7 @@ from sarqc.engine.run import Run
 from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
 from sarqc.engine.task_answers import answers_of
-from sarqc.engine.trials import Draw, draw_of, is_kept, run_trials
+from sarqc.engine.trials import Draw, draw_of, is_stored, run_trials
 from sarqc.engine.tuning_output import has_study, write_tuning
 from sarqc.engine.tuning_state import Candidate, TuningState
 from sarqc.events import COMPARING, Event, Saved, Stage, TuningStanding
@@ -40,7 +40,9 @@ def tune_lambda(run: Run) -> Iterator[Event]:
     state = TuningState(run, ground, budget, screening, _baselines(run.recipe))
     try:
         yield from _worked(state)
-        state.why = state.search.end([one.method.lam for one in state.candidates], run.recipe.band) or "budget"
+        state.why = (
+            state.search.end([candidate.method.lam for candidate in state.candidates], run.recipe.band) or "budget"
+        )
     except TimeUp:
         state.why = "budget"
     state.note_turn("end", state.search.draws)
@@ -74,13 +76,13 @@ def _worked(state: TuningState) -> Iterator[Event]:
 
 def _compared(state: TuningState) -> Iterator[Event]:
     recipe, budget, begun = state.recipe, state.budget, -1
-    lams = [one.method.lam for one in state.candidates]
+    lams = [candidate.method.lam for candidate in state.candidates]
     known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
 
     def costs_nothing(number: int, index: int) -> bool:
         if (number, index) not in known:
             point = state.candidates[index].method
-            known[number, index] = is_kept(state.draw(number), point, pictures=not number)
+            known[number, index] = is_stored(state.draw(number), point, pictures=not number)
         return known[number, index]
 
     while not state.search.end(lams, recipe.band):
@@ -111,7 +113,7 @@ def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
     for together in state.by_name(step.candidates):
         points = [state.candidates[index].method for index in together]
         pictures, began = step.draw == 0, state.budget.spent()
-        new = [point for point in points if not is_kept(draw, point, pictures=pictures)]
+        new = [point for point in points if not is_stored(draw, point, pictures=pictures)]
         for position, trial in run_trials(draw, points, pictures=pictures, check=state.budget.check):
             state.note(step.draw, together[position], trial)
             yield TuningStanding(state.to_json())
@@ -122,19 +124,19 @@ def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
 def _asked(state: TuningState) -> Iterator[Event]:
     """Ask the tasks of the float model, and then in the first draw and as many more as there is time for."""
     budget, tasks = state.budget, ", ".join(state.recipe.tasks)
-    wanted = [*state.search.running, *state.search.baselines, *state.search.once]
+    indices = [*state.search.running, *state.search.baselines, *state.search.once]
     state.note_turn("tasks", state.search.draws)
     bench, alone = state.run.bench, replace(state.run.prepared, test=None)
     asked: Measurements = yield from budget.within(measure(bench, alone, "float", bench.model.key, None))
     state.run.original = replace(asked, perplexity=state.run.original.perplexity)
     budget.count(asked.task_seconds)
     for number in range(state.search.draws):
-        if budget.left() < state.seconds_of_answers(len(wanted)):
+        if budget.left() < state.seconds_of_answers(len(indices)):
             return
-        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {state.search.draws}, {len(wanted)} models")
+        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {state.search.draws}, {len(indices)} models")
         draw = state.draw(number)
         state.answers.append({})
-        for together in state.by_name(wanted):
+        for together in state.by_name(indices):
             points = [state.candidates[index].method for index in together]
             for position, answers in answers_of(draw, points, budget.check):
                 state.note_answers(together[position], answers)
@@ -144,8 +146,8 @@ def _asked(state: TuningState) -> Iterator[Event]:
 def _drawn(state: TuningState) -> Iterator[Event]:
     """Make for the study the pictures of λ that were not measured, and the layers that do not change with a draw."""
     search, budget = state.search, state.budget
-    wanted = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
-    jobs = [(0, wanted), *((number, [*search.once]) for number in range(1, search.draws))]
+    unmeasured = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
+    jobs = [(0, unmeasured), *((number, [*search.once]) for number in range(1, search.draws))]
     for number, indices in jobs:
         draw = state.draw(number)
         for together in state.by_name(indices):
