@@ -112,8 +112,8 @@ class _SiteDocuments:
         # No files of a study: the scripts know from it that there is no server.
         data = _data(Site({"studies": [], "first": ""}, {}, {}))
         content = (
-            f'{data}<main class="page" id="content"><h1>{escape(introduction.title)}</h1><ul class="studies">{cards}</ul>'
-            "</main>"
+            f'{data}<main class="page" id="content"><h1>{escape(introduction.title)}</h1>'
+            f'<ul class="studies">{cards}</ul></main>'
         )
         return self._document(lab.PAGE, introduction, "./", address, "", content, _SCRIPT)
 
