@@ -214,7 +214,7 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    """Serve until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
+    """Serve until SIGTERM or Ctrl-C. An error at the start is printed in one line, with exit code 2."""
     try:
         settings = read_settings()
         open_files = prepare_process(settings)

@@ -26,7 +26,7 @@ _EQUATION = f"""
 
 
 def _what(model: str, bits: str, grid: str) -> str:
-    """Return what the page is about; ``model`` and ``grid`` begin with a comma, or are empty."""
+    """Return the page's subject in words; ``model`` and ``grid`` begin with a comma, or are empty."""
     return (
         f"The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}. "
         "<b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>; "
@@ -35,7 +35,7 @@ def _what(model: str, bits: str, grid: str) -> str:
 
 
 def _skeleton(sight: FirstSight | None) -> str:
-    """Return what is seen of the page before its scripts, at the same places: Gradio's elements take long to come.
+    """Return the page as it looks before its scripts run: Gradio's elements take long to come.
 
     It has its sentence and its finding where they are known, as assets/js/explorer/words_part.js and
     assets/js/charts/plot_host.js write them.

@@ -40,7 +40,7 @@ class Page:
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
-        """Return what the page says of itself at an address."""
+        """Return the page's introduction at an address."""
         heading = (self.heading_of and self.heading_of(settings, query)) or self.heading
         return Introduction(heading, heading, self.about)
 
@@ -69,7 +69,7 @@ def module_of(page: Page | None) -> str:
 
 
 def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
-    """Return what every page has in the head of its document: all but the styles, see ``top_bar``, and their ground.
+    """Return the head of every page's document: all but the styles, see ``top_bar``, and their ground.
 
     Gradio puts our scripts in only when it has itself started. The module of the page is announced here, to be there by
     then, and an import map gives it the name that elements ask for. ``nonce``: of the answer, see
@@ -100,7 +100,7 @@ def script(name: str) -> str:
 
 
 def mounted(name: str) -> str:
-    """Return what Gradio runs when an element is there: the ``mount`` of a module."""
+    """Return the script that Gradio runs once an element exists: the ``mount`` of a module."""
     return f"{script(name)}.then((module) => module.mount(element))"
 
 

@@ -108,6 +108,6 @@ def _body(assets: Path, name: str) -> str:
 
 
 def _pairs(names: str) -> list[tuple[str, str]]:
-    """Return of “a, b as c” the own and the public name of each."""
+    """Return the own and the public name of each in “a, b as c”."""
     pairs = [part.split(" as ") for part in (piece.strip() for piece in names.split(",")) if part]
     return [(pair[0].strip(), pair[-1].strip()) for pair in pairs]

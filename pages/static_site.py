@@ -48,7 +48,7 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 
 
 def documents(settings: Settings, studies: Collection[str]) -> Documents:
-    """Return how the documents of a site with these studies are written, with Learn if it reads no others."""
+    """Return the writers of the documents of a site with these studies, with Learn if it reads no others."""
     tour = learn.tour(settings)
     shown, pretrained = tour["study"], tour["pretrained"]
     has_tour = {shown["id"], pretrained["id"]} <= set(studies)
@@ -183,7 +183,7 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
 
 
 def _data(site: Site) -> str:
-    """Return what the scripts are given."""
+    """Return the data for the scripts."""
     text = json.dumps(site._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="published">{text}</script>'
 
@@ -193,7 +193,7 @@ def _digest(text: str) -> str:
 
 
 def _written(component: Any, mounts: list[str]) -> str:
-    """Return a component and all in it as Gradio's scripts write it; ``mounts`` gathers what is run for an element."""
+    """Return a component and all in it as Gradio's scripts write it; ``mounts`` gathers the scripts of elements."""
     classes = escape(" ".join(component.elem_classes))
     if isinstance(component, gr.HTML):
         markup, js = component.html_template, component.js_on_load

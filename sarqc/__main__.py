@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 class _Commands(TyperGroup):
-    """The commands. What a person can mend is printed in its three parts and ends the process with 2, a failure of the
+    """The commands. An error of the user is printed in its three parts and ends the process with 2, a failure of the
     work with 1."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -263,7 +263,7 @@ def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnClu
 
 
 def _destination(report: str | None, project: str = "sarqc") -> Destination | None:
-    """Where runs are reported to; None: nowhere. Raises ``Refused`` for a tracker that is not here."""
+    """Return the tracker of runs; None without one. Raises ``Refused`` for a tracker that is not here."""
     if report is None:
         return None
     extras.required("trackers", "--report")

@@ -67,11 +67,11 @@ class SarqcError(Exception):
         return self
 
     def parts(self) -> dict[str, str]:
-        """Kind, what, where and remedy: what a failed run keeps."""
+        """Return kind, what, where and remedy, as a failed run stores them."""
         return {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the one JSON body of an error: its parts, and of one about a field that and its fixes."""
+        """Return the JSON body of an error: its parts, and the field with its fixes if it is about one."""
         body: dict[str, Any] = {**self.parts()}
         if self.field:
             body |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
@@ -251,8 +251,8 @@ def disk_error(error: BaseException) -> NoRoom | Unwritable | None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that a disk, or somebody's share of it, is full: one of the system's, or of a library that
-    has only the words of one.
+    """Return True if an error says that a disk, or a user's share of it, is full: one of the system's, or of a library
+    that has only the words of one.
     """
     if isinstance(error, OSError):
         return error.errno in _DISK_FULL

@@ -55,7 +55,7 @@ class _Lines(logging.Formatter):
         self._secrets = frozenset(secrets)
 
     def parts(self, record: logging.LogRecord) -> dict[str, Any]:
-        """Return what a line says. ``fields`` of a record (see ``logging``'s ``extra``) stand beside its words."""
+        """Return the parts of a line. ``fields`` of a record (see ``logging``'s ``extra``) stand beside its words."""
         names = {name: getattr(record, name, None) or _about.get().get(name) for name in ("run", "owner")}
         trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text
         return {

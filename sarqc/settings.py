@@ -197,7 +197,7 @@ class Settings(BaseSettings):
         return self.state_dir.expanduser().resolve()
 
     def root(self) -> str:
-        """Return what stands before every address of the app: empty, or a path without “/” at its end."""
+        """Return the prefix of every address of the app: empty, or a path without “/” at its end."""
         return self.root_path.rstrip("/")
 
     def fetched_models(self) -> dict[str, str] | None:
@@ -220,7 +220,7 @@ class Settings(BaseSettings):
         return Path(self.storage).expanduser().resolve()
 
     def is_object_storage(self) -> bool:
-        """Return whether ``storage`` is an address, and no folder."""
+        """Return True if ``storage`` is an address, and no folder."""
         return "://" in self.storage
 
     def storage_root(self) -> Path | str:
@@ -237,11 +237,11 @@ class Settings(BaseSettings):
         return _below(self.storage_root(), "statistics")
 
     def artefacts_dir(self) -> Path:
-        """Return what of the artefacts is on a disk of this host: nothing where they are in object storage."""
+        """Return the folder of artefacts on a disk of this host, unused where they are in object storage."""
         return self.storage_dir() / "artefacts"
 
     def statistics_dir(self) -> Path:
-        """Return what of the statistics is on a disk of this host."""
+        """Return the folder of statistics on a disk of this host."""
         return self.storage_dir() / "statistics"
 
     def scratch_dir(self) -> Path:

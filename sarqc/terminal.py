@@ -346,7 +346,7 @@ def distances(summary: Divergences) -> list[tuple[str, str]]:
 
 
 def _what_was_chosen(summary: PrintedRun) -> list[tuple[str, str]]:
-    """Return what “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
+    """Return the choice of “auto”: λ for the whole model with its rivals, or how many layers chose each pair."""
     selection = summary.get("selection")
     if selection and selection["by"] == "model":
         return [

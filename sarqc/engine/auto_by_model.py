@@ -19,7 +19,7 @@ from sarqc.recipe import Recipe
 
 @dataclass(frozen=True)
 class ModelSelection:
-    """What was compared and what was chosen: the smallest perplexity, the first of equals."""
+    """The candidates and the chosen one: the smallest perplexity, the first of equals."""
 
     lams: tuple[float, ...]
     perplexities: tuple[float, ...]
@@ -58,7 +58,7 @@ def settle(
 def select_for_model(
     bench: Workbench, job: CalibrationJob, candidates: Sequence[Method], validation_samples: int
 ) -> Generator[CandidateDone | EpochDone | RoundingChecked, None, ModelSelection]:
-    """Quantize the model with each candidate and measure it; return what was compared and chosen.
+    """Quantize the model with each candidate and measure it; return the selection.
 
     The last ``validation_samples`` calibration sequences are kept for judging,
     in windows of their own length, the others are calibrated on. The model is float before and after. Perplexities are

@@ -1,4 +1,4 @@
-"""The time of a run that compares models: what is spent and left of it, by the clock on the wall."""
+"""The time of a run that compares models, spent and left, by the wall clock."""
 
 import math
 from collections.abc import Callable, Generator
@@ -9,7 +9,7 @@ from sarqc.events import Event
 
 
 class TimeUp(Exception):
-    """The budget is spent; what was under way is given up."""
+    """The budget is spent; unfinished work is given up."""
 
 
 class Budget:

@@ -1,4 +1,4 @@
-"""What a budget buys in tuning and for a ladder, before any of it is spent. No torch.
+"""The yield of a budget in tuning and for a ladder, before any of it is spent. No torch.
 
 Tuning: how many λ are compared in how many draws. A ladder: how many draws of all its steps.
 """
@@ -23,7 +23,7 @@ class _Part(BaseModel):
 
 
 class TuningBudget(_Part):
-    """A budget and what it buys."""
+    """A budget and its yield."""
 
     minutes: float
     lams: int  # that are compared, or measured where nothing is
@@ -47,7 +47,7 @@ class StepCost(_Part):
 
 
 class LadderBudget(_Part):
-    """A budget and what it buys."""
+    """A budget and its yield."""
 
     minutes: float
     draws: int  # in which all steps are measured
@@ -69,8 +69,8 @@ Budget = TypeVar("Budget", TuningBudget, LadderBudget)
 
 
 def _choices(minutes: float | None, budget: Callable[[float], Budget]) -> tuple[tuple[Budget, ...], float]:
-    """Return the usual budgets around the shortest one that is enough, with the one asked for; and the minutes of that
-    one.
+    """Return the usual budgets around the shortest sufficient one, with the requested one; and the minutes of the
+    former.
     """
     every = [budget(usual) for usual in USUAL_MINUTES]
     at = next((place for place, choice in enumerate(every) if choice.enough), len(every) - 1)
@@ -81,20 +81,20 @@ def _choices(minutes: float | None, budget: Callable[[float], Budget]) -> tuple[
 
 
 def tuning_plan(costs: TuningCosts, minutes: float | None, draws: int) -> TuningPlan:
-    """Return what budgets buy in tuning; ``minutes`` is the one of the recipe, ``draws`` the most that there may be."""
+    """Return the yield of budgets in tuning; ``minutes`` is the recipe's, ``draws`` the largest number."""
     budgets, sensible = _choices(minutes, lambda length: tuning_budget(length, costs, draws))
     return TuningPlan(budgets=budgets, sensible_minutes=sensible)
 
 
 def ladder_plan(costs: LadderCosts, minutes: float | None, draws: int) -> LadderPlan:
-    """Return what budgets buy of a ladder, as ``tuning_plan`` does."""
+    """Return the yield of budgets for a ladder, as ``tuning_plan`` does."""
     budgets, sensible = _choices(minutes, lambda length: ladder_budget(length, costs, draws))
     steps = tuple(StepCost(step=step, seconds=seconds) for step, seconds in costs.steps.items())
     return LadderPlan(steps=steps, draw_seconds=costs.draw, budgets=budgets, sensible_minutes=sensible)
 
 
 def tuning_budget(minutes: float, costs: TuningCosts, most_draws: int) -> TuningBudget:
-    """Return what ``search.Search`` makes of a budget on a host that is as fast as planned."""
+    """Return the result of ``search.Search`` with a budget on a host that is as fast as planned."""
     seconds = RESERVE * 60 * minutes
     left = seconds - costs.start - costs.draw - min(costs.screening, SCREENING_SHARE * seconds)
 
@@ -116,7 +116,7 @@ def tuning_budget(minutes: float, costs: TuningCosts, most_draws: int) -> Tuning
 
 
 def ladder_budget(minutes: float, costs: LadderCosts, most_draws: int) -> LadderBudget:
-    """Return what a ladder makes of a budget on a host that is as fast as planned: step by step, draw by draw."""
+    """Return the result of a ladder with a budget on a host that is as fast as planned: step by step, draw by draw."""
     left = RESERVE * 60 * minutes - costs.start
     draws = min(most_draws, max(0, int(left / (costs.draw + sum(costs.steps.values())))))
     left -= draws * (costs.draw + sum(costs.steps.values())) + costs.draw

@@ -84,7 +84,7 @@ def save_bundle(draw: Draw, folder: Path) -> Path:
 
 
 def save_statistics(run: Run) -> Iterator[Event]:
-    """Write the statistics of the first draw as a file, collected again where they are not kept any more."""
+    """Write the statistics of the first draw as a file, collected again where they are no longer stored."""
     assert run.output.checkpoint_dir is not None
     yield Stage("saving", "statistics")
     ground = ground_of(run.bench, run.prepared, run.job.grids)
@@ -104,7 +104,7 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
 
 
 class _Document(BaseModel):
-    """What a file of statistics says of itself."""
+    """The description in a file of statistics."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -118,16 +118,14 @@ class _Document(BaseModel):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A file of statistics that was opened; its tensors are read block by block."""
+    """An opened file of statistics; its tensors are read block by block."""
 
     path: Path
     document: dict[str, Any]
 
     @classmethod
     def open(cls, path: Path) -> Bundle:
-        """Return an opened file. Raises ``NotFound``, or ``Refused`` for a file that is none or does not hold what it
-        says.
-        """
+        """Return an opened file. Raises ``NotFound``, or ``Refused`` for a file that is none or damaged."""
         if not path.is_file():
             raise NotFound("no such file", str(path), "Give a file that “python -m sarqc statistics” wrote.")
         try:

@@ -1,4 +1,4 @@
-"""What a run will cost: memory, minutes and the size of what it leaves. No torch."""
+"""The cost of a run: memory, minutes and the size of its files. No torch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _READ_COPIES = 3  # of the float model's states: the file as it is read, without
 
 @dataclass(frozen=True)
 class Work:
-    """What one run has to do, counted once: all that memory, minutes and sizes depend on."""
+    """The work of one run, counted once: everything that memory, minutes and sizes depend on."""
 
     recipe: Recipe
     checkpoint: Checkpoint
@@ -366,7 +366,7 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
 
 
 def stages(work: Work) -> dict[str, Count]:
-    """Return what each part of a run has to do; parts that the recipe does without are left out."""
+    """Return the work of each part of a run; parts that the recipe does without are left out."""
     if not work.recipe.compares_models:
         return _summed(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
     parts = {"reading the weights": Count(loaded=work.checkpoint.size_bytes)}
@@ -626,9 +626,7 @@ _SWEEP = 1 << 30
 
 
 def free_bytes(settings: Settings) -> int | None:
-    """Return what a run may take on its device: as the operator says, else what is free; None where that can't be
-    known.
-    """
+    """Return the bytes for a run on its device: the operator's limit, else what is free; None where unknown."""
     if settings.memory_gib is not None:
         return int(settings.memory_gib * 2**30)
     if on_processor(settings):
@@ -638,7 +636,7 @@ def free_bytes(settings: Settings) -> int | None:
 
 
 def sweep_bytes(settings: Settings) -> int:
-    """Return what the candidates of a layer that are solved at once may take on the device of a run."""
+    """Return the bytes for the candidates of a layer that are solved at once on the device of a run."""
     if settings.sweep_gib is not None:
         return int(settings.sweep_gib * 2**30)
     gpu = None if on_processor(settings) else gpu_of(settings)
@@ -652,5 +650,5 @@ def gpu_of(settings: Settings) -> Gpu | None:
 
 
 def on_processor(settings: Settings) -> bool:
-    """Return whether runs compute on the CPU, so that the device's memory is the machine's."""
+    """Return True if runs compute on the CPU, so that the device's memory is the machine's."""
     return settings.device == "cpu" or (settings.device == "auto" and not visible_gpus())

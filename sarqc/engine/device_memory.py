@@ -1,4 +1,4 @@
-"""Whether a run fits its device: a dry run of its largest parts before any work, and the error where it does not."""
+"""The fit of a run on its device: a dry run of its largest parts before any work, and the error if it fails."""
 
 import re
 import time
@@ -28,7 +28,7 @@ _ASKED = re.compile(r"Tried to allocate ([\d.]+ \w+)")  # in PyTorch's words
 def rehearse(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, points: Sequence[Method] = ()
 ) -> Iterator[Event]:
-    """Run the largest block and the largest linear once, so that a want of memory comes before hours of work.
+    """Run the largest block and the largest linear once, so that a lack of memory shows before hours of work.
 
     On a GPU alone: a CPU's memory is the machine's, where a plan counts it, and the largest linear takes minutes there.
     With a baseline the method that takes more memory is tried; with ``points`` those that tuning compares on each
@@ -95,9 +95,7 @@ def _costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> Calibrati
 def out_of_memory(
     error: torch.OutOfMemoryError, prepared: Prepared, settings: Settings, device: torch.device, stage: str
 ) -> OutOfMemory:
-    """Return the error of a run whose device had too little memory at a ``stage``, with what would take less and by how
-    much.
-    """
+    """Return the error of a run whose device had too little memory at a ``stage``, with remedies and their savings."""
     recipe, checkpoint, budget = prepared.recipe, prepared.checkpoint, sweep_bytes(settings)
     asked = _ASKED.search(str(error))
     more = f", {asked[1]} more did not fit" if asked else ""

@@ -65,7 +65,7 @@ class ScaleTuning:
         return {name: distilled_layer_key(key, name) for name in self.solved}
 
     def load_outcome(self) -> Distillation | None:
-        """Return the outcome of an earlier run of the same; None if it is not kept with all its layers and norms."""
+        """Return the outcome of an earlier run of the same; None if it is not stored with all its layers and norms."""
         payload = self.bench.store.read(self.key(), ".json")
         if payload is None or not self.has_parts(self.solved, self.norms()):
             return None
@@ -87,7 +87,7 @@ class ScaleTuning:
         return [path for path in self.norms() if path.startswith(f"{self.bench.loaded.family.blocks}.{index}.")]
 
     def keep_float(self) -> Generator[Event, None, FloatModel | None]:
-        """Return what is needed of the model while it is float; None if the outcome is kept, and block by block."""
+        """Return the needed parts of the model while it is float; None if the outcome is stored, and block by block."""
         if self.recipe.distill_norms and not self.norms():
             yield Warned("no norm of this model has weights of its own: scales alone are distilled", "distill_norms")
         if self.recipe.distill_by == "block" or self.load_outcome() is not None:
@@ -115,7 +115,7 @@ class ScaleTuning:
         return outcome
 
     def put(self) -> None:
-        """Give the model the tuned weights, which are kept."""
+        """Give the model the stored tuned weights."""
         loaded = self.bench.loaded
         by_block = layers_by_block(loaded.checkpoint.layers)
         for index, block in enumerate(loaded.blocks()):
@@ -136,13 +136,13 @@ class ScaleTuning:
             loaded.weight(path).data.copy_(self._load_norm(path))
 
     def has_parts(self, names: Iterable[str], norms: Iterable[str]) -> bool:
-        """Return True if the tuned linears and norms of these names are kept."""
+        """Return True if the tuned linears and norms of these names are stored."""
         store, key = self.bench.store, self.key()
         parts = [(name, SUFFIX) for name in names] + [(path, _NORMS) for path in norms]
         return all(store.touch(distilled_layer_key(key, name), suffix) for name, suffix in parts)
 
     def keep_parts(self, parts: Distilled) -> None:
-        """Keep tuned linears, with curves and reports of the solver, and norms."""
+        """Store tuned linears, with curves and reports of the solver, and norms."""
         store, key = self.bench.store, self.key()
         layers = {info.name: info for info in self.bench.loaded.checkpoint.layers}
         for name, layer in parts.layers.items():
@@ -209,10 +209,9 @@ def tuned(
     norms: Mapping[str, TunedNorm],
     block: int | None,
 ) -> Generator[Event, None, tuple[Distilled, list[DistillationEpoch]]]:
-    """Tune scales and norms as ``distilled`` does, and return what came of it with all epochs.
+    """Tune scales and norms as ``distilled`` does, and return the result with all epochs.
 
-    Now and then yields an event for the steps, and for each epoch of the whole model; ``block``: the one that is tuned
-    by itself.
+    Yields an event for the steps now and then, and for each epoch of the whole model; ``block``: the one tuned alone.
     """
     made: list[DistillationEpoch] = []
     where, last_event = "" if block is None else f" of block {block}", time.monotonic()

@@ -134,7 +134,7 @@ def _outcome(index: int, epochs: Sequence[DistillationEpoch]) -> DistilledBlock:
 
 
 def _load_outcome(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:
-    """Return the kept outcome of the same for a block; None if it is not kept with its layers and norms."""
+    """Return the stored outcome of the same for a block; None if it is not stored with its layers and norms."""
     payload = tuning.bench.store.read(_key(tuning, index), ".json")
     if payload is None or not tuning.has_parts([info.name for info in layers], tuning.norms_of_block(index)):
         return None

@@ -1,4 +1,4 @@
-"""Whether this host's device does what it is asked to: every solver on the embedded model, on it and on the CPU."""
+"""A check of this host's device: every solver on the embedded model, on it and on the CPU."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ FLOAT, QUANTIZED = 0.005, 0.05  # largest relative differences of perplexities
 
 
 def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
-    """Yield one finding after the other. The state folder should be a new one: what is kept there is not done again.
+    """Yield one finding after the other. The state folder should be a new one: nothing stored there is done again.
     ``home`` has the folder for a GPU's rates, which plans read, and the storage of the host's runs.
     """
     yield from _host(home)
@@ -76,7 +76,7 @@ def _name(device: torch.device) -> str:
 
 
 def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
-    """Yield what the device does in a second; kept for the plans of this host where it is a GPU."""
+    """Yield the device's rates, which are stored for the plans of this host if it is a GPU."""
     speed = measure_rates(device)
     if device.type == "cuda":
         yield Finding(True, f"Matrix products in 16 bits: {speed.half / 1e12:.3g} TFLOP/s.")
@@ -89,7 +89,7 @@ def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
 
 
 def measure_rates(device: torch.device) -> GpuSpeed:
-    """Return what the device does in a second, roughly: the best of some tries. A CPU computes in float32 alone."""
+    """Return rough rates of the device: the best of some tries. A CPU computes in float32 alone."""
     size, half = (8192, torch.float16) if device.type == "cuda" else (1024, torch.float32)
 
     def products(dtype: torch.dtype) -> float:

@@ -1,4 +1,4 @@
-"""The effort of a recipe on a given model: what of it is not available there, and which effort a recipe amounts to."""
+"""The effort of a recipe on a given model: its unavailable parts, and the effort that a recipe amounts to."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,7 +13,7 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
     """Plan a recipe, with the distillation that its effort asked for as far as the model and the memory allow it.
 
     Where the whole model is out of reach, scales are distilled block by block; where these are too, not at all. Returns
-    what ``planned`` returned, and a sentence about what is done otherwise; empty if nothing is. Raises ``Refused`` as
+    the result of ``planned``, and a sentence about the differences; empty without any. Raises ``Refused`` as
     ``planned``, also for a distillation that was asked for by its own field.
     """
     try:

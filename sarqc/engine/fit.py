@@ -1,4 +1,4 @@
-"""Whether a run fits its host: the memory of its device, and the disk. No torch."""
+"""The fit of a run on its host: the memory of its device, and the disk. No torch."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sarqc.settings import Settings
 
 
 def without_predictions() -> tuple[Fix, Fix]:
-    """Return what to change where a model can't be distilled by its own predictions."""
+    """Return the fixes where a model can't be distilled by its own predictions."""
     return Fix("Distill block by block", {"distill_by": "block"}), _without_distillation()
 
 
@@ -21,10 +21,9 @@ def _without_distillation() -> Fix:
 
 
 def memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
-    """Return whether the weights of a block are on the device only while it is used, and the bytes of the run then.
+    """Return True if the weights of a block are on the device only while it is used, and the bytes of the run.
 
-    That is so where all of them have no room. Raises ``Refused`` with numbers where even that does not fit, or what the
-    host's operator asked for.
+    That is so if not all of them fit. Raises ``Refused`` with numbers if even that, or the operator's choice, does not.
     """
     recipe, free, on_processor = work.recipe, costs.free_bytes(settings), costs.on_processor(settings)
 

@@ -81,7 +81,7 @@ def with_codes(
 
 
 def _places(checkpoint: Checkpoint, layout: CheckpointLayout) -> list[StoredLinear]:
-    """Return where the codes of the model's linears are, in their order: not those of an embedding or a head."""
+    """Return the places of the codes of the model's linears, in their order: not those of an embedding or a head."""
     return [layout.places[checkpoint.family.in_file(layer.name)] for layer in layout.layers]
 
 
@@ -92,7 +92,7 @@ def kind_words(layout: CheckpointLayout) -> str:
 
 
 def planned(checkpoint: Checkpoint, layout: CheckpointLayout) -> dict[str, Any]:
-    """Return what a plan says of a quantized checkpoint, by its fields."""
+    """Return the fields of a plan about a quantized checkpoint."""
     places, files = _places(checkpoint, layout), weight_files(layout.folder, layout.folder.name)
     bits, grid, group_size = _usual_grid(places)
     scales = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")

@@ -64,7 +64,7 @@ class ImportedModel:
 
     @property
     def is_folded(self) -> bool:
-        """Whether its norms have taken up channel scales."""
+        """True if its norms have taken up channel scales."""
         return bool(self._folded)
 
     def words(self) -> Iterator[str]:
@@ -80,7 +80,7 @@ class ImportedModel:
             )
 
     def layer(self, info: LayerInfo) -> FoundCodes:
-        """Return what was found of a linear."""
+        """Return the codes of a linear as stored."""
         stored = self.opened.read(info)
         affine = stored.biases is not None
         return FoundCodes(
@@ -131,7 +131,7 @@ class ImportedModel:
                     weight_of(block, path).mul_(scale.to(weight_of(block, path)))
 
     def _norm_scale(self, name: str) -> Tensor:
-        """Return what a norm was divided by, (I,) float64."""
+        """Return the divisor of a norm, (I,) float64."""
         own, there = self._files.read(name).double(), self.opened.tensor(name).double()
         return torch.where(there == 0, 1.0, own / there)
 
@@ -236,7 +236,7 @@ class ImportedModel:
             ).about("quantized_checkpoint")
 
     def facts(self, name: str) -> OpenedCheckpoint:
-        """Return what summaries and studies say of it; ``name``: as people gave it."""
+        """Return its facts for summaries and studies; ``name``: as people gave it."""
         described = self._described
         return {
             "name": Path(name).name,

@@ -1,7 +1,7 @@
-"""Every key under which results are kept: what a layer's bits, a measurement or a comparison depend on, as one hash.
+"""Every key under which results are stored: what a layer's bits, a measurement or a comparison depend on, as one hash.
 
 The number of a format is part of its keys: raise it when the same inputs would give another result, or when what is
-kept holds more. Nothing else may change the bytes of a key, or everything kept is made again.
+kept holds more. Nothing else may change the bytes of a key, or everything stored is made again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,7 +204,7 @@ def selection_key(
 
 
 def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequence[Method], *further: object) -> str:
-    """Return the key of what tuning finds out with some methods from statistics of these keys: errors of layers, or a
+    """Return the key of a result of tuning with some methods from statistics of these keys: errors of layers, or a
     measurement.
     """
     return chain_key(what, TUNING_FORMAT, [*statistics], grids, _points(points), *further)
@@ -244,7 +244,7 @@ def distilled_layer_key(key: str, name: str) -> str:
 
 
 def rotation_key(checkpoint: RotatedCheckpoint, files: RotatedFiles, keys: Mapping[str, str]) -> str:
-    """Return the key of what a rotation did to a model's weights: ``keys`` of its layers, which know the rotated
+    """Return the key of a rotation's effect on a model's weights: ``keys`` of its layers, which know the rotated
     weights.
 
     The original ones follow from these, the norms and Q.
@@ -267,12 +267,12 @@ def perplexity_key(model_key: str, test: Text, window: int) -> str:
 
 
 def states_key(model: ModelDescription, test: Text, window: int) -> str:
-    """Return the key of what the float model's head reads of a text."""
+    """Return the key of the inputs of the float model's head on a text."""
     return chain_key("float states", DIVERGENCE_FORMAT, model.key, *text_parts(test, window))
 
 
 def divergence_key(quantized_key: str, test: Text, window: int) -> str:
-    """Return the key of how far a quantized model's predictions are from the float model's, which its key names too."""
+    """Return the key of the divergence of a quantized model from the float model, which its key names too."""
     return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, *text_parts(test, window))
 
 
@@ -284,7 +284,7 @@ def accuracy_key(model: ModelDescription, model_key: str, task: str, limit: int 
 
 
 def readers_key(model: ModelDescription, text: str) -> str:
-    """Return the key of how other programs read the tokenizer's files, on a text."""
+    """Return the key of the readings of the tokenizer's files by other programs, on a text."""
     parts = (model.text_key, model.configuration, transformers.__version__)
     return chain_key("read by others", 1, *parts, text.encode(errors="surrogatepass"))
 
@@ -314,7 +314,7 @@ def survey_line_key(
 
 
 def survey_point_key(model: ModelDescription, model_key: str, test: Text, window: int) -> str:
-    """Return the key of what a point of a survey says of a text, beside the float model."""
+    """Return the key of the measurements at a point of a survey on a text, beside the float model."""
     return chain_key("survey point", MEASUREMENT_FORMAT, model_key, model.key, *text_parts(test, window))
 
 

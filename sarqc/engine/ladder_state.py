@@ -1,4 +1,4 @@
-"""What the ladder of a model knows: what each draw says of each step, and where it stands as a document.
+"""The state of a model's ladder: the results of each step in each draw, and the progress as a document.
 
 Nothing is measured here: ``stages.ladder`` does that.
 """
@@ -21,9 +21,9 @@ _RESERVE = 1.2  # of the minutes that are proposed, times those that were needed
 
 
 class LadderState(Comparison):
-    """What a ladder knows so far: trials are of the draws that were begun, by the positions of steps."""
+    """The results of a ladder so far: trials are of the draws that were begun, by the positions of steps."""
 
-    why: LadderEnd = ""  # it ended
+    why: LadderEnd = ""  # the reason of its end
 
     @cached_property
     def steps(self) -> tuple[StepMethod, ...]:
@@ -39,7 +39,7 @@ class LadderState(Comparison):
         return sum(not self.missing(draw) for draw in range(len(self.trials)))
 
     def to_json(self) -> LadderRun:
-        """Return where it stands; after its end how it ended, and what to do next."""
+        """Return its progress; after its end the reason, and the next step."""
         measured, best, step = sum(map(len, self.trials)), self._best(), self._next()
         more = self._more_minutes() if step == "go_on" else None
         perplexity = self.run.original.perplexity

@@ -1,4 +1,4 @@
-"""What is measured of a model, each under a key: made once, read from then on."""
+"""Measurements of a model, each under a key: made once, read from then on."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _TENSORS = ".safetensors"
 
 @dataclass(frozen=True, eq=False)
 class Workbench:
-    """A loaded model, and the store of what was solved and measured on this host."""
+    """A loaded model, and the store of solved layers and measurements of this host."""
 
     loaded: LoadedModel
     model: ModelDescription  # with float weights, whatever it is given later
@@ -65,14 +65,14 @@ class Workbench:
     spread: MultiDevice | None = None  # where single linears are solved; None: on the model's own device
 
     def calibrated(self, job: CalibrationJob, keys: dict[str, str]) -> Iterator[SolvedLayer | Progress]:
-        """Quantize the model in place, see ``calibrate``; layers are kept under ``keys``."""
+        """Quantize the model in place, see ``calibrate``; layers are stored under ``keys``."""
         budget = sweep_bytes(self.settings)
         return calibrate(self.loaded, job, self.store, keys, budget_bytes=budget, spread=self.spread)
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured of one model, float or quantized."""
+    """Measurements of one model, float or quantized."""
 
     perplexity: Measured | None
     divergence: Divergence | None  # of a quantized model from the float one
@@ -93,7 +93,7 @@ NOTHING_MEASURED = Measurements(None, None, (), (), 0.0)
 
 
 def load_or_make(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
-    """Return what is kept under a key, after ``make`` where nothing is yet."""
+    """Return the bytes stored under a key, made by ``make`` if there are none yet."""
     payload = store.read(key, suffix)
     if payload is None:
         payload = make()
@@ -141,7 +141,7 @@ STATES_GONE = (
 
 
 def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event]:
-    """Make the states of the test text where they are not kept, while the model is float."""
+    """Make the states of the test text, unless they are stored, while the model is float."""
     if not states.is_complete():
         yield Stage("measuring the float model", "its predictions")
         yield from _perplexity_keeping(bench, prepared, states)
@@ -150,7 +150,7 @@ def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Gen
 def _float_perplexity(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
 ) -> Generator[Event, None, tuple[float, PerplexityProtocol]]:
-    """Return the perplexity of the float model. A pass that is made keeps the states too."""
+    """Return the perplexity of the float model. A pass that is made stores the states too."""
     key = _perplexity_key(prepared, model_key)
     payload = bench.store.read(key, ".json")
     if payload is None:
@@ -170,7 +170,7 @@ def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates
 
 
 def _report_windows(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
-    """Return what the steps return, and yield now and then how far they are."""
+    """Return the result of the steps, and yield their progress now and then."""
     last_event = time.monotonic()
     for done, total in (passes := Returning(steps)):
         if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
@@ -206,7 +206,7 @@ def measure_another(
 ) -> Generator[Event, None, tuple[float, Divergence | None]]:
     """Return the perplexity and the divergence of the model that another job than the run's makes of the float one.
 
-    The model is float before and after. ``stage`` and ``doing`` name what is done where nothing is kept of that model.
+    The model is float before and after. ``stage`` and ``doing`` name the work where nothing of that model is stored.
     """
     keys = layer_keys(bench.model, job)
     key = quantized_model_key(bench.model, keys)
@@ -226,7 +226,7 @@ def measure_another(
 def load_beside_float(
     bench: Workbench, prepared: Prepared, model_key: str
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
-    """Return what ``beside_float`` found before; None where something of it is not kept."""
+    """Return the stored result of ``beside_float``; None if a part of it is not stored."""
     test = measured_text(prepared)
     keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test, prepared.window)
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
@@ -236,7 +236,7 @@ def load_beside_float(
 
 
 def divergences(divergence: Divergence) -> Divergences:
-    """Return a divergence as documents have it."""
+    """Return a divergence for documents."""
     return {
         "log_ratio": or_none(divergence.log_ratio.mean),
         "log_ratio_standard_error": or_none(divergence.log_ratio.error),
@@ -263,9 +263,7 @@ def _to_bytes(perplexity: Perplexity) -> bytes:
 
 
 def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol]:
-    """Return a kept perplexity, with what this recipe takes of its text: two may take the same tokens of different
-    ones.
-    """
+    """Return a stored perplexity with this recipe's protocol: two may take the same tokens of different texts."""
     document = json.loads(payload)
     text = measured_text(prepared)
     facts = {
@@ -299,7 +297,7 @@ def _accuracy(
 
 
 def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, None, tuple[str, ...]]:
-    """Continue the recipe's prompts by the model while it is the float one; return the keys of what is kept.
+    """Continue the recipe's prompts by the model while it is the float one; return the keys of the results.
 
     The log-probabilities of a prompt take up to half a gigabyte: they stay in the store, not in memory.
     """
@@ -320,7 +318,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, N
 def compare_prompts(
     bench: Workbench, prepared: Prepared, text_keys: tuple[str, ...], quantized_key: str
 ) -> Generator[Event, None, tuple[TextsCompared, ...]]:
-    """Continue the same prompts by the quantized model, each beside what is kept of the float one."""
+    """Continue the same prompts by the quantized model, each beside the float one's stored result."""
     recipe, compared = prepared.recipe, []
     if text_keys:
         yield Stage("measuring the quantized model", TEXTS)
@@ -363,7 +361,7 @@ class SurveyPoint:
 
 @dataclass(frozen=True, eq=False)
 class FloatStates:
-    """What the float model says of a test text, before its weights are replaced, and what is measured beside it."""
+    """The float model's states on a test text, taken before its weights are replaced, and measurements beside them."""
 
     bench: Workbench
     test: Text
@@ -384,7 +382,7 @@ class FloatStates:
         ]
 
     def is_measured(self, model_key: str, tasks: Sequence[str]) -> bool:
-        """Return whether ``point`` needs no model, because everything is kept."""
+        """Return True if ``point`` needs no model, because everything is stored."""
         return all(self.bench.store.has(key, ".json") for key in self._keys(model_key, tasks))
 
     def point(self, model_key: str, tasks: Sequence[str]) -> SurveyPoint:
@@ -416,17 +414,17 @@ def versions() -> dict[str, str]:
 
 
 def of_weights(checkpoint: Checkpoint) -> WeightsProtocol:
-    """Return what is to be known of the float model's weights; empty where it is nothing."""
+    """Return notes on the float model's weights; empty if there are none."""
     words = "" if checkpoint.origin is None else checkpoint.origin.words
     return {"weights": words} if words else {}
 
 
 def of_feeding(prepared: Prepared) -> FeedingProtocol:
-    """Return what is to be known of the float model's input; empty where it is nothing."""
+    """Return notes on the float model's input; empty if there are none."""
     return {"feeding": prepared.feeding} if prepared.feeding else {}
 
 
 def device_warnings(device: torch.device) -> Iterator[Warned]:
-    """Yield what a run does otherwise on this device than it should; results are not touched by it."""
+    """Yield warnings about deviations of a run on this device; results are not affected."""
     if reason := why_no_kernels(device):
         yield Warned(f"columns are solved one by one, which is slow on a GPU: {reason}", str(device))

@@ -1,4 +1,4 @@
-"""What solving takes where several devices share a block's linears, see ``calibration.multi_device``. No torch."""
+"""The time of solving where several devices share a block's linears, see ``calibration.multi_device``. No torch."""
 
 import heapq
 from collections import Counter
@@ -46,7 +46,7 @@ def parts_of(layers: Sequence[LayerInfo], devices: int) -> list[Part]:
 
 
 def last_done(seconds: Sequence[float], devices: int) -> float:
-    """Return when the last of some tasks is done that go in their order to the device that is free first."""
+    """Return the time at which the last task is done, if each goes in order to the device that is free first."""
     free = [0.0] * devices
     for taken in seconds:
         heapq.heappush(free, heapq.heappop(free) + taken)

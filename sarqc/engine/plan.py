@@ -107,7 +107,7 @@ def _of_all(combine: Callable[[list[Any]], Any], values: list[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A recipe with all that planning found out about it on this host: what a run goes on from."""
+    """A recipe with all results of its planning on this host, from which a run goes on."""
 
     recipe: Recipe
     checkpoint: Checkpoint  # restricted to what the recipe quantizes
@@ -126,7 +126,7 @@ class Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A recipe as it is queued, and what a person is shown of it."""
+    """A recipe as it is queued, and its plan for a person."""
 
     recipe: Recipe  # with every value that the host supplies: bits, grid and group size of a quantized checkpoint
     plan: Plan
@@ -183,7 +183,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
 
 
 def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:
-    """Check a recipe against this host and find out what a run of it needs to know.
+    """Check a recipe against this host and return what a run of it needs.
 
     Distillation that an effort asked for is done block by block or left out, with a warning, where it is not available.
 
@@ -497,7 +497,7 @@ def output_is_free(folder: Path) -> None:
 
 
 def can_keep(settings: Settings) -> None:
-    """Raise ``Refused`` unless a run can keep what it makes: in the state folder and in object storage."""
+    """Raise ``Refused`` unless a run can store its results: in the state folder and in object storage."""
     can_be_written(settings.resolved_state_dir())
     if settings.is_object_storage():
         place_at(settings.storage_root()).mark()

@@ -1,4 +1,4 @@
-"""Warnings of a plan: what is to be known of a run before it begins. No torch."""
+"""Warnings of a plan, shown before its run begins. No torch."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def warnings_of_texts(
     whole: Text | None,
     test: Text | None,
 ) -> Iterator[str]:
-    """Yield what is to be known of the texts of a run; ``test`` is as much of the ``whole`` text as is measured on."""
+    """Yield warnings about the texts of a run; ``test`` is the measured part of the ``whole`` text."""
     named = {"calibration": calibration.written_by, "test": "" if test is None else test.written_by}
     for writer in sorted({*named.values()} - {""}):
         texts = [name for name, by in named.items() if by == writer]
@@ -68,7 +68,7 @@ def untried_beginning(begin: str, text: Text, checkpoint: Checkpoint) -> Beginni
 def warnings_of(
     recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], *, streamed: bool
 ) -> Iterator[str]:
-    """Yield what is to be known of a run on this model, whatever its texts are."""
+    """Yield warnings about a run on this model, whatever its texts are."""
     yield from _of_origin(recipe, checkpoint)
     yield from filter(None, (checkpoint.notice, words_on_unread(checkpoint.unread)))
     yield from _of_decoder(checkpoint)

@@ -1,4 +1,4 @@
-"""Generators of events: of work that calls back how far it is, and with a value that they return."""
+"""Generators of events: of work that reports its progress, and with a return value."""
 
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +15,7 @@ EVENT_INTERVAL = 1.0  # seconds
 
 
 class Returning(Generic[Item, T]):
-    """The items of a generator; ``value`` is what it returned at their end."""
+    """The items of a generator; ``value`` is its return value, set at their end."""
 
     value: T
 
@@ -31,9 +31,9 @@ class _Stopped(BaseException):
 
 
 def with_progress(work: Callable[[Tell], T], what: str, every: float = EVENT_INTERVAL) -> Generator[Advanced, None, T]:
-    """Return or raise what ``work`` does in a thread of its own, and yield every so many seconds how far it is.
+    """Return or raise what ``work`` does in a thread of its own, and yield its progress every so many seconds.
 
-    ``what`` it counts is in the words of ``Advanced``. Where the generator is closed, work ends when it next tells.
+    ``what`` is the unit in the words of ``Advanced``. If the generator is closed, work ends at its next report.
     """
     latest: list[tuple[int, int]] = []
     stopped = threading.Event()

@@ -22,7 +22,7 @@ from sarqc.study.experts import counts_of_run
 
 
 def fill_in(run: Run) -> None:
-    """Give a run's summary the numbers of its quantized model; what happened to each layer is in the study."""
+    """Give a run's summary the numbers of its quantized model; those of layers are in the study."""
     layers, quantized, recipe = run.prepared.checkpoint.layers, run.quantized, run.recipe
     counts = counts_of_run(layers, {name: report.n_tokens for name, report in run.reports.items()})
     accuracy, accuracy_error = quantized.mean_accuracy() or (None, None)
@@ -49,7 +49,7 @@ def fill_in(run: Run) -> None:
 
 
 def _chosen(run: Run) -> Selection | None:
-    """Return how “auto” chose; the candidates of layers are in their reports."""
+    """Return the choice of “auto”; the candidates of layers are in their reports."""
     lams: Sequence[float | None]
     if run.selection is not None:
         chosen, lams = run.selection.to_json(), (run.selection.lam,)
@@ -62,9 +62,7 @@ def _chosen(run: Run) -> Selection | None:
 
 
 def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summary:
-    """Return the summary of every run, as far as it is known without a quantized model; ``original``: of the float
-    model.
-    """
+    """Return the summary as far as it is known without a quantized model; ``original``: of the float model."""
     checkpoint, planned = prepared.checkpoint, prepared.shown
     accuracy, accuracy_error = original.mean_accuracy() or (None, None)
     known = {
@@ -88,7 +86,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
 
 
 def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: Measurements) -> RunProtocol:
-    """Return what the numbers of a run rest on."""
+    """Return the conditions of a run's numbers."""
     test = measured.perplexity
     return {
         "calibration": calibration,
@@ -100,7 +98,7 @@ def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: 
 
 
 def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) -> str:
-    """Return what it says that an end of the candidates was chosen, for the whole model or for some of its layers.
+    """Return a note if an end of the candidates was chosen, for the whole model or for some of its layers.
 
     Below 0 there is nothing that a candidate could have missed. Empty where no end was chosen.
     """
@@ -121,7 +119,7 @@ def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) ->
 
 
 def value(event: Measured | None) -> float | None:
-    """Return the number that was measured, if it was."""
+    """Return the measured number, if there is one."""
     return None if event is None else event.value
 
 

@@ -1,4 +1,4 @@
-"""The stages of a run that quantizes a rotated model: the check before it, and what the rotation did to the weights.
+"""The stages of a run that quantizes a rotated model: the check before it, and the effect on the weights.
 
 Axes: O out_features, I in_features.
 """
@@ -77,7 +77,7 @@ def check_rotation(
 def rotated_layers(
     bench: Workbench, checkpoint: RotatedCheckpoint, job: CalibrationJob, keys: Mapping[str, str], layers: KeptLayers
 ) -> Generator[Event, None, dict[str, RotatedLayer]]:
-    """Compare all quantized linears with their rotated and their original weights; what is found is kept.
+    """Compare all quantized linears with their rotated and their original weights; results are stored.
 
     ``keys``: of the quantized ``layers``, by name. Returns the comparisons by name.
     """
@@ -100,7 +100,7 @@ def rotated_layers(
 
 
 def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str, RotatedLayer]) -> ResidualRotation:
-    """Return what a summary says of a rotation; ``rounded``: the result of ``RotationCheck.rounded``."""
+    """Return the entry of a rotation in a summary; ``rounded``: the result of ``RotationCheck.rounded``."""
     checkpoint = check.checkpoint
     by_module: dict[str, list[RotatedLayer]] = {}
     for info in checkpoint.layers:

@@ -1,4 +1,4 @@
-"""The quantized model written to files, and read again from them: the same tokens as before, or where they part."""
+"""The quantized model written to files, and read again: the same tokens as before, or the first difference."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ def save_checkpoint(run: Run) -> Iterator[Event]:
         return
     if run.is_float:
         for _ in run.bench.calibrated(run.job, run.solved):
-            pass  # the run's own layers, from the store: they were told
+            pass  # the run's own layers, from the store: they were reported
         if run.tuning is not None:
             run.tuning.put()
     repair = run.summary["repair"]
@@ -155,7 +155,7 @@ def _compared(others: list[str], before: list[int] | None, after: list[int] | No
 
 
 def _write_card(folder: Path, card: str) -> None:
-    """Write the card in place of the one that could not know yet what reading the files would say."""
+    """Write the card in place of the first one, which was written before the files were read again."""
     path = folder / CARD
     partial = path.with_suffix(".partial")
     partial.write_text(card, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 Without a budget all linears are solved at all points, block by block. With one a part of each block's linears comes
 first, at the method's own γ, while the float model passes the text; then the same linears at the other γ, then the
-others, in blocks that are spread over the model. So whenever it stops, what is known is of the whole depth.
+others, in blocks that are spread over the model. So whenever it stops, the results are of the whole depth.
 
 Axes: L layers, G values of γ, M values of λ.
 """
@@ -37,7 +37,7 @@ _SUFFIX = ".screened"
 
 @dataclass
 class Screening:
-    """What is known so far. ``errors`` (L, G, M): relative errors on unseen text, NaN where not known."""
+    """The errors so far. ``errors`` (L, G, M): relative errors on unseen text, NaN where not known."""
 
     draw: Draw
     base: Method
@@ -48,7 +48,7 @@ class Screening:
 
     @classmethod
     def of(cls, draw: Draw, base: Method, lams: tuple[float, ...], gammas: tuple[float | None, ...]) -> Screening:
-        """Return one of which nothing is known yet."""
+        """Return one without any errors yet."""
         return cls(draw, base, lams, gammas, np.full((len(draw.ground.layers), len(gammas), len(lams)), np.nan))
 
     @property
@@ -62,7 +62,7 @@ class Screening:
         return known
 
     def compared(self) -> list[int]:
-        """Return positions of the γ of which something is known."""
+        """Return positions of the γ that have errors."""
         return [gamma for gamma in range(len(self.gammas)) if len(self.known(gamma))]
 
     def of_gammas(self) -> list[float]:
@@ -114,7 +114,7 @@ class Screening:
                 return
 
     def _later(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
-        """Solve from kept statistics, in blocks that are spread over the model, while there is time."""
+        """Solve from stored statistics, in blocks that are spread over the model, while there is time."""
         by_block = layers_by_block(self.draw.ground.layers)
         for index in _spread([*by_block]):
             positions = self._choose_positions(by_block[index], part)
@@ -183,7 +183,7 @@ class Screening:
         self.budget.count(document["seconds"])
 
     def _read(self, positions: Sequence[int], gammas: Sequence[int]) -> bool:
-        """Take what is kept of all λ; return whether it is."""
+        """Read the stored errors of all λ; return True if none is missing."""
         if not positions:
             return True
         store, lams = self.draw.ground.bench.store, self._missing(positions, gammas)
@@ -195,7 +195,7 @@ class Screening:
         return True
 
     def _solve(self, block: BlockStatistics, positions: Sequence[int], gammas: Sequence[int]) -> None:
-        """Solve what is not kept, as one of several workers a share of the λ."""
+        """Solve the λ that are not stored, as one of several workers a share of them."""
         ground, lams = self.draw.ground, self._missing(positions, gammas)
         names = [ground.layers[at].name for at in positions]
         some = {path: layer for path, layer in block.layers.items() if layer.name in names}

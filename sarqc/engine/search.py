@@ -1,4 +1,4 @@
-"""The search for λ as a plan: what to measure next, what is known so far, and when it ends. Nothing is measured here.
+"""The search for λ as a plan: the next measurement, the results so far, and the end. Nothing is measured here.
 
 Two draws of three λ come first, because a single λ or a single draw compares nothing, and the better of two is often
 still far from the best. Then come further λ, each in all draws so far, then further draws of those that are left
@@ -49,7 +49,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Search:
-    """What is known after some measurements.
+    """The conclusions from some measurements.
 
     ``values`` (R, K): ln(perplexity / float model's), NaN where nothing was measured. ``windows`` (R, K, W): how far
     each is below the first baseline in each window of the test text. ``order``: the λ that the errors of layers leave,
@@ -65,7 +65,7 @@ class Search:
 
     @cached_property
     def seen(self) -> np.ndarray:
-        """(R, K)."""
+        """True where a candidate was measured, (R, K)."""
         seen: np.ndarray = np.isfinite(self.values)
         return seen
 
@@ -97,17 +97,17 @@ class Search:
 
     @cached_property
     def running(self) -> tuple[int, ...]:
-        """Of the compared λ those that none beats, in their order."""
+        """The compared λ that none beats, in their order."""
         return tuple(self._running(self.draws)) if self.compared else ()
 
     @cached_property
     def means(self) -> np.ndarray:
-        """(K,), over the draws that count."""
+        """Means over the draws that count, (K,)."""
         return mean_over_draws(self.values[: self.draws])
 
     @cached_property
     def best(self) -> int | None:
-        """Of enough λ that were compared in at least two draws the one with the smallest mean."""
+        """The λ with the smallest mean, once enough were compared in at least two draws."""
         if len(self.compared) < max(2, min(ENOUGH, len(self.order))) or self.draws < 2:
             return None
         return min(self.running, key=lambda index: float(self.means[index]))
@@ -134,7 +134,7 @@ class Search:
 
     @cached_property
     def gains(self) -> Gains:
-        """Over the first baseline, of all candidates; intervals hold for all compared λ at once."""
+        """Gains of all candidates over the first baseline; intervals hold for all compared λ at once."""
         count = self.values.shape[1]
         mean, low, high = (np.full(count, np.nan) for _ in range(3))
         draws = np.zeros(count, dtype=int)
@@ -149,8 +149,8 @@ class Search:
         return Gains(mean, low, high, draws)
 
     def told_apart(self) -> bool:
-        """Return whether further draws would change nothing that matters: neither which λ are left nor the verdict on
-        the best one, or the latter not by as many draws as patience allows.
+        """Return True if further draws would change nothing that matters: neither which λ are left nor the verdict on
+        the best one, or the latter not within ``PATIENCE`` draws.
         """
         if self.best is None or not self._race(self.draws).told_apart():
             return False
@@ -159,7 +159,7 @@ class Search:
         return bool(decided) or self.draws >= PATIENCE
 
     def end(self, lams: Sequence[float | None], narrow: float | None) -> End | None:
-        """Return why there is nothing to do even with time left; None: there is. ``narrow``: the largest λ that is as
+        """Return the reason to end even with time left; None without one. ``narrow``: the largest λ that is as
         good as the best is at most so many times the smallest.
         """
         if self.best is None or len(self.compared) < len(self.order):
@@ -191,8 +191,8 @@ class Search:
         return Step(draw, tuple(index for index in indices if not self.seen[draw, index]))
 
     def _comparison(self, left: float) -> Step | None:
-        """Return what is missing of two draws of three λ, tried at any cost, since less says nothing; without a budget
-        of all λ. Nothing once there is a best λ.
+        """Return the missing measurements of two draws of three λ, made at any cost, since fewer say nothing; without a
+        budget of all λ. None once there is a best λ.
         """
         if self.best is not None:
             return None

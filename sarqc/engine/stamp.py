@@ -127,7 +127,7 @@ def text_of_stamp(text: Text, sequences: Sequences) -> StampedText:
 
 
 def computing(loaded: LoadedModel, job: CalibrationJob, *, distills: bool = False) -> Computing:
-    """Return what this process computes with, as far as codes and scales depend on it, see ``keys.layer_keys``."""
+    """Return the environment of this process, as far as codes and scales depend on it, see ``keys.layer_keys``."""
     learns = (distills or job.method.unit == "block") and loaded.device.type == "cpu"
     return Computing(
         torch=torch.__version__,
@@ -145,7 +145,7 @@ def made_with(device: torch.device) -> dict[str, str | int]:
 
 
 def _describe_recipe(recipe: Recipe) -> dict[str, Any]:
-    """Return what of a recipe decides about the codes; of files and folders of this host only the names."""
+    """Return the fields of a recipe that decide about the codes; of files and folders of this host only the names."""
     document = recipe.to_json()
     for name, info in Recipe.model_fields.items():
         if field_extra(info).section in ("measure", "tune") and name not in _SOLVED_FOR:

@@ -274,7 +274,7 @@ class Survey(BaseModel):
 
 
 def _problems_of_second(line: SurveyLine) -> Iterator[tuple[bool, str, str]]:
-    """Yield what is wrong with α or β: other values beside them, or no 0 that they are compared with."""
+    """Yield problems of α or β: other values beside them, or no 0 to compare them with."""
     if line.second == "gamma":
         return
     sign, values = SECOND_SIGNS[line.second], line.seconds()
@@ -311,7 +311,7 @@ class LineResult:
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
     def note(self, draw: int, point: tuple[int, int], quality: SurveyPoint) -> None:
-        """Take what was measured at a point of a draw."""
+        """Take the measurements at a point of a draw."""
         at = (draw, *point)
         self.perplexity[at], self.kl[at] = quality.perplexity, quality.kl
         if (accuracy := quality.accuracy()) is not None:
@@ -342,7 +342,7 @@ class LineResult:
 def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
     """Make the study in ``folder`` and yield a line of progress for each kept line and each point.
 
-    Measurements, solved lines, and under a quantized prefix finished layers are kept as artefacts: a survey that was
+    Measurements, solved lines, and under a quantized prefix finished layers are stored as artefacts: a survey that was
     stopped continues where it was.
 
     Args:
@@ -472,7 +472,7 @@ class _Shared:
 
     @cached_property
     def unseen(self) -> dict[str, LayerStatistics]:
-        """Of the held-out sequences, by layer."""
+        """Statistics of the held-out sequences, by layer."""
         return self.collected(self.held_out.calibration)
 
     def collected(self, sequences: np.ndarray) -> dict[str, LayerStatistics]:
@@ -711,7 +711,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     windows, given = len(test.ids) // survey.window, max(1, len(test.begin))
 
     def text(name: str, corpus: str, part: str, samples: int = 0) -> dict[str, Any]:
-        """Return facts of a text, with the name that a recipe gives it, where that is not what it is called."""
+        """Return facts of a text, with the recipe's name for it where that is another."""
         facts: dict[str, Any] = {"corpus": corpus} if name == corpus else {"corpus": corpus, "text": name}
         if part:
             facts["part"] = part

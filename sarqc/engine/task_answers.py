@@ -1,4 +1,4 @@
-"""What quantized models answer on tasks: for the λ that a tuning run can't tell apart by perplexity."""
+"""Answers of quantized models on tasks: for the λ that a tuning run can't tell apart by perplexity."""
 
 import json
 import time
@@ -18,7 +18,7 @@ _ANSWERS = ".answers"
 
 @dataclass(frozen=True)
 class TaskAnswers:
-    """What a model answered: 0 or 1 for each item of each task, with the seconds that quantizing and asking took."""
+    """A model's answers: 0 or 1 for each item of each task, with the seconds that quantizing and asking took."""
 
     correct: tuple[tuple[int, ...], ...]
     seconds: float
@@ -30,7 +30,7 @@ class TaskAnswers:
 
 def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, TaskAnswers]]:
     """Quantize the model at each point, which are of one family, and ask it the recipe's tasks; yield positions with
-    answers, those that are kept first. The model is float before and after each. ``check`` is called between parts of
+    answers, stored ones first. The model is float before and after each. ``check`` is called between parts of
     the work; what it raises ends it.
     """
     ground = draw.ground

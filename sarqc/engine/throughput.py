@@ -1,4 +1,4 @@
-"""What the device of a run does in a second: as the doctor measured it there, as published, or as two CPU cores."""
+"""Rates of the device of a run: as the doctor measured it there, as published, or as two CPU cores."""
 
 import json
 import math
@@ -30,7 +30,7 @@ _REACHED, _STARTED = 0.75, 1.2e5
 
 @dataclass(frozen=True)
 class GpuSpeed:
-    """What a GPU does in a second, as the doctor measured it."""
+    """Rates of a GPU, as the doctor measured them."""
 
     half: float  # floating-point operations a second of large products in 16 bits
     single: float  # in float32
@@ -42,14 +42,14 @@ class GpuSpeed:
 
 
 def keep(settings: Settings, uuid: str, measured: GpuSpeed) -> None:
-    """Keep rates for the plans of this host, until the doctor measures again."""
+    """Store rates for the plans of this host, until the doctor measures again."""
     path = _file(settings, uuid)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(measured)))
 
 
 def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
-    """Return the rates of the device of a run, and whose they are in words."""
+    """Return the rates of the device of a run, and their source in words."""
     gpu = None if on_processor(settings) else gpu_of(settings)
     if gpu is not None:
         if (measured := _read_speed(settings, gpu.uuid)) is not None:
@@ -61,10 +61,10 @@ def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
 
 @dataclass(frozen=True)
 class Pace:
-    """How many times longer than counted the work of runs takes on a device, by its last runs."""
+    """The factor by which runs take longer than counted on a device, by its last runs."""
 
     factor: float
-    words: str  # how that is known; empty where nothing is
+    words: str  # its source; empty without one
 
 
 _LAST = 5  # runs of a model that say how fast it is
@@ -94,7 +94,7 @@ def pace_of(settings: Settings, model: str) -> Pace:
 
 
 def _alone(factor: float, usual: float) -> float:
-    """Return what a single run says where another pace was usual: halfway, as it may have been a slow one."""
+    """Return the pace after a single run where another one was usual: halfway, as it may have been a slow one."""
     return math.sqrt(factor * usual) if factor > usual else factor
 
 

@@ -1,6 +1,6 @@
-"""What calibration draws say of methods, from the float model's statistics: errors of layers, and of the whole model.
+"""Results of methods on calibration draws, from the float model's statistics: errors of layers and of the whole model.
 
-Everything is kept under a key with the seconds that it took: what was found out once is read from then on, and a tuning
+Everything is stored under a key with the seconds that it took: a result is computed once and read from then on, and a
 run that was stopped goes on where it was, with the same account of its budget.
 
 Axes: L layers, G values of γ, M values of λ.
@@ -55,7 +55,7 @@ _NUMBERS = tuple(field.name for field in dataclasses.fields(LayerNumbers) if fie
 
 @dataclass(frozen=True, eq=False)
 class TuningContext:
-    """What all draws of a model have in common. The model is float whenever nothing is being measured."""
+    """The common context of all draws of a model. The model is float whenever nothing is being measured."""
 
     bench: Workbench
     prepared: Prepared
@@ -72,7 +72,7 @@ class TuningContext:
 
 
 def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid]) -> TuningContext:
-    """Return the context of a recipe with a test text; its states are still to be kept, see ``keep_states``."""
+    """Return the context of a recipe with a test text; its states are still to be stored, see ``keep_states``."""
     states = KeptStates(bench.store, states_key(bench.model, measured_text(prepared), prepared.window))
     statistics = ArtefactStore(bench.settings.statistics_root(), bench.store.claims.crew)
     return TuningContext(bench, prepared, grids, states, statistics)
@@ -136,7 +136,7 @@ def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one draw says of one method: each layer, and the whole model on the test text where that was measured."""
+    """Results of one method in one draw: each layer, and the whole model on the test text where that was measured."""
 
     perplexity: float | None
     divergence: Divergence | None
@@ -156,8 +156,8 @@ def errors_of_layers(
 def run_trials(
     draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True, check: Check = bool
 ) -> Iterator[tuple[int, TrialResult]]:
-    """Quantize the model at each point and measure it unless layers are enough; yield positions with what was found,
-    those that are kept first. The model is float before and after each. The seconds of statistics and of solving are
+    """Quantize the model at each point and measure it unless layers are enough; yield positions with results,
+    stored ones first. The model is float before and after each. The seconds of statistics and of solving are
     shared out evenly. ``check`` is called between parts of the work; what it raises ends it.
     """
     keys = [_key(draw, point, pictures, measured) for point in points]
@@ -173,7 +173,7 @@ def run_trials(
 
 
 def is_stored(draw: Draw, point: Method, *, pictures: bool) -> bool:
-    """Return whether ``run_trials`` would measure nothing."""
+    """Return True if ``run_trials`` would measure nothing."""
     return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _RESULT)
 
 
@@ -187,9 +187,7 @@ def judged(
     pictures: bool = False,
     check: Check = bool,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield positions of the points with what is kept of each, first that which is kept already; the others are solved
-    and judged.
-    """
+    """Yield positions of the points with each one's result, stored ones first; the others are solved and judged."""
 
     def make(positions: list[int]) -> Iterator[bytes]:
         return map(judge, solutions_of(draw, [points[index] for index in positions], pictures=pictures, check=check))
@@ -200,8 +198,8 @@ def judged(
 def load_or_make_each(
     store: ArtefactStore, keys: Sequence[str], suffix: str, make: Callable[[list[int]], Iterator[bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield positions of the keys with what is kept of each, first that which is kept already; the rest is made, by
-    each worker of the store's crew a share, and told by all of them.
+    """Yield positions of the keys with each one's bytes, stored ones first; the rest is made, by each worker of the
+    store's crew a share, and yielded by all of them.
     """
     missing = dict(enumerate(keys))
     while missing:

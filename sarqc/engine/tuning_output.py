@@ -52,7 +52,7 @@ def write_tuning(state: TuningState, folder: Path) -> Study:
 
 
 def has_study(state: TuningState) -> bool:
-    """Return whether a λ was measured at all."""
+    """Return True if a λ was measured at all."""
     return any(state.search.seen[0, list(state.order)])
 
 

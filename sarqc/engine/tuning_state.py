@@ -1,4 +1,4 @@
-"""What a tuning run knows: its candidates, what each draw says of them, and where it stands as a document.
+"""The state of a tuning run: its candidates, their results in each draw, and the progress as a document.
 
 Nothing is measured here: ``stages.tuning`` does that. What follows from measurements is ``search.Search``'s to say.
 """
@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass
 class TuningState(Comparison):
-    """What a tuning run knows so far; models are candidates by their positions: by λ, then the baselines."""
+    """The results of a tuning run so far; models are candidates by their positions: by λ, then the baselines."""
 
     screening: Screening
     references: Sequence[Candidate]  # the baselines, GPTQ 1 % first, rounding to nearest last
@@ -70,7 +70,7 @@ class TuningState(Comparison):
 
     @property
     def search(self) -> Search:
-        """What follows from the measurements so far."""
+        """The conclusions from the measurements so far."""
         count, tuned = len(self.candidates), len(self.screening.lams)
         values = np.full((self.recipe.draws, count), np.nan)
         windows: np.ndarray | None = None
@@ -153,7 +153,7 @@ class TuningState(Comparison):
         return each * models
 
     def to_json(self) -> Tuning:
-        """Return where it stands; after its end how it ended, and what to do next."""
+        """Return its progress; after its end the reason, and the next step."""
         search, tuned = self.search, range(len(self.screening.lams))
         measured = int(search.seen.sum())
         step: Next = self._next(search)
@@ -328,7 +328,7 @@ class TuningState(Comparison):
 
 
 def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how far each candidate is above the best λ: mean and simultaneous interval, (K,) each; NaN where not
+    """Return each candidate's distance above the best λ: mean and simultaneous interval, (K,) each; NaN where not
     known.
     """
     nothing = np.full(ratios.shape[1], np.nan)

@@ -112,7 +112,7 @@ def hear(channel: TextIO) -> Any:
 
 
 def main() -> None:
-    """Run the role at standard input, which is closed then."""
+    """Run the role read from standard input, which is then closed."""
     asked = json.load(sys.stdin)
     os.dup2(1, 0)  # nowhere
     channel = socket.socket(fileno=os.dup(asked["channel"])).makefile("rw", encoding="ascii", newline="\n")

@@ -676,7 +676,7 @@ class RecipeFields(BaseModel):
 
 
 def field_extra(info: FieldInfo) -> Descriptor:
-    """Return what a field is beside title, help and bounds."""
+    """Return the description of a field beside title, help and bounds."""
     extra = info.json_schema_extra
     assert isinstance(extra, Descriptor)
     return extra

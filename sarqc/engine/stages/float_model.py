@@ -17,7 +17,7 @@ from sarqc.events import Event
 
 
 def begin(run: Run) -> Iterator[Event]:
-    """Say what there is to do, and try the largest layer unless all are finished."""
+    """Announce the work, and try the largest layer unless all are finished."""
     keys = layer_keys(run.bench.model, run.job)
     yield run.started_event(keys)
     if not all(run.bench.store.has(key, SUFFIX) for key in keys.values()):
@@ -41,7 +41,7 @@ def choose_lambda(run: Run) -> Iterator[Event]:
 
 
 def keep_float(run: Run) -> Iterator[Event]:
-    """Keep of the float model what later stages compare with, unless their results are kept."""
+    """Keep the parts of the float model that later stages compare with, unless their results are stored."""
     bench, prepared, recipe = run.bench, run.prepared, run.recipe
     if run.rotation is not None:
         run.rounded = run.rotation.rounded(bench.loaded)

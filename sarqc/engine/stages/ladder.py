@@ -1,8 +1,8 @@
-"""The ladder of a model: what each step is worth, over calibration draws, as far as there is time.
+"""The ladder of a model: the gain of each step over calibration draws, as far as there is time.
 
 Rounding to nearest, GPTQ 1 %, and one step after the other, each measured as a whole model on the test text, in every
 draw before the next draw begins. A draw that the budget ends counts for the steps that it reached: each difference is
-paired over the draws that have both of its points. Statistics are of the float model, and everything is kept under the
+paired over the draws that have both of its points. Statistics are of the float model, and all of it is stored under the
 keys of tuning, which then has these points already, and the other way round.
 """
 

@@ -21,7 +21,7 @@ def measure_quantized(run: Run) -> Iterator[Event]:
     fill_in(run)
     run.summary["texts"] = [event.comparison() for event in texts]
     if run.recipe.speed:
-        yield Stage("measuring speed")  # anew each time: what a clock said once is nothing to keep
+        yield Stage("measuring speed")  # anew each time: a time is not worth storing
         window = window_for(loaded.checkpoint.max_positions, None)
         speed = measure_speed(loaded, run.layers, run.job.grids, window)
         yield speed

@@ -2,11 +2,11 @@
 
 1. Errors of layers on unseen text from the statistics of one draw (``screening``). They settle γ and rule λ out.
 2. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
-   on the test text. ``search.Search`` says what comes next, for which of them, and when nothing more can be told apart.
+   on the test text. ``search.Search`` plans the next step, for which of them, and the end.
 3. The recipe's tasks, draw by draw, for the λ that are left and the baselines.
 
-With a budget each part has what is left of it, and work that does not end in time is given up: what is known then is
-true whenever it stops. Statistics are of the float model, as in an exploring study; the run to follow has the quantized
+With a budget each part has the rest of it, and work that does not end in time is given up: the results are valid
+whenever it stops. Statistics are of the float model, as in an exploring study; the run to follow has the quantized
 prefix.
 """
 
