@@ -25,7 +25,7 @@ _EQUATION = f"""
 """
 
 
-def _what(model: str, bits: str, grid: str) -> str:
+def _subject(model: str, bits: str, grid: str) -> str:
     """Return the page's subject in words; ``model`` and ``grid`` begin with a comma, or are empty."""
     return (
         f"The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}. "
@@ -42,9 +42,9 @@ def _skeleton(sight: FirstSight | None) -> str:
     """
     known = what = sentence = title = ""
     if sight is None:
-        what = _what("", "a few", "")
+        what = _subject("", "a few", "")
     else:
-        known, what = " is-known", _what(f", {escape(sight.model)},", str(sight.bits), "")
+        known, what = " is-known", _subject(f", {escape(sight.model)},", str(sight.bits), "")
         sentence, title = "".join(_spoken(**piece) for piece in sight.sentence), escape(sight.title)
         if sight.finding:
             title = f'<span class="card-finding">{escape(sight.finding)}</span><span class="card-name">{title}</span>'
@@ -66,7 +66,7 @@ def _spoken(text: str, role: str, verdict: bool) -> str:
     return f'<strong class="{kind}">{escape(text)}</strong>' if role else escape(text)
 
 
-_WHAT = _what(
+_WHAT = _subject(
     '<span data-part="what"></span>',
     '<span data-part="what-bits">a few</span>',
     '<span data-part="grid" data-testid="grid"></span>',

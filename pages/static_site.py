@@ -122,7 +122,7 @@ class _SiteDocuments:
     ) -> tuple[str, str]:
         """Return a page's elements, and the script that begins them."""
         mounts: list[str] = []
-        parts = "".join(_written(child, mounts) for child in layout.elements(page, settings).children)
+        parts = "".join(_render(child, mounts) for child in layout.elements(page, settings).children)
         begun = ", ".join(f"(element) => {js}" for js in mounts)
         script = f"""{_SCRIPT}{begin}
 const mounts = [{begun}];
@@ -192,7 +192,7 @@ def _digest(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
-def _written(component: Any, mounts: list[str]) -> str:
+def _render(component: Any, mounts: list[str]) -> str:
     """Return a component and all in it as Gradio's scripts write it; ``mounts`` gathers the scripts of elements."""
     classes = escape(" ".join(component.elem_classes))
     if isinstance(component, gr.HTML):
@@ -205,5 +205,5 @@ def _written(component: Any, mounts: list[str]) -> str:
         element = f'<div class="{classes}"{mount}>{markup}</div>'
         return f'<div class="block {classes}"><div class="html-container">{element}</div>\n</div>'
     identity = f' id="{escape(component.elem_id)}"' if component.elem_id else ""
-    inner = "".join(_written(child, mounts) for child in component.children)
+    inner = "".join(_render(child, mounts) for child in component.children)
     return f'<div class="column {classes}"{identity}>{inner}</div>'

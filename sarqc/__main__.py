@@ -177,7 +177,7 @@ def _recipe_command(
     def command(**values: Any) -> None:
         given = {field: values.pop(field) for field in names}
         former = {name: value for name in former_names if (value := values.pop(name)) is not None}
-        _say_deprecations(former)
+        _print_deprecations(former)
         document = (
             ({} if purpose is None else {"kind": purpose})
             | dict(always)
@@ -199,11 +199,11 @@ def _recipe_command(
 def _read(path: Path) -> dict[str, Any]:
     """Read the document of a recipe or a batch, and print its former names on stderr. Raises ``Refused``."""
     document = read_document(path)
-    _say_deprecations(document)
+    _print_deprecations(document)
     return document
 
 
-def _say_deprecations(document: dict[str, Any]) -> None:
+def _print_deprecations(document: dict[str, Any]) -> None:
     for sentence in deprecations(document):
         typer.echo(f"sarqc: {sentence}", err=True)
 

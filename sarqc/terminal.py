@@ -133,9 +133,9 @@ def words(event: Event) -> str:
                 f"block {event.block} keeps the state after {event.kept} of at most {chosen['steps']} steps, {errors}"
             )
         case ScalesDistilled():
-            return f"epoch {event.epoch} of {event.epochs}, held-out KL {_known(event.held_out_kl)}"
+            return f"epoch {event.epoch} of {event.epochs}, held-out KL {_format_known(event.held_out_kl)}"
         case BlockDistilled():
-            return f"block {event.block}, held-out error {_known(event.held_out_before)} → {_known(event.held_out)}"
+            return f"block {event.block}, held-out error {_format_known(event.held_out_before)} → {_format_known(event.held_out)}"
         case PointDone():
             return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():
@@ -151,7 +151,7 @@ def words(event: Event) -> str:
     return event.type
 
 
-def _known(value: float | None) -> str:
+def _format_known(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3g}"
 
 
@@ -279,7 +279,7 @@ def print_summary(summary: PrintedRun) -> None:
         _print_ladder(ladder, summary["recipe"])
         return
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
-    for number, (what, which) in enumerate(_what_was_chosen(summary)):
+    for number, (what, which) in enumerate(_list_choices(summary)):
         line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
     if (selection := summary.get("selection")) and "edge" in selection:
         line("", selection["edge"])
@@ -345,7 +345,7 @@ def distances(summary: Divergences) -> list[tuple[str, str]]:
     ]
 
 
-def _what_was_chosen(summary: PrintedRun) -> list[tuple[str, str]]:
+def _list_choices(summary: PrintedRun) -> list[tuple[str, str]]:
     """Return the choice of “auto”: λ for the whole model with its rivals, or how many layers chose each pair."""
     selection = summary.get("selection")
     if selection and selection["by"] == "model":

@@ -43,7 +43,7 @@ def compare_with_baseline(run: Run) -> Iterator[Event]:
         return
     reason = recipe.why_no_baseline()
     if reason or run.states is None or divergence is None:
-        outcome = _unmeasured(reason or STATES_GONE)
+        outcome = _explain_absence(reason or STATES_GONE)
     else:
         run.is_float = load_beside_float(bench, prepared, baseline_key(bench.model, run.job, recipe)) is None
         if run.is_float:
@@ -51,19 +51,19 @@ def compare_with_baseline(run: Run) -> Iterator[Event]:
         job, stage = baseline_job(run.job, recipe), f"comparing with {_TITLE}"
         try:
             perplexity, other = yield from measure_another(bench, prepared, job, run.states, stage, "quantizing")
-            outcome = _unmeasured(STATES_GONE) if other is None else _compared(perplexity, divergence, other)
+            outcome = _explain_absence(STATES_GONE) if other is None else _compare(perplexity, divergence, other)
         except SarqcError as error:  # the run itself has its results
-            outcome = _unmeasured(f"it failed, {error.what}")
+            outcome = _explain_absence(f"it failed, {error.what}")
     run.summary["baseline"] = outcome
     yield Compared(outcome)
 
 
-def _unmeasured(reason: str) -> Baseline:
+def _explain_absence(reason: str) -> Baseline:
     known = {"method": BASELINE, "reason": reason, "words": f"Not compared with {_TITLE}: {reason}."}
     return cast(Baseline, dict.fromkeys(Baseline.__annotations__) | known)
 
 
-def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
+def _compare(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
     """Compare by windows: what both methods find easy or hard in one is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
     return {

@@ -48,7 +48,7 @@ _SOFTMAXES = 5
 # moments of Adam; numbers of a token that wait for their gradients, of a block for each channel and of the head for
 # each logit. A token of tiny-llama took 225 kB of the 274 in its plan. While codes are tuned too: of a code its own
 # byte and those of two epochs, its position, and the gradient of that.
-_LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
+_LEVEL, _GROUP_BYTES, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
 _TUNED_LEVEL = 1 + 2 + 4 + 4
 _ERROR = 4  # numbers of a token for each channel of a block's output: its error and what is made of it
 _WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
@@ -106,7 +106,7 @@ class Work:
             or not self.test_tokens
         ):
             return None
-        task = replace(self.task, points=1, together=_solved_together(self.checkpoint), walks=1)
+        task = replace(self.task, points=1, together=_linears_at_once(self.checkpoint), walks=1)
         return replace(self, method=self.recipe.baseline_method(), task=task, candidates=0)
 
     def packed_bits(self) -> int:
@@ -144,7 +144,7 @@ def work_of(
         bits=recipe.bits,
         group_size=recipe.group_size,
         points=_points(recipe, candidates),
-        together=max(candidates, _points(recipe, 0)) * _solved_together(checkpoint),
+        together=max(candidates, _points(recipe, 0)) * _linears_at_once(checkpoint),
         sequences=recipe.samples,
         length=recipe.length,
         walks=2 if beside else 1,
@@ -168,7 +168,7 @@ def work_of(
     )
 
 
-def _solved_together(checkpoint: Checkpoint) -> int:
+def _linears_at_once(checkpoint: Checkpoint) -> int:
     """Return the number of linears that may be solved as one batch: those of a block's experts."""
     experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
     return max(1, 2 * experts)
@@ -250,7 +250,7 @@ def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
     largest = max(map(math.prod, work.task.shapes))
     groups = work.groups * weights / work.task.weights()
     level = _TUNED_LEVEL if work.recipe.distill_codes else _LEVEL
-    return (level + 2 * computed + work.stored) * weights + _OF_A_GROUP * groups + 2 * computed * largest
+    return (level + 2 * computed + work.stored) * weights + _GROUP_BYTES * groups + 2 * computed * largest
 
 
 def _distilling_block_bytes(work: Work, computed: float) -> float:
@@ -315,7 +315,7 @@ def _waiting_bytes(work: Work) -> float:
     """Return bytes of the machine's memory of the quantized weights that wait for their measurement while models
     compare.
     """
-    models = {"tune": _IN_QUESTION, "ladder": _OF_A_STEP}.get(work.recipe.kind, 0)
+    models = {"tune": _IN_QUESTION, "ladder": _MODELS_OF_STEP}.get(work.recipe.kind, 0)
     return min(HELD, models * work.task.weights() * work.stored)
 
 
@@ -347,7 +347,7 @@ def _text_numbers(work: Work) -> int:
     return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
-_OF_A_ROTATION = 100  # bytes that are read in the time in which a weight is rotated, on two server cores
+_ROTATION_BYTES = 100  # bytes that are read in the time in which a weight is rotated, on two server cores
 _LOGIT_MOVES = 6  # how often a logit is written or read until its token is judged
 _DIVERGENCE_MOVES = 16  # the same of one that is compared with the float model's
 # Operations that a GPU starts for a linear while a batch of tokens passes, its statistics included.
@@ -368,10 +368,10 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
 def stages(work: Work) -> dict[str, Count]:
     """Return the work of each part of a run; parts that the recipe does without are left out."""
     if not work.recipe.compares_models:
-        return _summed(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
+        return _sum_by_key(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
     parts = {"reading the weights": Count(loaded=work.checkpoint.size_bytes)}
     parts |= _tuning(work) if work.recipe.kind == "tune" else _measuring_steps(work)
-    return _in_its_precision(work, parts)
+    return _adjust_precision(work, parts)
 
 
 def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
@@ -381,21 +381,21 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
     """
     if work.recipe.compares_models:
         return []
-    by_event = _summed(work, (((stage, detail), count) for stage, detail, _, count in _parts(work)))
+    by_event = _sum_by_key(work, (((stage, detail), count) for stage, detail, _, count in _parts(work)))
     return [
         {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)}
         for (stage, detail), count in by_event.items()
     ]
 
 
-def _summed(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
+def _sum_by_key(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
     total: dict[_Key, Count] = {}
     for key, count in parts:
         total[key] = total[key] + count if key in total else count
-    return _in_its_precision(work, total)
+    return _adjust_precision(work, total)
 
 
-def _in_its_precision(work: Work, counted: dict[_Key, Count]) -> dict[_Key, Count]:
+def _adjust_precision(work: Work, counted: dict[_Key, Count]) -> dict[_Key, Count]:
     """Return the same work for a model of 32 bits, where it is one."""
     return {name: count.in_float32() for name, count in counted.items()} if work.stored > 2 else counted
 
@@ -415,24 +415,24 @@ def _parts(work: Work) -> Iterator[tuple[str, str, str, Count]]:
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
-        judging = _through_the_blocks(work, judged * recipe.length)
+        judging = _block_passes(work, judged * recipe.length)
         yield "choosing λ", "", "choosing among candidates", (once + judging).times(work.candidates)
     if recipe.repairs and work.test_tokens:
-        yield MEASURING_CODES, "", "", passing + _beside(work)
+        yield MEASURING_CODES, "", "", passing + _pass_beside_float(work)
     yield "quantizing", "", "passing the calibration text", passing
     yield "quantizing", "", "solving", solving
     if recipe.distills:
         yield DISTILLING, "", "", _distilling(work)
     if recipe.rotates:
         yield COMPARING_ROTATED, "", "", _rotating(work, 2)  # there and back
-    yield from _measuring(work, "quantized", _beside(work))
+    yield from _measuring(work, "quantized", _pass_beside_float(work))
     if recipe.speed:
         yield "measuring speed", "", "speed", _speed(work)
     if (baseline := work.baseline()) is not None:
         stage, name = "comparing with GPTQ 1 %", "comparing with the baseline"
         solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
         yield stage, "quantizing", name, solved + _rotating(work, 2)
-        yield stage, "perplexity", name, _beside(baseline)
+        yield stage, "perplexity", name, _pass_beside_float(baseline)
 
 
 def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str, str, str, Count]]:
@@ -446,26 +446,26 @@ def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str,
 
 
 def _rotating(work: Work, times: int) -> Count:
-    return Count(loaded=_OF_A_ROTATION * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
+    return Count(loaded=_ROTATION_BYTES * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
 
 
 def _task(work: Work, size: TaskSize) -> Count:
     """Return the work of one model on a task. What it writes itself it writes for several items at once."""
-    judged = _of_text(work, size.read + size.written)
+    judged = _text_pass(work, size.read + size.written)
     return judged + Count(read=4 * work.checkpoint.parameters * size.written / BATCH)
 
 
 def _perplexity(work: Work) -> Count:
-    return _of_text(work, work.test_tokens)
+    return _text_pass(work, work.test_tokens)
 
 
-def _of_text(work: Work, tokens: int) -> Count:
+def _text_pass(work: Work, tokens: int) -> Count:
     logits = work.checkpoint.architecture.vocab_size * tokens
     products = 2 * work.checkpoint.architecture.hidden_size * logits
-    return _through_the_blocks(work, tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
+    return _block_passes(work, tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
 
 
-def _beside(work: Work) -> Count:
+def _pass_beside_float(work: Work) -> Count:
     """Return the same of a quantized model, with the float one's logits and how far they are apart."""
     logits = work.checkpoint.architecture.vocab_size * work.test_tokens
     products = 2 * work.checkpoint.architecture.hidden_size * logits
@@ -478,7 +478,7 @@ def _distilling(work: Work) -> Count:
     """
     recipe, samples, unseen = work.recipe, work.recipe.samples, work.recipe.unseen_samples()
     by_block = recipe.distill_by == "block"
-    passed = _through_the_blocks if by_block else _of_text
+    passed = _block_passes if by_block else _text_pass
     once, trained, judged = (passed(work, count * recipe.length) for count in (samples + unseen, samples, unseen))
     written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
@@ -511,7 +511,7 @@ def _tuning(work: Work) -> dict[str, Count]:
         "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
         "comparing layers": _solving(work, work.recipe.samples),
         "solving": _solving(once, work.recipe.samples).times(draws),
-        "perplexity": _perplexity(work) + _beside(work).times(models),
+        "perplexity": _perplexity(work) + _pass_beside_float(work).times(models),
         **{f"task {name}": _task(work, size).times(1 + models) for name, size in work.tasks.items()},
     }
 
@@ -529,21 +529,21 @@ class TuningCosts:
 def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCosts:
     """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
     samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
-    parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _beside(work)}
-    return TuningCosts(**_in_seconds(work, rates, pace, parts))
+    parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _pass_beside_float(work)}
+    return TuningCosts(**_part_seconds(work, rates, pace, parts))
 
 
-def _in_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
+def _part_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
     """Return the parts with those of every run that compares models."""
     parts = {
         "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
         "draw": _passing(work, work.recipe.samples),
         **parts,
     }
-    return {name: pace * rates.seconds(count) for name, count in _in_its_precision(work, parts).items()}
+    return {name: pace * rates.seconds(count) for name, count in _adjust_precision(work, parts).items()}
 
 
-_OF_A_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
+_MODELS_OF_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
 
 
 def _measuring_steps(work: Work) -> dict[str, Count]:
@@ -552,7 +552,7 @@ def _measuring_steps(work: Work) -> dict[str, Count]:
     return {
         "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
         "solving": sum(solving, Count()).times(draws),
-        "perplexity": _perplexity(work) + _beside(work).times(len(steps) * draws),
+        "perplexity": _perplexity(work) + _pass_beside_float(work).times(len(steps) * draws),
     }
 
 
@@ -568,14 +568,14 @@ class LadderCosts:
 def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCosts:
     """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
     parts = {
-        step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _beside(work)
+        step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _pass_beside_float(work)
         for step in ladder_steps(work.recipe)
     }
-    seconds = _in_seconds(work, rates, pace, parts)
+    seconds = _part_seconds(work, rates, pace, parts)
     return LadderCosts(seconds.pop("start"), seconds.pop("draw"), seconds)
 
 
-def _through_the_blocks(work: Work, tokens: int) -> Count:
+def _block_passes(work: Work, tokens: int) -> Count:
     """Return the work of tokens once through all blocks: products with their weights, and what is done to every number
     between them.
     """
@@ -588,7 +588,7 @@ def _passing(work: Work, samples: int) -> Count:
     """Return the work of the calibration text through all blocks, and of the Grams of what their linears read."""
     recipe, task = work.recipe, work.task
     tokens = (samples + recipe.unseen_samples()) * recipe.length
-    passes = _through_the_blocks(work, tokens).times(1 + task.walks)
+    passes = _block_passes(work, tokens).times(1 + task.walks)
     shares = (work.share_of_tokens(layer) for layer in work.checkpoint.layers)
     squares = sum(share * width**2 for share, (_, width) in zip(shares, task.shapes, strict=True))
     # Only on a GPU do operations take time to start.

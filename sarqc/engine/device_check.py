@@ -87,7 +87,7 @@ def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable
         prepared = prepare(Recipe.parse(RECIPE | {"method": method}), settings)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
         try:
-            expected, actual = _solved(host, job, data), _solved(guest, job, _moved(data, guest))
+            expected, actual = _solve(host, job, data), _solve(guest, job, _move(data, guest))
         except Exception as error:  # whatever the device's libraries raise is the finding
             yield Finding(False, f"{method}: {type(error).__name__}: {str(error)[:300]}")
             continue
@@ -119,7 +119,7 @@ def _data(loaded: LoadedModel, prepared: Prepared) -> BlockData:
     return BlockData((statistics,), None, walk.forward(block), walk.hidden, targets)
 
 
-def _moved(data: BlockData, loaded: LoadedModel) -> BlockData:
+def _move(data: BlockData, loaded: LoadedModel) -> BlockData:
     def there(states: list[Tensor]) -> list[Tensor]:
         return [part.to(loaded.device, loaded.compute_dtype) for part in states]
 
@@ -134,7 +134,7 @@ def _moved(data: BlockData, loaded: LoadedModel) -> BlockData:
     )
 
 
-def _solved(loaded: LoadedModel, job: CalibrationJob, data: BlockData) -> list[SolvedLayer]:
+def _solve(loaded: LoadedModel, job: CalibrationJob, data: BlockData) -> list[SolvedLayer]:
     first = layers_by_block(loaded.checkpoint.layers)[0]
     layers = {layer.path_in_block(loaded.family.blocks): layer for layer in first}
     steps = solve_block(loaded, job, layers, data, Context.on(loaded.device, BUDGET_BYTES))

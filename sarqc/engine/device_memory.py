@@ -49,7 +49,7 @@ def rehearsed(
     began = time.perf_counter()
     memory = _PeakMemory(loaded.device)
     try:
-        job = job if points else _costlier(prepared, job, sweep_bytes(settings))
+        job = job if points else _pick_costlier(prepared, job, sweep_bytes(settings))
         solutions = dry_run(loaded, job, budget_bytes=sweep_bytes(settings), spread=bench.spread, points=points)
         flags = {flag for solved in solutions for flag in solved.report.flags}
         del solutions  # before the memory is given back
@@ -80,7 +80,7 @@ class _PeakMemory:
         return peak, torch.cuda.mem_get_info(self._device)[1]
 
 
-def _costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> CalibrationJob:
+def _pick_costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> CalibrationJob:
     """Return the run's calibration or that of its baseline, whichever solver takes more memory."""
     recipe = prepared.recipe
     tokens = 0 if prepared.test is None else len(prepared.test.ids)

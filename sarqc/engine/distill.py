@@ -110,7 +110,7 @@ class ScaleTuning:
             for epoch in outcome["epochs"]:
                 yield ScalesDistilled(**epoch, epochs=self.recipe.distill)
         else:
-            outcome = yield from self._tuned(original, reports)
+            outcome = yield from self._tune_model(original, reports)
         self.put()
         return outcome
 
@@ -146,7 +146,7 @@ class ScaleTuning:
         store, key = self.bench.store, self.key()
         layers = {info.name: info for info in self.bench.loaded.checkpoint.layers}
         for name, layer in parts.layers.items():
-            solved = self._solved(layers[name])
+            solved = self._solved_layer(layers[name])
             write_layer(store, distilled_layer_key(key, name), replace(solved, quantized=layer))
         for path, weight in parts.norms.items():
             store.write(distilled_layer_key(key, path), _NORMS, safetensors.torch.save({"weight": weight.cpu()}))
@@ -163,7 +163,7 @@ class ScaleTuning:
             lam = self.recipe.distill_lambda
         elif "lam" not in METHODS[self.recipe.method].tunes:
             lam = None
-        layer = _on(self.bench.loaded.device, self._solved(info).quantized)
+        layer = _to_device(self.bench.loaded.device, self._solved_layer(info).quantized)
         s = means.drift_scale(weight.float(), gamma)
         grid = self.job.grids[info.name] if self.recipe.distill_codes else None
         return tuned_linear(layer, weight, s, lam or 0.0, grid)
@@ -176,7 +176,9 @@ class ScaleTuning:
             for path in paths
         }
 
-    def _tuned(self, original: FloatModel, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
+    def _tune_model(
+        self, original: FloatModel, reports: Mapping[str, LayerReport]
+    ) -> Generator[Event, None, Distillation]:
         loaded, layers = self.bench.loaded, self.bench.loaded.checkpoint.layers
         linears = {
             info.name: self.linear(info, original.weights[info.name], original.inputs[info.name], reports[info.name])
@@ -195,7 +197,7 @@ class ScaleTuning:
             raise NotFound("the distilled norm is no longer stored", path, _REMEDY)
         return safetensors.torch.load(payload)["weight"]
 
-    def _solved(self, info: LayerInfo) -> SolvedLayer:
+    def _solved_layer(self, info: LayerInfo) -> SolvedLayer:
         solved = read_layer(self.bench.store, self.solved[info.name], info)
         if solved is None:
             raise NotFound("the solved layer is no longer stored", info.name, _REMEDY)
@@ -219,7 +221,7 @@ def tuned(
         if isinstance(step, DistillationEpoch):
             made.append(step)
             if block is None:
-                yield ScalesDistilled(**_facts(step), epochs=epochs)
+                yield ScalesDistilled(**_epoch_document(step), epochs=epochs)
         elif (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
             last_event = now
             yield Advanced(step.done, step.steps, f"steps of epoch {len(made)}{where}")
@@ -246,7 +248,7 @@ def outcome_of(
             f"{what} distilled: held-out KL {first.held_out:.3g} → {best.held_out:.3g} in {best.epoch} of "
             f"{at_most} epochs, drift {first.drift:.3g} → {best.drift:.3g}{changed}. Errors of layers are those before."
         )
-    return {"epochs": [_facts(epoch) for epoch in epochs], "kept": best.epoch, "words": words}
+    return {"epochs": [_epoch_document(epoch) for epoch in epochs], "kept": best.epoch, "words": words}
 
 
 def best_of(epochs: Sequence[DistillationEpoch]) -> DistillationEpoch:
@@ -259,7 +261,7 @@ def with_flag(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
     return {name: replace(report, flags=(*report.flags, BEFORE_DISTILLATION)) for name, report in reports.items()}
 
 
-def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
+def _epoch_document(epoch: DistillationEpoch) -> DistilledEpoch:
     return {
         "epoch": epoch.epoch,
         "calibration_kl": or_none(epoch.calibration),
@@ -268,7 +270,7 @@ def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
     }
 
 
-def _on(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
+def _to_device(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
     """Return a layer without channel scales on another device; its weight is not needed while its scales change."""
     biases = None if layer.biases is None else layer.biases.to(device)
     codes, scales, zero_points = (part.to(device) for part in (layer.codes, layer.scales, layer.zero_points))

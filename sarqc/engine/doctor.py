@@ -47,12 +47,12 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
 
 def _host(home: Settings) -> Iterator[Finding]:
     if home.is_object_storage():
-        yield _tried(lambda: place_at(home.storage_root()).mark(), f"{home.storage} can be written and read.")
+        yield _try_work(lambda: place_at(home.storage_root()).mark(), f"{home.storage} can be written and read.")
     if home.allow_code_execution:
-        yield _tried(require_isolation, "Programs that a model writes run in bubblewrap.")
+        yield _try_work(require_isolation, "Programs that a model writes run in bubblewrap.")
 
 
-def _tried(work: Callable[[], object], words: str) -> Finding:
+def _try_work(work: Callable[[], object], words: str) -> Finding:
     try:
         work()
     except SarqcError as error:
@@ -137,14 +137,14 @@ def _whole_run(settings: Settings, device: torch.device) -> Iterator[Finding]:
         yield Finding(True, words)
         return
     expected = _perplexities(execute(recipe, settings.model_copy(update={"device": "cpu"})))
-    yield _alike("float", FLOAT, measured["float"], expected["float"])
-    yield _alike("quantized", QUANTIZED, measured["quantized"], expected["quantized"])
+    yield _compare_perplexities("float", FLOAT, measured["float"], expected["float"])
+    yield _compare_perplexities("quantized", QUANTIZED, measured["quantized"], expected["quantized"])
     peak = torch.cuda.max_memory_reserved(device)
     words = f"Memory on the device: {peak / 2**20:.0f} MiB at the peak, {planned / 2**20:.0f} MiB in the plan."
     yield Finding(planned >= peak, words)
 
 
-def _alike(model: str, bound: float, here: float, there: float) -> Finding:
+def _compare_perplexities(model: str, bound: float, here: float, there: float) -> Finding:
     words = f"Perplexity of the {model} model: {here:.2f}, on the CPU {there:.2f}."
     return Finding(abs(here / there - 1) <= bound, words)
 

@@ -19,7 +19,7 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
     try:
         return planned(recipe), ""
     except Refused as refusal:
-        if not _is_of_effort(recipe, refusal):
+        if not _concerns_effort(recipe, refusal):
             raise
         reason = refusal.what
     if recipe.distill_by == "model":
@@ -28,14 +28,14 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
             words = f"effort {recipe.effort} distills scales block by block: {reason}"
             return planned(by_block), words
         except Refused as refusal:
-            if not _is_of_effort(by_block, refusal):
+            if not _concerns_effort(by_block, refusal):
                 raise
             reason = refusal.what
     left_out = f"effort {recipe.effort} leaves distillation out: {reason}"
     return planned(recipe.model_copy(update={**UNDISTILLED})), left_out
 
 
-def _is_of_effort(recipe: Recipe, refusal: Refused) -> bool:
+def _concerns_effort(recipe: Recipe, refusal: Refused) -> bool:
     asked = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
     return refusal.field == "distill" and bool(asked) and recipe.distill == asked
 

@@ -78,14 +78,14 @@ def execute(
         output_is_free(checkpoint_dir)
     started = time.perf_counter()
     if prepared is None:
-        prepared = yield from _prepared(recipe, settings)
+        prepared = yield from _prepare(recipe, settings)
     if checkpoint_dir is not None:
         check_export(recipe, checkpoint_format, prepared.checkpoint.layers)
     taken: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
     output = Output(study_dir, study_id or prepared.recipe.fingerprint(), checkpoint_dir, checkpoint_format)
     try:
-        for event in _executed(recipe, settings, prepared, started, output, crew):
+        for event in _run_stages(recipe, settings, prepared, started, output, crew):
             yield event
             if isinstance(event, Stage | Finished):
                 now = time.perf_counter()
@@ -99,7 +99,7 @@ def execute(
         keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
 
 
-def _executed(
+def _run_stages(
     recipe: Recipe, settings: Settings, prepared: Prepared, started: float, output: Output, crew: int
 ) -> Iterator[Event]:
     for warning in prepared.shown.warnings:
@@ -136,14 +136,14 @@ def _executed(
         run = Run(bench, prepared, job, output, imported, started, rotation)
         for stage in stages_of(run):
             for event in stage(run):
-                yield from _damage(bench.store)
+                yield from _damage_warnings(bench.store)
                 yield event
-        yield from _damage(bench.store)
+        yield from _damage_warnings(bench.store)
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(run.summary, time.perf_counter() - started)
 
 
-def _damage(store: ArtefactStore) -> Iterator[Warned]:
+def _damage_warnings(store: ArtefactStore) -> Iterator[Warned]:
     """Yield a warning for each kept file that turned out to be damaged."""
     while store.damaged:
         what = f"a kept file was damaged (checksum mismatch) and is made again: {store.damaged.pop()}"
@@ -159,7 +159,7 @@ def warm_up() -> None:
         getattr(transformers, name)
 
 
-def _prepared(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prepared]:
+def _prepare(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prepared]:
     """Return the prepared recipe, after a download or unpacking if the model is not ready on this host."""
     try:
         return prepare(recipe, settings)

@@ -28,7 +28,7 @@ def visible_gpus() -> list[Gpu]:
     ``CUDA_VISIBLE_DEVICES`` says which of them are shown, by number or by the beginning of a uuid.
     """
     program = _nvidia_smi()
-    every = [] if program is None else _asked(program, int(time.monotonic() // KNOWN_SECONDS))
+    every = [] if program is None else _query(program, int(time.monotonic() // KNOWN_SECONDS))
     selection = os.environ.get("CUDA_VISIBLE_DEVICES")
     if selection is None:
         return list(every)
@@ -49,7 +49,7 @@ def _nvidia_smi() -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _asked(program: str, _when: int) -> tuple[Gpu, ...]:
+def _query(program: str, _when: int) -> tuple[Gpu, ...]:
     asked = "uuid,name,memory.free,memory.total,driver_version"
     question = [program, f"--query-gpu={asked}", "--format=csv,noheader,nounits"]
     try:

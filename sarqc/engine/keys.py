@@ -110,7 +110,7 @@ def weights_of(loaded: LoadedModel) -> Weights:
     outside = {
         path: fingerprint(module)
         for path, module in loaded.model.named_modules()
-        if id(module) not in inside and (_has_own(module) or not any(True for _ in module.children()))
+        if id(module) not in inside and (_has_tensors(module) or not any(True for _ in module.children()))
     }
 
     def of_block(block: nn.Module) -> str:
@@ -174,7 +174,7 @@ def statistics_keys(model: ModelDescription, sequences: np.ndarray) -> list[str]
     return keys
 
 
-def _has_own(module: nn.Module) -> bool:
+def _has_tensors(module: nn.Module) -> bool:
     return any(True for _ in module.parameters(recurse=False))
 
 

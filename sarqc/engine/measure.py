@@ -144,7 +144,7 @@ def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Gen
     """Make the states of the test text, unless they are stored, while the model is float."""
     if not states.is_complete():
         yield Stage("measuring the float model", "its predictions")
-        yield from _perplexity_keeping(bench, prepared, states)
+        yield from _measure_and_store_states(bench, prepared, states)
 
 
 def _float_perplexity(
@@ -154,12 +154,14 @@ def _float_perplexity(
     key = _perplexity_key(prepared, model_key)
     payload = bench.store.read(key, ".json")
     if payload is None:
-        payload = _to_bytes((yield from _perplexity_keeping(bench, prepared, states)))
+        payload = _to_bytes((yield from _measure_and_store_states(bench, prepared, states)))
         bench.store.write(key, ".json", payload)
     return _read(prepared, payload)
 
 
-def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event, None, Perplexity]:
+def _measure_and_store_states(
+    bench: Workbench, prepared: Prepared, states: KeptStates
+) -> Generator[Event, None, Perplexity]:
     test = measured_text(prepared)
     steps = perplexity_steps(
         bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=len(test.begin)

@@ -91,8 +91,8 @@ def together(plans: Sequence[Plan]) -> Plan:
     agreed = {name: each[0] for name, each in values.items() if all(value == each[0] for value in each)}
     return Plan.model_validate(
         agreed
-        | {name: _of_all(sum, values[name]) for name in ("minutes", "disk_bytes")}
-        | {name: _of_all(max, values[name]) for name in ("memory_bytes", "host_bytes", "calibration_tokens")}
+        | {name: _combine(sum, values[name]) for name in ("minutes", "disk_bytes")}
+        | {name: _combine(max, values[name]) for name in ("memory_bytes", "host_bytes", "calibration_tokens")}
         | {
             "runs": len(plans),
             "model": ", ".join(dict.fromkeys(values["model"])),
@@ -101,7 +101,7 @@ def together(plans: Sequence[Plan]) -> Plan:
     )
 
 
-def _of_all(combine: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+def _combine(combine: Callable[[list[Any]], Any], values: list[Any]) -> Any:
     return None if None in values else combine(values)
 
 
@@ -145,12 +145,12 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
     try:
         prepared = prepare(recipe, settings)
     except NotCached as missing:
-        job, left_out = as_far_as_possible(recipe, partial(_promised, missing=missing, settings=settings))
+        job, left_out = as_far_as_possible(recipe, partial(_plan_unfetched, missing=missing, settings=settings))
         return replace(job, recipe=without_effort(job.recipe), plan=_with_effort(job.plan, job.recipe, left_out))
     return Job(prepared.recipe, prepared.shown, prepared)
 
 
-def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
+def _plan_unfetched(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
     if missing.config is None:
         if recipe.quantized_checkpoint is not None:
             raise missing
@@ -162,12 +162,12 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
         )
         return Job(recipe, shown)
     checkpoint = promised_checkpoint(recipe.model, missing.config)
-    checkpoint = replace(_as_asked(checkpoint, recipe), origin=missing.origin)
+    checkpoint = replace(_apply_recipe(checkpoint, recipe), origin=missing.origin)
     recipe, checkpoint, opened = with_codes(recipe, checkpoint, settings)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
     tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
     work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
-    shown = _shown(work, settings, per_channel, opened)
+    shown = _make_plan(work, settings, per_channel, opened)
     timed = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
     counted = f"{missing.note}. Sizes are those of its configuration, and time is {timed}"
     update: dict[str, Any] = {"warnings": (*shown.warnings, counted)}
@@ -192,7 +192,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     is still on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is
     checked.
     """
-    prepared, left_out = as_far_as_possible(recipe, partial(_prepared, settings=settings, download=download))
+    prepared, left_out = as_far_as_possible(recipe, partial(_prepare, settings=settings, download=download))
     asked = prepared.recipe
     return replace(prepared, recipe=without_effort(asked), shown=_with_effort(prepared.shown, asked, left_out))
 
@@ -204,7 +204,7 @@ def _with_effort(plan: Plan, recipe: Recipe, left_out: str) -> Plan:
     return plan.model_copy(update={"effort": effort, "fitting": fitting, "warnings": warnings})
 
 
-def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared:
+def _prepare(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared:
     try:
         checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=download)
     except NotCached:
@@ -213,7 +213,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
             check_corpus(corpus, settings)
         raise
     _check_tasks(recipe, settings)
-    recipe, checkpoint, opened = with_codes(recipe, _as_asked(checkpoint, recipe), settings, download=download)
+    recipe, checkpoint, opened = with_codes(recipe, _apply_recipe(checkpoint, recipe), settings, download=download)
     if recipe.length > checkpoint.max_positions:
         raise refused_for(
             "length",
@@ -253,7 +253,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks},
         span=settings.span,
     )
-    shown = _shown(work, settings, per_channel, opened)
+    shown = _make_plan(work, settings, per_channel, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
     warnings = plan_warnings.warnings_of_texts(recipe, checkpoint, calibration, sequences, whole_test, beginning)
     update = {
@@ -279,7 +279,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     )
 
 
-def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
+def _apply_recipe(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """Return the checkpoint, rotated where that is asked for, with the linears that the recipe quantizes."""
     asked = in_basis(checkpoint, recipe).restricted(
         recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include
@@ -432,7 +432,9 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
     return tuple(layer.name for layer in odd)
 
 
-def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], opened: CheckpointLayout | None) -> Plan:
+def _make_plan(
+    work: costs.Work, settings: Settings, per_channel: tuple[str, ...], opened: CheckpointLayout | None
+) -> Plan:
     """Return the plan. Raises ``Refused`` where the device has no room for the work, ``NoRoom`` where the disk has
     none.
     """

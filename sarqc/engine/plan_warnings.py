@@ -69,9 +69,9 @@ def warnings_of(
     recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], *, streamed: bool
 ) -> Iterator[str]:
     """Yield warnings about a run on this model, whatever its texts are."""
-    yield from _of_origin(recipe, checkpoint)
+    yield from _origin_warnings(recipe, checkpoint)
     yield from filter(None, (checkpoint.notice, words_on_unread(checkpoint.unread)))
-    yield from _of_decoder(checkpoint)
+    yield from _decoder_warnings(checkpoint)
     yield from recipe.ignored()
     if isinstance(checkpoint, RotatedCheckpoint):
         yield (checkpoint.words)
@@ -116,7 +116,7 @@ def without_source(checkpoint: Checkpoint) -> list[LayerInfo]:
     return [layer for layer in checkpoint.layers if groups[layer.block][layer.path_in_block(blocks)].source is None]
 
 
-def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
+def _decoder_warnings(checkpoint: Checkpoint) -> Iterator[str]:
     decoder = checkpoint.decoder
     if decoder is None:
         return
@@ -133,7 +133,7 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
     yield words
 
 
-def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
+def _origin_warnings(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
     if checkpoint.origin is None or not checkpoint.origin.words:
         return
     yield checkpoint.origin.words

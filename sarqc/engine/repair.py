@@ -44,7 +44,12 @@ def gain(run: Run) -> Repair:
     """Return the outcome of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in run.reports.values()]
     layers, unchanged, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
-    counts = {"layers": layers, "kept": unchanged, "worse": worse, "layers_words": _of_layers(layers, unchanged, worse)}
+    counts = {
+        "layers": layers,
+        "kept": unchanged,
+        "worse": worse,
+        "layers_words": _layers_words(layers, unchanged, worse),
+    }
     nothing = cast(Repair, dict.fromkeys(Repair.__annotations__) | counts)
     if run.before is None:
         return {**nothing, "words": "What the repair is worth was not measured, since there is no test text."}
@@ -90,7 +95,7 @@ def _with_interval(difference: Difference) -> str:
     return span_text(mean, float(difference.low), float(difference.high), decimals)
 
 
-def _of_layers(layers: int, unchanged: int, worse: int) -> str:
+def _layers_words(layers: int, unchanged: int, worse: int) -> str:
     words = f"{layers - unchanged} of {layers} layers have other codes"
     if unchanged:
         words += f"; the codes found are better for {unchanged}, on sequences kept for judging, and stay"

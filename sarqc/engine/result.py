@@ -27,7 +27,7 @@ def fill_in(run: Run) -> None:
     counts = counts_of_run(layers, {name: report.n_tokens for name, report in run.reports.items()})
     accuracy, accuracy_error = quantized.mean_accuracy() or (None, None)
     run.summary |= {
-        "selection": _chosen(run),
+        "selection": _selection(run),
         "perplexity": value(quantized.perplexity),
         **({} if quantized.divergence is None else divergences(quantized.divergence)),
         "protocol": protocol_of(run.prepared, run.job.sequences.protocol, quantized),
@@ -48,7 +48,7 @@ def fill_in(run: Run) -> None:
     }
 
 
-def _chosen(run: Run) -> Selection | None:
+def _selection(run: Run) -> Selection | None:
     """Return the choice of “auto”; the candidates of layers are in their reports."""
     lams: Sequence[float | None]
     if run.selection is not None:

@@ -87,7 +87,7 @@ def rotated_layers(
         yield Stage(COMPARING_ROTATED)
         comparisons, last_event = {}, time.monotonic()
         for number, info in enumerate(checkpoint.layers):
-            comparisons[info.name] = _compared(
+            comparisons[info.name] = _compare(
                 files, checkpoint, info, job.grids[info.name], layers[info.name].dequantized
             )
             if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
@@ -137,7 +137,7 @@ def _means(module: str, layers: list[RotatedLayer]) -> RotatedModule:
     return cast(RotatedModule, {"module": module, "layers": len(layers), **means})
 
 
-def _compared(
+def _compare(
     files: RotatedFiles, checkpoint: RotatedCheckpoint, info: LayerInfo, grid: Grid, quantized: Tensor
 ) -> RotatedLayer:
     name = f"{checkpoint.family.in_file(info.name)}.weight"
@@ -146,10 +146,10 @@ def _compared(
     return RotatedLayer(
         range_before=_range(original, grid),
         range_after=_range(rotated, grid),
-        rounding_before=_relative(_rounded(original, grid, storage), original),
-        rounding_after=_relative(_rounded(rotated, grid, storage), rotated),
-        drift=_relative(quantized.cpu(), rotated),
-        original_drift=_relative(turned_back, original),
+        rounding_before=_relative_distance(_round(original, grid, storage), original),
+        rounding_after=_relative_distance(_round(rotated, grid, storage), rotated),
+        drift=_relative_distance(quantized.cpu(), rotated),
+        original_drift=_relative_distance(turned_back, original),
     )
 
 
@@ -160,11 +160,11 @@ def _range(weight: Tensor, grid: Grid) -> float:
     return float((groups.abs().amax(dim=-1) / size)[size > 0].mean())
 
 
-def _rounded(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
+def _round(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
     work = weight.to(torch.promote_types(storage, torch.float32))
     return dequantize_groups(*round_to_grid(work, grid, storage), grid.is_affine).to(storage)
 
 
-def _relative(approximation: Tensor, weight: Tensor) -> float:
+def _relative_distance(approximation: Tensor, weight: Tensor) -> float:
     size = float(weight.double().norm())
     return float((approximation.double() - weight.double()).norm()) / size if size else math.nan

@@ -63,7 +63,7 @@ def _save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[E
         else:
             _WITH_CODES[checkpoint_format](loaded, run.layers, run.job.grids, folder, beside)
 
-    yield from _written(run, write, lambda: read_again(loaded, folder, checkpoint_format))
+    yield from _write_and_compare(run, write, lambda: read_again(loaded, folder, checkpoint_format))
     _write_card(folder, card())
     yield Saved("checkpoint", str(folder))
 
@@ -72,7 +72,7 @@ def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Itera
     """Write the files of a quantized checkpoint with the run's codes, read them again and compare as ``_save_model``
     does. Every other byte stays as it was found.
     """
-    yield from _written(
+    yield from _write_and_compare(
         run,
         lambda: opened.write_with(_Codes(run.layers), folder),
         lambda: _read_repaired(run.bench, QuantizedCheckpoint.open(folder, run.prepared.checkpoint), opened),
@@ -80,7 +80,7 @@ def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Itera
     yield Saved("checkpoint", str(folder))
 
 
-def _written(run: Run, write: Callable[[], object], read: Callable[[], list[str]]) -> Iterator[Event]:
+def _write_and_compare(run: Run, write: Callable[[], object], read: Callable[[], list[str]]) -> Iterator[Event]:
     """Compare the files that ``write`` makes; ``read`` gives the model their weights and returns those that differ."""
     loaded, positions = run.bench.loaded, run.prepared.checkpoint.max_positions
     count = min(NEW_TOKENS, positions - 1)
@@ -95,7 +95,7 @@ def _written(run: Run, write: Callable[[], object], read: Callable[[], list[str]
     before = continued()
     write()
     yield Stage("saving", "reading it again")
-    written = _compared(read(), before, continued())
+    written = _comparison(read(), before, continued())
     if written["other_tensors"] or written["parts_at"] is not None:
         yield Warned(written["words"], "checkpoint")
     run.summary["written"] = written
@@ -136,7 +136,7 @@ def _read_repaired(bench: Workbench, written: QuantizedCheckpoint, opened: Quant
     return others
 
 
-def _compared(others: list[str], before: list[int] | None, after: list[int] | None) -> Written:
+def _comparison(others: list[str], before: list[int] | None, after: list[int] | None) -> Written:
     if others:
         words = f"{len(others)} tensors read otherwise than those of the measured model, {others[0]} among them"
     else:

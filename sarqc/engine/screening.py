@@ -84,20 +84,20 @@ class Screening:
         self.budget = budget
         every = range(len(self.gammas))
         if budget.seconds is None or budget.is_shared:
-            yield from self._passed(1, every)
+            yield from self._solve_in_order(1, every)
         else:
-            yield from self._passed(SAMPLED, [self.gammas.index(self.base.gamma)])
-            yield from self._later(SAMPLED, every)
-            yield from self._later(1, [self.gamma()])
-            yield from self._later(1, every)
-        while self._has_time() and (further := _beyond(self.lams, self.known(self.gamma()))):
-            yield from self._widened(further)
+            yield from self._solve_in_order(SAMPLED, [self.gammas.index(self.base.gamma)])
+            yield from self._solve_from_stored(SAMPLED, every)
+            yield from self._solve_from_stored(1, [self.gamma()])
+            yield from self._solve_from_stored(1, every)
+        while self._has_time() and (further := _further_lams(self.lams, self.known(self.gamma()))):
+            yield from self._solve_further(further)
 
     def _has_time(self, share: float = SHARE) -> bool:
         self.budget.check()
         return self.budget.seconds is None or self.budget.is_shared or self.budget.spent() < share * self.budget.seconds
 
-    def _passed(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
+    def _solve_in_order(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
         """Solve in the order of the model, in which statistics are collected. ``part``: of so many linears one."""
         by_block = layers_by_block(self.draw.ground.layers)
         positions = {index: self._choose_positions(layers, part) for index, layers in by_block.items()}
@@ -113,10 +113,10 @@ class Screening:
             if not self._has_time(FIRST_SHARE):
                 return
 
-    def _later(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
+    def _solve_from_stored(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
         """Solve from stored statistics, in blocks that are spread over the model, while there is time."""
         by_block = layers_by_block(self.draw.ground.layers)
-        for index in _spread([*by_block]):
+        for index in _spread_order([*by_block]):
             positions = self._choose_positions(by_block[index], part)
             for gamma in gammas:
                 if not self._has_time():
@@ -126,17 +126,17 @@ class Screening:
                     self._solve(self._block(index), missing, [gamma])
                     yield
 
-    def _widened(self, further: Sequence[float]) -> Iterator[None]:
+    def _solve_further(self, further: Sequence[float]) -> Iterator[None]:
         """Solve further λ of all linears that are known; none of them where the time does not suffice."""
         before, finite = (self.lams, self.errors), np.isfinite(self.errors)
         self._widen(further)
         try:
-            yield from self._filled(finite)
+            yield from self._fill_gaps(finite)
         finally:
             if np.isfinite(self.errors).sum() * len(before[0]) < finite.sum() * len(self.lams):
                 self.lams, self.errors = before
 
-    def _filled(self, finite: np.ndarray) -> Iterator[None]:
+    def _fill_gaps(self, finite: np.ndarray) -> Iterator[None]:
         for index, layers in layers_by_block(self.draw.ground.layers).items():
             positions = self._choose_positions(layers, 1)
             for gamma in range(len(self.gammas)):
@@ -248,7 +248,7 @@ def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
     return np.flatnonzero(left)
 
 
-def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
+def _further_lams(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
     """Return further λ where the best one is the last or the last but one of the range, at either end. ``errors`` (L,
     M).
     """
@@ -263,7 +263,7 @@ def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
     return beyond
 
 
-def _spread(blocks: Sequence[int]) -> list[int]:
+def _spread_order(blocks: Sequence[int]) -> list[int]:
     """Return the blocks in an order in which any first few of them are spread over all: by reversed bits."""
     digits = max(1, (len(blocks) - 1).bit_length())
     return sorted(blocks, key=lambda block: int(f"{blocks.index(block):0{digits}b}"[::-1], 2))

@@ -49,7 +49,7 @@ def stamp_of(
         computing=computing(loaded, job, distills=prepared.recipe.distills),
         opened=None if job.found is None else job.found.fingerprint,
         layers=dict(layers),
-        folded=dict(_changed_beside(prepared.recipe, loaded, job)),
+        folded=dict(_changed_tensors(prepared.recipe, loaded, job)),
         made_with=made_with(loaded.device),
         feeding=prepared.feeding,
     ).sealed()
@@ -159,7 +159,7 @@ def _without_folder(name: str) -> str:
     return name if path is None else Path(name).name or path.name
 
 
-def _changed_beside(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) -> Iterator[tuple[str, str]]:
+def _changed_tensors(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) -> Iterator[tuple[str, str]]:
     """Yield tensors that are not quantized weights and are others than in the float checkpoint, as hashes."""
     tunes_norms = recipe.distills and recipe.distill_norms
     if job.method.unit == "group" or job.found is not None or tunes_norms:

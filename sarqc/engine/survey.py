@@ -336,7 +336,7 @@ class LineResult:
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
-        return _planned(self.survey, self.asked, arrays)
+        return _planned_line(self.survey, self.asked, arrays)
 
 
 def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
@@ -354,7 +354,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     Raises:
         Refused: If such a study was made of another model, on other texts or with other libraries.
     """
-    shared, recipe = _prepared(survey, settings), survey.recipe
+    shared, recipe = _prepare(survey, settings), survey.recipe
     bench, test = shared.bench, shared.original.test
     original = shared.original.point(survey_model_key(bench.model, bench.loaded), recipe.tasks)
     accuracy, items = original.accuracy(), len(original.correct)
@@ -368,9 +368,9 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     protocol = _protocol(shared, items)
     taken: dict[SurveyLine, tuple[Study, Line]] = {}
     for study in had:
-        _fits(study, survey, protocol, original.perplexity)
+        _check_fits(study, survey, protocol, original.perplexity)
         for held in study.lines:
-            line = next((line for line in survey.lines if _axes(_planned(survey, line, {})) == _axes(held)), None)
+            line = next((line for line in survey.lines if _axes(_planned_line(survey, line, {})) == _axes(held)), None)
             if line is None:
                 asked = "which the survey does not ask for as it was made"
                 yield f"not taken over: {held.bits} bits, {held.name}, {asked}"
@@ -385,7 +385,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
         draw = _Draw(shared, number, tuple(result.asked for result in drawn))
         for result in drawn:
             line = result.asked
-            for point, model in (_from_statistics if _shares(line) else _from_runs)(draw, result):
+            for point, model in (_solve_from_statistics if _shares_statistics(line) else _solve_by_runs)(draw, result):
                 quality = shared.original.point(model, draw.tasks(line, point))
                 result.note(number, point, quality)
                 done += 1
@@ -412,7 +412,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     yield f"study written to {folder}"
 
 
-def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
+def _check_fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
     now = (survey.recipe.inputs_from, survey.recipe.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
     for other, new, old in zip(
@@ -441,7 +441,7 @@ _axes = attrgetter(
 )
 
 
-def _planned(survey: Survey, line: SurveyLine, arrays: dict[str, ArrayRef]) -> Line:
+def _planned_line(survey: Survey, line: SurveyLine, arrays: dict[str, ArrayRef]) -> Line:
     """Return a line as it is in the study, with the arrays that were made for it."""
     fields: dict[str, Any] = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
     if line.lams == "auto":
@@ -488,7 +488,7 @@ class _Shared:
         return collected
 
 
-def _prepared(survey: Survey, settings: Settings) -> _Shared:
+def _prepare(survey: Survey, settings: Settings) -> _Shared:
     recipe = survey.recipe
     checkpoint = checkpoint_of(recipe.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
@@ -566,7 +566,7 @@ class _Draw:
     @cached_property
     def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
         """Statistics by layer for all numbers of sequences that a line asks for, in ascending order."""
-        sizes = sorted({size for line in self.lines if _shares(line) for size in line.sizes})
+        sizes = sorted({size for line in self.lines if _shares_statistics(line) for size in line.sizes})
         sequences = self.drawn(sizes[-1]).calibration
         total: dict[str, LayerStatistics] = {}
         by_size = []
@@ -577,11 +577,11 @@ class _Draw:
         return by_size
 
 
-def _shares(line: SurveyLine) -> bool:
+def _shares_statistics(line: SurveyLine) -> bool:
     return line.recipe.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 
-def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+def _solve_from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
     """Put a line's weights into the model, one point (γ, λ) after the other, each with the key of that model.
 
     The curves go to ``result``. Points that are solved and measured already are taken from the artefacts, without
@@ -610,7 +610,7 @@ def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[in
             for layer in loaded.checkpoint.layers
         }
         by_size = _errors_by_size(draw, line, grid, weights) if line.sizes else {}
-        stored, curves = _solved(draw, line, grid, methods, weights)
+        stored, curves = _solve(draw, line, grid, methods, weights)
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
@@ -626,7 +626,7 @@ def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[in
         result.by_size.append(solution.by_size)
 
 
-def _solved(
+def _solve(
     draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
     """Return makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves,
@@ -673,7 +673,7 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
     }
 
 
-def _from_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
     """Quantize the model as a run of each point (γ, λ) would, one after the other, and note curves in ``result``."""
     shared, line, bench = draw.shared, result.asked, draw.shared.bench
     checkpoint, unseen = bench.loaded.checkpoint, shared.held_out

@@ -75,12 +75,12 @@ _PARTS_FROM = 0.1  # of what was counted: what took less was on disk from before
 def pace_of(settings: Settings, model: str) -> Pace:
     """Return the pace of a model whose runs this host has seen, else that of the other models.
 
-    What else a host does makes a run slower and never faster, so the fastest of the last runs counts; see ``_alone``
-    for a model of which there is only one.
+    Other work of a host makes a run slower and never faster, so the fastest of the last runs counts; see
+    ``_pace_of_single_run`` for a model of which there is only one.
     """
     by_model = _paces(settings)
     others = [
-        min(last) if len(last) > 1 else _alone(last[0], 1.0)
+        min(last) if len(last) > 1 else _pace_of_single_run(last[0], 1.0)
         for name, last in by_model.items()
         if name != model and last
     ]
@@ -89,11 +89,11 @@ def pace_of(settings: Settings, model: str) -> Pace:
     if len(known) > 1:
         return Pace(min(known), "as fast as in the fastest of its last runs of this model")
     if known:
-        return Pace(_alone(known[0], elsewhere), "by its one run of this model so far")
+        return Pace(_pace_of_single_run(known[0], elsewhere), "by its one run of this model so far")
     return Pace(elsewhere, "by runs of other models" if others else "")
 
 
-def _alone(factor: float, usual: float) -> float:
+def _pace_of_single_run(factor: float, usual: float) -> float:
     """Return the pace after a single run where another one was usual: halfway, as it may have been a slow one."""
     return math.sqrt(factor * usual) if factor > usual else factor
 

@@ -164,9 +164,9 @@ def run_trials(
 
     def judge(solution: Solution) -> bytes:
         began = time.perf_counter()
-        perplexity, divergence = _measured(draw.ground, solution, check) if measured else (None, None)
+        perplexity, divergence = _measure(draw.ground, solution, check) if measured else (None, None)
         taken = solution.seconds + time.perf_counter() - began
-        return _written(TrialResult(perplexity, divergence, solution.layers, taken))
+        return _to_bytes(TrialResult(perplexity, divergence, solution.layers, taken))
 
     for index, payload in judged(draw, points, keys, _RESULT, judge, pictures=pictures, check=check):
         yield index, _read(payload)
@@ -253,15 +253,15 @@ def solutions_of(
     holds. The model stays float.
     """
     stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
-    for part in _solved_at_once(points, max(1, HELD // stored)):
+    for part in _batches(points, max(1, HELD // stored)):
         started = time.perf_counter()
-        layers, quantized = _solved(draw, part, pictures=pictures, check=check)
+        layers, quantized = _solve(draw, part, pictures=pictures, check=check)
         seconds = (time.perf_counter() - started) / len(part)
         for numbers, weights in zip(layers, quantized, strict=True):
             yield Solution(tuple(numbers), weights, seconds)
 
 
-def _solved_at_once(points: Sequence[Method], at_most: int) -> Iterator[Sequence[Method]]:
+def _batches(points: Sequence[Method], at_most: int) -> Iterator[Sequence[Method]]:
     """Yield the points in their order, in parts that one solver takes together."""
     for _, group in groupby(points, _beside_the_penalty):
         alike = [*group]
@@ -274,7 +274,7 @@ def _beside_the_penalty(point: Method) -> tuple[object, ...]:
     return (type(point), *(value for name, value in values.items() if name not in ("lam", "gamma")))
 
 
-def _solved(
+def _solve(
     draw: Draw, points: Sequence[Method], *, pictures: bool, check: Check
 ) -> tuple[list[list[LayerNumbers]], list[dict[str, Tensor]]]:
     ground, context = draw.ground, draw.ground.context()
@@ -295,7 +295,7 @@ def _solved(
     return numbers, quantized
 
 
-def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[float, Divergence]:
+def _measure(ground: TuningContext, solution: Solution, check: Check) -> tuple[float, Divergence]:
     test = measured_text(ground.prepared)
     try:
         with quantized_by(ground, solution) as loaded:
@@ -317,17 +317,17 @@ def quantized_by(ground: TuningContext, solution: Solution) -> Iterator[LoadedMo
     """Give the model the weights of a solution. It is float again afterwards."""
     loaded, names = ground.bench.loaded, solution.weights
     float_weights = {name: loaded.weight(name).detach().clone() for name in names} if not loaded.streaming else {}
-    _put(ground, solution.weights)
+    _put_weights(ground, solution.weights)
     try:
         yield loaded
     finally:
         if loaded.streaming is None:
-            _put(ground, float_weights)
+            _put_weights(ground, float_weights)
         else:
             loaded.streaming.forget_changes()
 
 
-def _put(ground: TuningContext, weights: dict[str, Tensor]) -> None:
+def _put_weights(ground: TuningContext, weights: dict[str, Tensor]) -> None:
     loaded = ground.bench.loaded
     for index, block in enumerate(loaded.blocks()):
         names = [layer.name for layer in ground.layers if layer.block == index]
@@ -337,7 +337,7 @@ def _put(ground: TuningContext, weights: dict[str, Tensor]) -> None:
                     loaded.weight(name).data.copy_(weights[name])
 
 
-def _written(trial: TrialResult) -> bytes:
+def _to_bytes(trial: TrialResult) -> bytes:
     layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in trial.layers]
     divergence = None if trial.divergence is None else asdict(trial.divergence)
     document = {

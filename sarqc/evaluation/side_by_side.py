@@ -102,7 +102,7 @@ def continuation(
     with torch.no_grad():
         while len(chosen) < new_tokens:
             output = loaded.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            cache, logits = output.past_key_values, _finite(output.logits[0, -1]).double().cpu()  # (V,)
+            cache, logits = output.past_key_values, _check_finite(output.logits[0, -1]).double().cpu()  # (V,)
             is_greedy, uniform = mode == "greedy", float(noise[len(chosen)])
             chosen.append(int(logits.argmax()) if is_greedy else invert(nucleus(logits), uniform))
             if chosen[-1] in ends:
@@ -119,7 +119,7 @@ def log_probabilities(loaded: LoadedModel, ids: np.ndarray, continued: np.ndarra
     tokens = torch.from_numpy(np.concatenate([ids, continued])).to(loaded.device)[None]
     with torch.no_grad():
         logits = loaded.model(tokens, use_cache=False, logits_to_keep=len(continued) + 1).logits[0, :-1]  # (T, V)
-    return _finite(logits).float().log_softmax(dim=-1).cpu()
+    return _check_finite(logits).float().log_softmax(dim=-1).cpu()
 
 
 def kl_divergence(original: Tensor, quantized: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ def _ends_of_text(loaded: LoadedModel) -> set[int]:
     return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
 
 
-def _finite(logits: Tensor) -> Tensor:
+def _check_finite(logits: Tensor) -> Tensor:
     if not torch.isfinite(logits).all():
         raise NumericalError("the model's predictions are not finite", "text side by side", "Load a sound model.")
     return logits

@@ -265,12 +265,12 @@ def measure_accuracy(
         """lm-eval's model without its own progress bar: progress is ours to tell, in events."""
 
         def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Any]:
-            self.set_cache_hook(_Answered(len(requests), tell))
+            self.set_cache_hook(_AnswerCounter(len(requests), tell))
             likelihoods: list[Any] = super().loglikelihood(requests, disable_tqdm=True)
             return likelihoods
 
         def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
-            self.set_cache_hook(_Answered(len(requests), tell))
+            self.set_cache_hook(_AnswerCounter(len(requests), tell))
             answers: list[str] = super().generate_until(requests, disable_tqdm=True)
             return answers
 
@@ -331,7 +331,7 @@ def measure_accuracy(
 
 
 @dataclass
-class _Answered:
+class _AnswerCounter:
     """Replacement of lm-eval's cache, which gets each answer as soon as it exists: counts them."""
 
     total: int

@@ -704,15 +704,17 @@ FITTING = tuple(FITTING_WORDS)
 
 def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
     """Return a ``Method.fitting`` in words as “searched range, activation order”; empty for the plain one."""
-    return ", ".join(_worded(FITTING_WORDS[name], value) for name, value in fitting.items())
+    return ", ".join(_render_words(FITTING_WORDS[name], value) for name, value in fitting.items())
 
 
 def short_fitting(fitting: Mapping[str, str | int | float]) -> str:
     """Return the same with one word for each value, as “range order ×3”."""
-    return " ".join(_worded(DESCRIPTORS[name].short or FITTING_WORDS[name], value) for name, value in fitting.items())
+    return " ".join(
+        _render_words(DESCRIPTORS[name].short or FITTING_WORDS[name], value) for name, value in fitting.items()
+    )
 
 
-def _worded(words: Words, value: object) -> str:
+def _render_words(words: Words, value: object) -> str:
     shown = str(value)
     return words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown)
 

@@ -66,21 +66,24 @@ def one_text(name: str, document: Document, address: str) -> str:
 
 
 def _abridge(document: Document) -> Document:
-    return {name: _short(_telling(value) if name == "method" else value) for name, value in spare(document).items()}
+    return {
+        name: _shorten(_use_descriptive_names(value) if name == "method" else value)
+        for name, value in spare(document).items()
+    }
 
 
-def _telling(value: Any) -> Any:
+def _use_descriptive_names(value: Any) -> Any:
     """Return the descriptive names of methods, if there are any."""
     if isinstance(value, list):
-        return [_telling(item) for item in value]
+        return [_use_descriptive_names(item) for item in value]
     entry = entry_of(value)
     return entry.also or value if entry else value
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Return numbers as people write them: 1 and not 1.0."""
     if isinstance(value, list):
-        return [_short(item) for item in value]
+        return [_shorten(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() and value < 1e6 else value
 
 
@@ -104,7 +107,7 @@ _Dumper.add_representer(
 
 
 def _command(document: Document, address: str) -> str:
-    return _joined(_head(document), *(" ".join(map(shlex.quote, words)) for words in _flags(document)))
+    return _join_lines(_head(document), *(" ".join(map(shlex.quote, words)) for words in _flags(document)))
 
 
 def _command_of_a_batch(document: Document, address: str) -> str:
@@ -113,7 +116,7 @@ def _command_of_a_batch(document: Document, address: str) -> str:
 
 def _request(document: Document, address: str) -> str:
     body = json.dumps(document, ensure_ascii=False)
-    return _joined(
+    return _join_lines(
         f"curl -X POST {shlex.quote(address + '/api/runs')}",
         "-H 'Content-Type: application/json'",
         f"-d {shlex.quote(body)}",
@@ -160,7 +163,7 @@ set -euo pipefail
 
 for i in ${{@:-${{!{first}[@]}}}}; do
   echo "run $i" >&2
-{_indented(command)}
+{_indent(command)}
 done
 """
 
@@ -204,7 +207,7 @@ set -euo pipefail
 for i in ${{@:-${{!{first}[@]}}}}; do
   hf jobs run --detach --name {job}-$i --flavor "${{FLAVOR:-a10g-small}}" --timeout "${{TIMEOUT:-12h}}" \\
     --attempts 3 --secrets HF_TOKEN --env SARQC_STATE_DIR=/state --volume "hf://buckets/$BUCKET:/state" "$IMAGE" \\
-{_indented(command, 4)}
+{_indent(command, 4)}
 done
 """
 
@@ -253,7 +256,7 @@ def _launch(document: Document) -> tuple[str, str, int]:
         # A value that is left open has no flag, and a quoted empty word would be one.
         words.append(f'"${{{name}[i]}}"' if all(flags) else f'${{{name}[i]:+"${{{name}[i]}}"}}')
     flags = [" ".join(map(shlex.quote, parts)) for parts in _flags(fixed)]
-    return "\n".join(arrays), _joined(_head(document), *flags, *words).rstrip("\n"), len(points)
+    return "\n".join(arrays), _join_lines(_head(document), *flags, *words).rstrip("\n"), len(points)
 
 
 def _flag(name: str, value: Any) -> str:
@@ -280,11 +283,11 @@ def _flags(document: Document) -> Iterator[tuple[str, ...]]:
             yield f"--{flag}", ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _joined(*parts: str) -> str:
+def _join_lines(*parts: str) -> str:
     return " \\\n  ".join(parts) + "\n"
 
 
-def _indented(text: str, by: int = 2) -> str:
+def _indent(text: str, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in text.split("\n"))
 
 

@@ -48,7 +48,7 @@ def layers(settings: Settings) -> list[SolvedLayer]:
     prepared = prepare(Recipe.parse(device_check.RECIPE | {"method": "rtn"}), settings)
     job = device_check.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     loaded = load(prepared.checkpoint, torch.device("cpu"))
-    return device_check._solved(loaded, job, device_check._data(loaded, prepared))
+    return device_check._solve(loaded, job, device_check._data(loaded, prepared))
 
 
 def test_a_device_that_rounds_otherwise_is_seen(layers):
@@ -124,7 +124,7 @@ def test_a_kernel_that_fails_becomes_a_reason(fresh_settings, monkeypatch):
     def failing(codes: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("not implemented for this device\nand more")
 
-    monkeypatch.setattr(speed, "_packed", failing)
+    monkeypatch.setattr(speed, "_pack", failing)
     (finding,) = doctor._kernel(fresh_settings)
     assert not finding.is_sound
     assert finding.words == "No 4-bit kernel: PyTorch's 4-bit kernel failed: not implemented for this device."

@@ -23,7 +23,7 @@ def measure_ladder(run: Run) -> Iterator[Event]:
     """Measure the steps of the model's own ladder instead of quantizing it once."""
     state = LadderState(run, *(yield from begin(run, [ladder_steps(run.recipe)[-1].method])))
     try:
-        yield from _measured(state)
+        yield from _measure(state)
         state.why = "draws" if state.whole() == run.recipe.draws else "budget"
     except TimeUp:
         state.why = "budget"
@@ -32,18 +32,18 @@ def measure_ladder(run: Run) -> Iterator[Event]:
     run.summary = {**summary_of(run.prepared, run.original, run.device), "ladder": ladder}
 
 
-def _measured(state: LadderState) -> Iterator[Event]:
+def _measure(state: LadderState) -> Iterator[Event]:
     yield from state.measure_float()
     yield LadderStanding(state.to_json())
     for number in range(state.recipe.draws):
         if state.budget.left() <= 0:
             return
         yield Stage(MEASURING_STEPS, f"draw {number + 1} of {state.recipe.draws}")
-        yield from _in_draw(state, number)
+        yield from _measure_draw(state, number)
         state.trim()
 
 
-def _in_draw(state: LadderState, number: int) -> Iterator[Event]:
+def _measure_draw(state: LadderState, number: int) -> Iterator[Event]:
     draw = state.draw(number)
     state.trials.append({})
     while missing := state.missing(number)[: _at_once(state)]:

@@ -33,7 +33,7 @@ def solve(run: Run) -> Iterator[Event]:
     with LayerHashing(run.job) as hashing:
         for step in run.bench.calibrated(run.job, run.solved):
             if isinstance(step, SolvedLayer):
-                yield from _noted(run, step)
+                yield from _note_layer(run, step)
                 hashing.add(step.info.name, step.quantized)
             else:
                 yield step
@@ -46,7 +46,7 @@ def solve(run: Run) -> Iterator[Event]:
         run.hashes = hashing.finish()
 
 
-def _noted(run: Run, layer: SolvedLayer) -> Iterator[Event]:
+def _note_layer(run: Run, layer: SolvedLayer) -> Iterator[Event]:
     name, report = layer.info.name, layer.quantized.report
     yield LayerDone(
         name=name,

@@ -39,7 +39,7 @@ def tune_lambda(run: Run) -> Iterator[Event]:
     screening = Screening.of(draw_of(run.recipe, ground, 0), base, lams, gammas)
     state = TuningState(run, ground, budget, screening, _baselines(run.recipe))
     try:
-        yield from _worked(state)
+        yield from _run_parts(state)
         state.why = (
             state.search.end([candidate.method.lam for candidate in state.candidates], run.recipe.band) or "budget"
         )
@@ -55,7 +55,7 @@ def tune_lambda(run: Run) -> Iterator[Event]:
     run.summary = {**summary_of(run.prepared, run.original, run.device), "tuning": tuning}
 
 
-def _worked(state: TuningState) -> Iterator[Event]:
+def _run_parts(state: TuningState) -> Iterator[Event]:
     recipe, budget = state.recipe, state.budget
     state.note_turn("screening", 0)
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
@@ -65,16 +65,16 @@ def _worked(state: TuningState) -> Iterator[Event]:
     state.note_turn("screened", 0)
     yield TuningStanding(state.to_json())
     yield from state.measure_float()
-    yield from _compared(state)
+    yield from _compare(state)
     rest = [index for index in state.search.once if state.search.draws and not state.search.seen[0, index]]
     if rest and budget.left() >= state.model_seconds():
-        yield from _measured(state, state.draw(0), Step(0, tuple(rest)))
+        yield from _measure(state, state.draw(0), Step(0, tuple(rest)))
     if recipe.tasks and state.search.draws:
-        yield from _asked(state)
-    yield from _drawn(state)
+        yield from _ask_tasks(state)
+    yield from _make_pictures(state)
 
 
-def _compared(state: TuningState) -> Iterator[Event]:
+def _compare(state: TuningState) -> Iterator[Event]:
     recipe, budget, begun = state.recipe, state.budget, -1
     lams = [candidate.method.lam for candidate in state.candidates]
     known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
@@ -99,7 +99,7 @@ def _compared(state: TuningState) -> Iterator[Event]:
         is_new = bool(step.draw) and not state.trials[step.draw]
         if is_new and budget.seconds is not None and not budget.is_shared:
             state.draw_seconds = max(state.draw_seconds, budget.timed(partial(_collect, draw, budget)))
-        yield from _measured(state, draw, step)
+        yield from _measure(state, draw, step)
         state.trim()
 
 
@@ -109,7 +109,7 @@ def _collect(draw: Draw, budget: Budget) -> None:
         budget.check()
 
 
-def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
+def _measure(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
     for together in state.by_name(step.candidates):
         points = [state.candidates[index].method for index in together]
         pictures, began = step.draw == 0, state.budget.spent()
@@ -121,7 +121,7 @@ def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
             state.taken.append((state.budget.spent() - began) / len(new))
 
 
-def _asked(state: TuningState) -> Iterator[Event]:
+def _ask_tasks(state: TuningState) -> Iterator[Event]:
     """Ask the tasks of the float model, and then in the first draw and as many more as there is time for."""
     budget, tasks = state.budget, ", ".join(state.recipe.tasks)
     indices = [*state.search.running, *state.search.baselines, *state.search.once]
@@ -143,7 +143,7 @@ def _asked(state: TuningState) -> Iterator[Event]:
                 yield TuningStanding(state.to_json())
 
 
-def _drawn(state: TuningState) -> Iterator[Event]:
+def _make_pictures(state: TuningState) -> Iterator[Event]:
     """Make for the study the pictures of λ that were not measured, and the layers that do not change with a draw."""
     search, budget = state.search, state.budget
     unmeasured = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
