@@ -274,12 +274,12 @@ def _destination(report: str | None, project: str = "sarqc") -> Destination | No
 
 def _resolve(recipe: Recipe, output: Path | None) -> Job:
     """Resolve a recipe, once its results can be kept: refusals come before torch is loaded."""
-    from sarqc.engine.plan import can_keep, output_is_free, resolve
+    from sarqc.engine.plan import check_can_store, check_output_is_free, resolve
 
     settings = read_settings()
-    can_keep(settings)
+    check_can_store(settings)
     if output is not None:
-        output_is_free(output)
+        check_output_is_free(output)
     return resolve(recipe, settings)
 
 
@@ -568,10 +568,10 @@ def recipe(
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> dict[str, Recipe]:
     """Return the resolved recipes of a batch; refuse all of it before its first run if any of its runs can't work."""
     from sarqc.checkpoints.formats import check_export
-    from sarqc.engine.plan import output_is_free, resolve
+    from sarqc.engine.plan import check_output_is_free, resolve
 
     if output is not None:
-        output_is_free(output)
+        check_output_is_free(output)
     resolved = {}
     for name, recipe in recipes.items():
         try:
@@ -597,12 +597,12 @@ def survey(
     report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
-    from sarqc.engine.plan import can_be_written, can_keep
+    from sarqc.engine.plan import check_can_store, check_writable
 
     settings = read_settings()
     destination = _destination(report, file.stem)
-    can_keep(settings)
-    can_be_written(output)
+    check_can_store(settings)
+    check_writable(output)
     if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
         raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
     from sarqc.engine.survey import Survey, conduct
@@ -626,10 +626,10 @@ def gather(
     output: Annotated[Path, typer.Option("--output", help="New folder of the study; its name is the study's id.")],
 ) -> None:
     """Make one study of those that the runs of a batch left, for the Lab: draws, γ and λ side by side."""
-    from sarqc.engine.plan import output_is_free
+    from sarqc.engine.plan import check_output_is_free
     from sarqc.study.gather import gather, studies_below
 
-    output_is_free(output)
+    check_output_is_free(output)
     studies = studies_below(runs)
     study = gather(studies, output)
     for line in study.lines:

@@ -135,7 +135,8 @@ def words(event: Event) -> str:
         case ScalesDistilled():
             return f"epoch {event.epoch} of {event.epochs}, held-out KL {_format_known(event.held_out_kl)}"
         case BlockDistilled():
-            return f"block {event.block}, held-out error {_format_known(event.held_out_before)} → {_format_known(event.held_out)}"
+            before, after = _format_known(event.held_out_before), _format_known(event.held_out)
+            return f"block {event.block}, held-out error {before} → {after}"
         case PointDone():
             return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():

@@ -11,7 +11,7 @@ from typing import TypeVar
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.engine.ladder_steps import ladder_steps
-from sarqc.engine.parallel_cost import moved, speedup
+from sarqc.engine.parallel_cost import speedup, transfers
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
@@ -603,7 +603,7 @@ def _solving(work: Work, samples: int) -> Count:
     if work.span == 1 or work.method.unit != "layer" or work.recipe.compares_models:
         return counted
     share = speedup(work.method, task, layers, work.span)
-    return counted.times(share) + moved(layers, work.stored, _sets(work))
+    return counted.times(share) + transfers(layers, work.stored, _sets(work))
 
 
 def _texts(work: Work) -> Count:

@@ -91,10 +91,10 @@ def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable
         except Exception as error:  # whatever the device's libraries raise is the finding
             yield Finding(False, f"{method}: {type(error).__name__}: {str(error)[:300]}")
             continue
-        yield compared(method, expected, actual)
+        yield compare_layers(method, expected, actual)
 
 
-def compared(method: str, expected: list[SolvedLayer], actual: list[SolvedLayer]) -> Finding:
+def compare_layers(method: str, expected: list[SolvedLayer], actual: list[SolvedLayer]) -> Finding:
     """Compare a method's layers on two devices: equal but for ties, and where one code more or less was rounded
     otherwise.
     """

@@ -35,10 +35,10 @@ def rehearse(
     linear. Raises ``torch.OutOfMemoryError`` where the device has too little memory, see ``out_of_memory``.
     """
     if bench.loaded.device.type == "cuda":
-        yield from rehearsed(bench, prepared, job, points)
+        yield from rehearse_on_any_device(bench, prepared, job, points)
 
 
-def rehearsed(
+def rehearse_on_any_device(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, points: Sequence[Method] = ()
 ) -> Iterator[Event]:
     """Do the same on any device."""

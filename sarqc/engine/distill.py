@@ -185,7 +185,7 @@ class ScaleTuning:
             for info in layers
         }
         distance, norms = BesideFloat(loaded, self.job, original), self.tuned_norms(self.norms())
-        parts, epochs = yield from tuned(linears, distance, self.recipe.distill, norms, None)
+        parts, epochs = yield from tune_with_events(linears, distance, self.recipe.distill, norms, None)
         self.keep_parts(parts)
         outcome = outcome_of(epochs, self.recipe.distill, norms=len(norms), codes=self.recipe.distill_codes)
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
@@ -204,7 +204,7 @@ class ScaleTuning:
         return solved
 
 
-def tuned(
+def tune_with_events(
     linears: Mapping[str, TunedScales],
     distance: Distance,
     epochs: int,
@@ -228,7 +228,7 @@ def tuned(
     return steps.value, made
 
 
-def what_is_tuned(norms: int, *, codes: bool) -> str:
+def describe_tuning(norms: int, *, codes: bool) -> str:
     """Return the beginning of a sentence about a distillation, with a number of norms, and perhaps codes."""
     further = [*(["codes"] if codes else []), *([f"{norms} norms"] if norms else [])]
     return " and ".join([", ".join(["Scales", *further[:-1]]), *further[-1:]])
@@ -238,7 +238,7 @@ def outcome_of(
     epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0, codes: bool = False
 ) -> Distillation:
     """Return the outcome of some epochs, the start first, in which norms, and perhaps codes, were tuned too."""
-    what = what_is_tuned(norms, codes=codes)
+    what = describe_tuning(norms, codes=codes)
     first, best, made = epochs[0], best_of(epochs), len(epochs) - 1
     if best is first:
         words = f"{what} stay as they were: no epoch of {made} lowered held-out KL from {first.held_out:.3g}."

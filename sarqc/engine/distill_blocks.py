@@ -16,7 +16,7 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.calibration.whole_model import FloatModel
 from sarqc.documents import Distillation, DistilledBlock
 from sarqc.engine.costs import DISTILLING
-from sarqc.engine.distill import ScaleTuning, best_of, tuned, what_is_tuned
+from sarqc.engine.distill import ScaleTuning, best_of, describe_tuning, tune_with_events
 from sarqc.engine.keys import distilled_layer_key
 from sarqc.events import BlockDistilled, Event, Stage
 from sarqc.models.allocator import release_freed
@@ -71,7 +71,7 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
 
 def blocks_outcome(blocks: Sequence[DistilledBlock], *, norms: int = 0, codes: bool = False) -> Distillation:
     """Return the outcome of all blocks, in which norms, and perhaps codes, were tuned too."""
-    what = what_is_tuned(norms, codes=codes)
+    what = describe_tuning(norms, codes=codes)
     better = [block for block in blocks if block["kept"]]
     ratios = [
         block["held_out"] / block["held_out_before"]
@@ -108,7 +108,7 @@ def _tuned(
         for path, info in paths.items()
     }
     norms = {path.removeprefix(prefix): norm for path, norm in tuning.tuned_norms(tuning.norms_of_block(index)).items()}
-    parts, epochs = yield from tuned(linears, walk.distance(block), tuning.recipe.distill, norms, index)
+    parts, epochs = yield from tune_with_events(linears, walk.distance(block), tuning.recipe.distill, norms, index)
     tuning.keep_parts(
         Distilled(
             {paths[path].name: layer for path, layer in parts.layers.items()},

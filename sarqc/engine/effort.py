@@ -9,15 +9,15 @@ from sarqc.recipe import UNDISTILLED, Effort, Fitting, Recipe, fitting_of
 _Planned = TypeVar("_Planned")
 
 
-def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) -> tuple[_Planned, str]:
+def plan_with_fallbacks(recipe: Recipe, plan: Callable[[Recipe], _Planned]) -> tuple[_Planned, str]:
     """Plan a recipe, with the distillation that its effort asked for as far as the model and the memory allow it.
 
     Where the whole model is out of reach, scales are distilled block by block; where these are too, not at all. Returns
-    the result of ``planned``, and a sentence about the differences; empty without any. Raises ``Refused`` as
-    ``planned``, also for a distillation that was asked for by its own field.
+    the result of ``plan``, and a sentence about the differences; empty without any. Raises ``Refused`` as
+    ``plan``, also for a distillation that was asked for by its own field.
     """
     try:
-        return planned(recipe), ""
+        return plan(recipe), ""
     except Refused as refusal:
         if not _concerns_effort(recipe, refusal):
             raise
@@ -26,13 +26,13 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
         by_block = recipe.model_copy(update={"distill_by": "block"})
         try:
             words = f"effort {recipe.effort} distills scales block by block: {reason}"
-            return planned(by_block), words
+            return plan(by_block), words
         except Refused as refusal:
             if not _concerns_effort(by_block, refusal):
                 raise
             reason = refusal.what
     left_out = f"effort {recipe.effort} leaves distillation out: {reason}"
-    return planned(recipe.model_copy(update={**UNDISTILLED})), left_out
+    return plan(recipe.model_copy(update={**UNDISTILLED})), left_out
 
 
 def _concerns_effort(recipe: Recipe, refusal: Refused) -> bool:

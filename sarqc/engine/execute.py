@@ -19,7 +19,7 @@ from sarqc.engine.feeding import check_feeding
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import describe
 from sarqc.engine.measure import Workbench, device_warnings
-from sarqc.engine.plan import Prepared, output_is_free, prepare
+from sarqc.engine.plan import Prepared, check_output_is_free, prepare
 from sarqc.engine.rotating import check_rotation
 from sarqc.engine.run import Output, Run
 from sarqc.engine.stages.kinds import stages_of
@@ -75,7 +75,7 @@ def execute(
     settings = settings or Settings()
     if checkpoint_dir is not None:
         check_export(recipe, checkpoint_format)
-        output_is_free(checkpoint_dir)
+        check_output_is_free(checkpoint_dir)
     started = time.perf_counter()
     if prepared is None:
         prepared = yield from _prepare(recipe, settings)

@@ -91,7 +91,7 @@ def kind_words(layout: CheckpointLayout) -> str:
     return f"{_CALLED.get(layout.format, layout.format)}{maker}, {len(layout.layers)} linears with codes"
 
 
-def planned(checkpoint: Checkpoint, layout: CheckpointLayout) -> dict[str, Any]:
+def plan_fields(checkpoint: Checkpoint, layout: CheckpointLayout) -> dict[str, Any]:
     """Return the fields of a plan about a quantized checkpoint."""
     places, files = _places(checkpoint, layout), weight_files(layout.folder, layout.folder.name)
     bits, grid, group_size = _usual_grid(places)

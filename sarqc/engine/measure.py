@@ -117,7 +117,7 @@ def measure(
         if which == "float":
             value, protocol = yield from _float_perplexity(bench, prepared, model_key, states)
         else:
-            value, protocol, divergence = yield from beside_float(bench, prepared, model_key, states)
+            value, protocol, divergence = yield from measure_beside_float(bench, prepared, model_key, states)
         perplexity = Measured("perplexity", which, value, None, protocol)
         yield perplexity
         if divergence is not None:
@@ -181,7 +181,7 @@ def _report_windows(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Di
     return passes.value
 
 
-def beside_float(
+def measure_beside_float(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
 ) -> Generator[Event, None, tuple[float, PerplexityProtocol, Divergence | None]]:
     """Return perplexity of the quantized model, with its protocol, and from the same passes how far it is from the
@@ -219,7 +219,7 @@ def measure_another(
         for _ in bench.calibrated(job, keys):
             pass  # its layers are not the run's
         yield Stage(stage, "perplexity")
-        perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
+        perplexity, _, divergence = yield from measure_beside_float(bench, prepared, key, states)
     finally:
         bench.loaded.reset()
     return perplexity, divergence
@@ -228,7 +228,7 @@ def measure_another(
 def load_beside_float(
     bench: Workbench, prepared: Prepared, model_key: str
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
-    """Return the stored result of ``beside_float``; None if a part of it is not stored."""
+    """Return the stored result of ``measure_beside_float``; None if a part of it is not stored."""
     test = measured_text(prepared)
     keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test, prepared.window)
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
@@ -415,13 +415,13 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
 
 
-def of_weights(checkpoint: Checkpoint) -> WeightsProtocol:
+def weights_protocol(checkpoint: Checkpoint) -> WeightsProtocol:
     """Return notes on the float model's weights; empty if there are none."""
     words = "" if checkpoint.origin is None else checkpoint.origin.words
     return {"weights": words} if words else {}
 
 
-def of_feeding(prepared: Prepared) -> FeedingProtocol:
+def feeding_protocol(prepared: Prepared) -> FeedingProtocol:
     """Return notes on the float model's input; empty if there are none."""
     return {"feeding": prepared.feeding} if prepared.feeding else {}
 

@@ -53,7 +53,7 @@ def last_done(seconds: Sequence[float], devices: int) -> float:
     return max(free)
 
 
-def moved(layers: Sequence[LayerInfo], stored: float, sets: int) -> Count:
+def transfers(layers: Sequence[LayerInfo], stored: float, sets: int) -> Count:
     """Return weights at ``stored`` bytes and ``sets`` of Grams to the devices, quantized weights and codes back.
     Linears of one expert and one shape read one tensor and go together.
     """

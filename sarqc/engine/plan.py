@@ -26,9 +26,9 @@ from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
 from sarqc.engine import costs, fit, plan_warnings
-from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, too_short, tuning_plan
-from sarqc.engine.effort import as_far_as_possible, effort_and_fitting, without_effort
-from sarqc.engine.imported_checkpoint import planned, with_codes
+from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, short_budget_warnings, tuning_plan
+from sarqc.engine.effort import effort_and_fitting, plan_with_fallbacks, without_effort
+from sarqc.engine.imported_checkpoint import plan_fields, with_codes
 from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.errors import Fix, Refused, refused_for
 from sarqc.evaluation.tasks import known_task, size_of
@@ -145,7 +145,7 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
     try:
         prepared = prepare(recipe, settings)
     except NotCached as missing:
-        job, left_out = as_far_as_possible(recipe, partial(_plan_unfetched, missing=missing, settings=settings))
+        job, left_out = plan_with_fallbacks(recipe, partial(_plan_unfetched, missing=missing, settings=settings))
         return replace(job, recipe=without_effort(job.recipe), plan=_with_effort(job.plan, job.recipe, left_out))
     return Job(prepared.recipe, prepared.shown, prepared)
 
@@ -192,7 +192,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     is still on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is
     checked.
     """
-    prepared, left_out = as_far_as_possible(recipe, partial(_prepare, settings=settings, download=download))
+    prepared, left_out = plan_with_fallbacks(recipe, partial(_prepare, settings=settings, download=download))
     asked = prepared.recipe
     return replace(prepared, recipe=without_effort(asked), shown=_with_effort(prepared.shown, asked, left_out))
 
@@ -479,33 +479,33 @@ def _make_plan(
         warnings=(
             *plan_warnings.warnings_of(recipe, checkpoint, per_channel, streamed=streamed),
             *fit.disk_warnings(disk, settings),
-            *too_short(tuning, recipe.minutes),
-            *too_short(ladder, recipe.minutes),
+            *short_budget_warnings(tuning, recipe.minutes),
+            *short_budget_warnings(ladder, recipe.minutes),
         ),
         tuning=tuning,
         ladder=ladder,
     )
     if opened is None:
         return shown
-    of_codes = planned(checkpoint, opened)
+    of_codes = plan_fields(checkpoint, opened)
     return shown.model_copy(update=of_codes | {"warnings": (*of_codes["warnings"], *shown.warnings)})
 
 
-def output_is_free(folder: Path) -> None:
+def check_output_is_free(folder: Path) -> None:
     """Raise ``Refused`` unless a folder can be written as a run's output and holds nothing yet."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused("the output folder is not empty", str(folder), "Give a new folder; nothing is overwritten.")
-    can_be_written(folder)
+    check_writable(folder)
 
 
-def can_keep(settings: Settings) -> None:
+def check_can_store(settings: Settings) -> None:
     """Raise ``Refused`` unless a run can store its results: in the state folder and in object storage."""
-    can_be_written(settings.resolved_state_dir())
+    check_writable(settings.resolved_state_dir())
     if settings.is_object_storage():
         place_at(settings.storage_root()).mark()
 
 
-def can_be_written(folder: Path) -> None:
+def check_writable(folder: Path) -> None:
     """Raise ``Refused`` unless a folder can be written, or can be made. Nothing is left behind."""
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:

@@ -12,7 +12,7 @@ from sarqc.documents import (
     Summary,
     TaskAccuracy,
 )
-from sarqc.engine.measure import Measurements, divergences, of_feeding, of_weights, versions
+from sarqc.engine.measure import Measurements, divergences, feeding_protocol, versions, weights_protocol
 from sarqc.engine.plan import Prepared
 from sarqc.engine.repair import gain
 from sarqc.engine.run import Run
@@ -21,7 +21,7 @@ from sarqc.events import Measured
 from sarqc.study.experts import counts_of_run
 
 
-def fill_in(run: Run) -> None:
+def fill_in_summary(run: Run) -> None:
     """Give a run's summary the numbers of its quantized model; those of layers are in the study."""
     layers, quantized, recipe = run.prepared.checkpoint.layers, run.quantized, run.recipe
     counts = counts_of_run(layers, {name: report.n_tokens for name, report in run.reports.items()})
@@ -92,8 +92,8 @@ def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: 
         "calibration": calibration,
         "test": None if test is None else cast(PerplexityProtocol, test.protocol),
         "versions": versions(),
-        **of_weights(prepared.checkpoint),
-        **of_feeding(prepared),
+        **weights_protocol(prepared.checkpoint),
+        **feeding_protocol(prepared),
     }
 
 

@@ -222,7 +222,7 @@ class Search:
         return step if costs.of(step, is_new=not self.seen[self.draws].any()) <= left else None
 
 
-def by_promise(left: Sequence[int], errors: Sequence[float]) -> tuple[int, ...]:
+def order_by_promise(left: Sequence[int], errors: Sequence[float]) -> tuple[int, ...]:
     """Return places on the axis of λ that the errors of layers leave, the most promising first: nearest to the place
     after that of the smallest error, since perplexity prefers a λ two to three times as large (docs/results.md).
     """

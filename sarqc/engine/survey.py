@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -42,11 +42,10 @@ from sarqc.engine.measure import (
     SurveyPoint,
     Workbench,
     device_warnings,
-    of_weights,
     versions,
+    weights_protocol,
 )
 from sarqc.engine.plan import indivisible_layers
-from sarqc.engine.progress import Returning, T
 from sarqc.engine.study_output import (
     AXES,
     LAYER_AXES,
@@ -61,6 +60,7 @@ from sarqc.engine.study_output import (
     study_writer,
 )
 from sarqc.errors import Refused
+from sarqc.evaluation.perplexity import drain
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.yaml_document import read_yaml
 from sarqc.models.admission import admit
@@ -360,7 +360,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(bench.loaded.device):
         yield f"warning: {warned.what}"
-    for words in returned(check_feeding(bench, recipe.calibration, recipe.begin, test, survey.window)).values():
+    for words in drain(check_feeding(bench, recipe.calibration, recipe.begin, test, survey.window)).values():
         yield f"warning: {words}"
     of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
     yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
@@ -687,7 +687,7 @@ def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int,
             own = draw.drawn(recipe.samples)
             sequences = Sequences(own.calibration, unseen.calibration, {**own.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
-            job, selection = returned(settle(bench, recipe, job))
+            job, selection = drain(settle(bench, recipe, job))
             steps = bench.calibrated(job, layer_keys(bench.model, job))
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             by_gamma[-1].append([layer.curve for layer in solved])
@@ -697,13 +697,6 @@ def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int,
             yield (g, m), survey_model_key(bench.model, bench.loaded)
     layers = range(len(checkpoint.layers))
     result.curves.append([[joined([at[layer] for at in of_gamma]) for of_gamma in by_gamma] for layer in layers])
-
-
-def returned(steps: Generator[object, None, T]) -> T:
-    """Return the return value of a generator, whatever it yields before."""
-    for _ in (every := Returning(steps)):
-        pass
-    return every.value
 
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
@@ -742,5 +735,5 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
         "items": items,
         "device": str(loaded.device),
         "versions": versions(),
-        **of_weights(loaded.checkpoint),
+        **weights_protocol(loaded.checkpoint),
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sarqc.engine.keys import tuning_key
-from sarqc.engine.trials import Check, Draw, Solution, grids_as_values, judged, quantized_by
+from sarqc.engine.trials import Check, Draw, Solution, grids_as_values, judge_points, quantized_by
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.quantization.methods import Method
 from sarqc.study.paired import Difference, mean_of, paired_items
@@ -63,7 +63,7 @@ def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Ite
         document = {"correct": correct, "seconds": solution.seconds + time.perf_counter() - began}
         return json.dumps(document).encode()
 
-    for index, payload in judged(draw, points, keys, _ANSWERS, judge, check=check):
+    for index, payload in judge_points(draw, points, keys, _ANSWERS, judge, check=check):
         answers = json.loads(payload)
         yield index, TaskAnswers(tuple(map(tuple, answers["correct"])), answers["seconds"])
 

@@ -36,7 +36,7 @@ from sarqc.engine.measure import Workbench, measured_text
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
-from sarqc.evaluation.perplexity import drained, perplexity_steps
+from sarqc.evaluation.perplexity import drain, perplexity_steps
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
@@ -168,7 +168,7 @@ def run_trials(
         taken = solution.seconds + time.perf_counter() - began
         return _to_bytes(TrialResult(perplexity, divergence, solution.layers, taken))
 
-    for index, payload in judged(draw, points, keys, _RESULT, judge, pictures=pictures, check=check):
+    for index, payload in judge_points(draw, points, keys, _RESULT, judge, pictures=pictures, check=check):
         yield index, _read(payload)
 
 
@@ -177,7 +177,7 @@ def is_stored(draw: Draw, point: Method, *, pictures: bool) -> bool:
     return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _RESULT)
 
 
-def judged(
+def judge_points(
     draw: Draw,
     points: Sequence[Method],
     keys: Sequence[str],
@@ -301,7 +301,7 @@ def _measure(ground: TuningContext, solution: Solution, check: Check) -> tuple[f
         with quantized_by(ground, solution) as loaded:
             text = (loaded, test.ids, test.corpus, ground.prepared.window)
             steps = perplexity_steps(*text, ground.states, begin=len(test.begin))
-            perplexity, divergence = drained(steps, check)
+            perplexity, divergence = drain(steps, check)
     except StatesGone:
         raise SarqcError(
             "the cached predictions of the float model are gone",

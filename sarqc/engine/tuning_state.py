@@ -13,7 +13,7 @@ import numpy as np
 from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks, TuningTurn
 from sarqc.engine.comparison import Comparison
 from sarqc.engine.screening import Screening, in_question
-from sarqc.engine.search import ENOUGH, Search, by_promise, rounded_up
+from sarqc.engine.search import ENOUGH, Search, order_by_promise, rounded_up
 from sarqc.engine.task_answers import TaskAnswers, difference
 from sarqc.engine.trials import TrialResult
 from sarqc.plain import measured as or_none
@@ -61,7 +61,7 @@ class TuningState(Comparison):
             self.order = (*every,)
             return
         left = [int(at) for at in in_question(known, self.screening.layers)]
-        self.order = by_promise(left, [float(known[:, at].mean()) for at in left])
+        self.order = order_by_promise(left, [float(known[:, at].mean()) for at in left])
 
     @property
     def candidates(self) -> list[Candidate]:

@@ -67,7 +67,7 @@ def _of_method(effort: Effort, entry: MethodEntry) -> Fitting:
     }
 
 
-def filled_in(document: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def fill_in_effort(document: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document of a recipe with the fields of its effort; fields that are given stay as they are.
 
     Distillation is judged on held-out sequences: where their number is not given, they are half as many as samples.

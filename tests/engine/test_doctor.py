@@ -58,10 +58,10 @@ def test_a_device_that_rounds_otherwise_is_seen(layers):
     wrong_codes = replace(first, quantized=replace(first.quantized, codes=codes))
     report = replace(first.quantized.report, recon_loss=first.quantized.report.recon_loss * 1.05)
     wrong_loss = replace(first, quantized=replace(first.quantized, report=report))
-    assert device_check.compared("rtn", layers, layers).is_sound
-    assert not device_check.compared("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
-    assert not device_check.compared("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
-    assert device_check.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # other precision
+    assert device_check.compare_layers("rtn", layers, layers).is_sound
+    assert not device_check.compare_layers("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
+    assert not device_check.compare_layers("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
+    assert device_check.compare_layers("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # other precision
 
 
 @pytest.mark.thorough
