@@ -227,10 +227,10 @@ def main() -> None:
 
 def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
     """Run the server in this thread until it is asked to end. ``open_files``: how many the process may have."""
-    of_extras: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for extra in extras.installed():
         if extra.server is not None:
-            of_extras |= extra.server(app.state.host, open_files)
+            options |= extra.server(app.state.host, open_files)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -242,7 +242,7 @@ def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
         access_log=False,
         proxy_headers=False,  # the gate believes them where the operator says so
         log_config=None,  # its lines go the way of all others, with their time
-        **of_extras,
+        **options,
     )
     # All that is imported stays: a collection of garbage looks at what requests leave, and holds none up for long.
     gc.collect()

@@ -23,7 +23,7 @@ from sarqc.web.middleware import HttpMiddleware, content_security_policy, held_b
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
 # What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.
-_OF_GRADIO = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="manifest"|base )[^>]*>\s*')
+_GRADIO_TAGS = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="manifest"|base )[^>]*>\s*')
 _SCRIPT, _APP = "<script", "<gradio-app"
 LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
@@ -77,7 +77,7 @@ class Document(HttpMiddleware):
         )
         ours = "\n".join([_CHARSET, meta_tags, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
-        text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
+        text = _GRADIO_TAGS.sub("", text).replace(_CHARSET, ours, 1)
         before = top_bar(page, pages, self._settings, nonce)
         if page.skeleton is not None:
             before += page.skeleton(self._introductions.first_sight(scope["state"]["visitor"], query))

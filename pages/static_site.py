@@ -150,8 +150,8 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
         if self.has_tour:
             links += f'<a href="{root}{TOUR}/">{learn.PAGE.title}</a>'
         module, styles = (f"{root}{self._assets()}/{name}" for name in (layout.module_of(page), layout.STYLE_SHEET))
-        at_once, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
-        hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (at_once, imports, script))
+        blocking, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
+        hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (blocking, imports, script))
         site = urljoin(address, root).rstrip("/")  # relative where no address is known
         return f"""<!doctype html>
 <html lang="en">
@@ -161,7 +161,7 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
 {head_of(introduction, site, address.removeprefix(site))}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>{ground_style(assets_dir)}</style>
-<script>{at_once}</script>
+<script>{blocking}</script>
 <script type="importmap">{imports}</script>
 <link rel="modulepreload" href="{module}">
 <link rel="icon" href="data:,">

@@ -82,8 +82,8 @@ class TextLines(_Lines):
         parts = self.parts(record)
         names = [f"run {parts['run']}"] if "run" in parts else []
         names += [_one_line(parts["owner"])] if "owner" in parts else []
-        whom = f" [{', '.join(names)}]" if names else ""
-        line = f"{parts['time']} {parts['level']} {parts['logger']}{whom}: {_one_line(parts['message'])}"
+        labels = f" [{', '.join(names)}]" if names else ""
+        line = f"{parts['time']} {parts['level']} {parts['logger']}{labels}: {_one_line(parts['message'])}"
         return f"{line}\n{parts['exception']}" if "exception" in parts else line
 
 

@@ -256,7 +256,7 @@ def print_layer_errors(result: LayerErrors) -> None:
     heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in result["gamma"])]
     errors = [[math.exp(value) for value in row] for row in result["errors"]]
     rows = [heads] + [
-        [f"{lam:g}", *(f"{of_gamma[at]:.5f}" for of_gamma in errors)] for at, lam in enumerate(result["lambda"])
+        [f"{lam:g}", *(f"{column[at]:.5f}" for column in errors)] for at, lam in enumerate(result["lambda"])
     ]
     print_table(rows)
     smallest, gamma, lam = min((value, gamma, lam) for gamma, row in enumerate(errors) for lam, value in enumerate(row))

@@ -161,8 +161,8 @@ class Bundle:
     def blocks(self, device: torch.device) -> Iterator[BlockStatistics]:
         """Yield block by block, on the device. Raises ``Refused`` where a block's statistics are damaged."""
         with safetensors.safe_open(self.path, "pt") as file:
-            for index, of_block in layers_by_block(self.layers).items():
-                layers = {layer.path_in_block(self.document["blocks"]): layer for layer in of_block}
+            for index, infos in layers_by_block(self.layers).items():
+                layers = {layer.path_in_block(self.document["blocks"]): layer for layer in infos}
                 weights = {path: file.get_tensor(f"{layer.name}.weight").to(device) for path, layer in layers.items()}
                 own, unseen = (self._statistics(file, f"{index}.{part}", layers, device) for part in ("own", "unseen"))
                 yield BlockStatistics(layers, weights, own, unseen)

@@ -60,7 +60,9 @@ class Comparison:
 
     def model_seconds(self) -> float:
         """Return the seconds of one more model: the mean of the measured ones, as stored with them, or 0."""
-        taken = [trial.seconds for of_draw in self.trials for trial in of_draw.values() if trial.divergence is not None]
+        taken = [
+            trial.seconds for by_index in self.trials for trial in by_index.values() if trial.divergence is not None
+        ]
         return sum(taken) / len(taken) if taken else 0.0
 
     def affordable(self, models: int) -> int:

@@ -325,8 +325,8 @@ def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
     sets are a draw's; older ones make room. So does a ladder.
     """
     recipe, task = work.recipe, work.task
-    in_a_byte = 8 // task.bits  # whole codes
-    layers = task.weights() / max(1, in_a_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
+    codes_per_byte = 8 // task.bits  # whole codes
+    layers = task.weights() / max(1, codes_per_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
     if recipe.compares_models:
         layers = 4 * work.all_gram_numbers  # two sets of half a Gram in float32
     if work.baseline() is not None:

@@ -234,9 +234,7 @@ def describe_tuning(norms: int, *, codes: bool) -> str:
     return " and ".join([", ".join(["Scales", *further[:-1]]), *further[-1:]])
 
 
-def outcome_of(
-    epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0, codes: bool = False
-) -> Distillation:
+def outcome_of(epochs: Sequence[DistillationEpoch], limit: int, *, norms: int = 0, codes: bool = False) -> Distillation:
     """Return the outcome of some epochs, the start first, in which norms, and perhaps codes, were tuned too."""
     what = describe_tuning(norms, codes=codes)
     first, best, made = epochs[0], best_of(epochs), len(epochs) - 1
@@ -246,7 +244,7 @@ def outcome_of(
         changed = f", {best.changed:.2%} of codes changed" if codes else ""
         words = (
             f"{what} distilled: held-out KL {first.held_out:.3g} → {best.held_out:.3g} in {best.epoch} of "
-            f"{at_most} epochs, drift {first.drift:.3g} → {best.drift:.3g}{changed}. Errors of layers are those before."
+            f"{limit} epochs, drift {first.drift:.3g} → {best.drift:.3g}{changed}. Errors of layers are those before."
         )
     return {"epochs": [_epoch_document(epoch) for epoch in epochs], "kept": best.epoch, "words": words}
 

@@ -144,9 +144,9 @@ def _whole_run(settings: Settings, device: torch.device) -> Iterator[Finding]:
     yield Finding(planned >= peak, words)
 
 
-def _compare_perplexities(model: str, bound: float, here: float, there: float) -> Finding:
-    words = f"Perplexity of the {model} model: {here:.2f}, on the CPU {there:.2f}."
-    return Finding(abs(here / there - 1) <= bound, words)
+def _compare_perplexities(model: str, bound: float, measured: float, expected: float) -> Finding:
+    words = f"Perplexity of the {model} model: {measured:.2f}, on the CPU {expected:.2f}."
+    return Finding(abs(measured / expected - 1) <= bound, words)
 
 
 def _perplexities(events: Iterable[Event]) -> dict[str, float]:

@@ -27,8 +27,8 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
     Raises ``NotFound`` where there is none, and where one of the Hub is not here and ``download`` does not allow to
     fetch it.
     """
-    if (here := declared_folders(settings).get(name) or exported_folder(name, settings)) is not None:
-        return here
+    if (place := declared_folders(settings).get(name) or exported_folder(name, settings)) is not None:
+        return place
     folder = path_of(name)
     if folder is not None and folder.is_dir():
         return folder

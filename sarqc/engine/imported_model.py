@@ -132,27 +132,28 @@ class ImportedModel:
 
     def _norm_scale(self, name: str) -> Tensor:
         """Return the divisor of a norm, (I,) float64."""
-        own, there = self._files.read(name).double(), self.opened.tensor(name).double()
-        return torch.where(there == 0, 1.0, own / there)
+        own, stored = self._files.read(name).double(), self.opened.tensor(name).double()
+        return torch.where(stored == 0, 1.0, own / stored)
 
     def _fitted_scale(self, block: nn.Module, fold: Fold, prefix: str) -> Tensor:
         """Return the scale of each channel that a linear reads from another which brings its weight nearest to what is
         stored there, (I,) float64; 1 where that explains little. Channels from one row have one.
         """
         ties = fold.ties
-        both, own, apart = (torch.zeros(int(ties.max()) + 1, dtype=torch.float64) for _ in range(3))
+        products, squares, distances = (torch.zeros(int(ties.max()) + 1, dtype=torch.float64) for _ in range(3))
         for path in fold.linears:
             info = self._layers.get(f"{prefix}{path}")
             if info is None:
                 return torch.ones(len(ties), dtype=torch.float64)
             weight = weight_of(block, path).double().cpu()
-            there = self.opened.read(info).weight.double()
-            both.index_add_(0, ties, (weight * there).sum(0))
-            own.index_add_(0, ties, weight.square().sum(0))
-            apart.index_add_(0, ties, (there - weight).square().sum(0))
-        fitted = torch.where(own > 0, both / own, 1.0)
-        left = apart - (fitted - 1).square() * own  # of the squared distance: it is least at the fitted scale
-        if float(left.sum()) > _EXPLAINED * float(apart.sum()) or bool((fitted <= 0).any()):
+            stored = self.opened.read(info).weight.double()
+            products.index_add_(0, ties, (weight * stored).sum(0))
+            squares.index_add_(0, ties, weight.square().sum(0))
+            distances.index_add_(0, ties, (stored - weight).square().sum(0))
+        fitted = torch.where(squares > 0, products / squares, 1.0)
+        # Of the squared distance, which is least at the fitted scale.
+        remaining = distances - (fitted - 1).square() * squares
+        if float(remaining.sum()) > _EXPLAINED * float(distances.sum()) or bool((fitted <= 0).any()):
             fitted = torch.ones_like(fitted)
         return fitted[ties]
 
@@ -171,10 +172,10 @@ class ImportedModel:
             if name.removesuffix(".weight") in self._described.places:
                 self._coded.append(name)
                 continue
-            own, there = self._files.read(name), self.opened.tensor(name)
-            if torch.equal(own.to(there.dtype), there):
-                wide = torch.promote_types(own.dtype, there.dtype)
-                if not torch.equal(own.to(wide), there.to(wide)):
+            own, stored = self._files.read(name), self.opened.tensor(name)
+            if torch.equal(own.to(stored.dtype), stored):
+                wide = torch.promote_types(own.dtype, stored.dtype)
+                if not torch.equal(own.to(wide), stored.to(wide)):
                     self._rounded.append(name)
             else:
                 different.append(name)
@@ -205,10 +206,10 @@ class ImportedModel:
     def _check_follows(self, name: str) -> None:
         """Raise ``Refused`` unless a tensor differs because a norm before it, or a linear's rows, took up scales."""
         family = self._checkpoint.family
-        own, there = self._files.read(name).double(), self.opened.tensor(name).double()
+        own, stored = self._files.read(name).double(), self.opened.tensor(name).double()
         for prefix, group, norm in self._groups():
             readers = [family.in_file(f"{prefix}{path}.weight") for path in (*group.also, *group.linears)]
-            if norm in self._folded and name in readers and _is_near(there, own * self._norm_scale(norm)):
+            if norm in self._folded and name in readers and _is_near(stored, own * self._norm_scale(norm)):
                 return
             source = f"{prefix}{group.source}"
             if source in self._layers and name == f"{family.in_file(source)}.bias" and self._folded:
@@ -223,12 +224,12 @@ class ImportedModel:
     def _check_first(self) -> None:
         info = self.opened.layers[0]
         family = self._checkpoint.family
-        own, there = self._files.read(f"{family.in_file(info.name)}.weight").double(), self.layer(info).weight.double()
+        own, stored = self._files.read(f"{family.in_file(info.name)}.weight").double(), self.layer(info).weight.double()
         for prefix, group, norm in self._groups():
             if norm in self._folded and info.name in {f"{prefix}{path}" for path in group.linears}:
                 own = own * self._norm_scale(norm)
-        apart = float((there - own).norm() / own.norm())
-        if not apart < 1:
+        distance = float((stored - own).norm() / own.norm())
+        if not distance < 1:
             raise Refused(
                 f"its codes of {info.name} are as far from the original's weight as that is from nothing",
                 f"quantized checkpoint {self._described.folder.name}",

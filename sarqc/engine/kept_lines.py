@@ -27,7 +27,7 @@ def write_line(store: ArtefactStore, key: str, line: SolvedLine) -> None:
     """Store a line under its key."""
     document = {
         "lams": line.curves[0][0].lams,
-        "tokens": [of_layer[0].tokens for of_layer in line.curves],
+        "tokens": [curves[0].tokens for curves in line.curves],
         "gammas": len(line.curves[0]),
         "models": [[*point, model] for point, model in line.models.items()],
     }

@@ -113,14 +113,14 @@ def weights_of(loaded: LoadedModel) -> Weights:
         if id(module) not in inside and (_has_tensors(module) or not any(True for _ in module.children()))
     }
 
-    def of_block(block: nn.Module) -> str:
+    def hash_block(block: nn.Module) -> str:
         with loaded.at(block):
             return fingerprint(block)
 
     if loaded.streaming is not None:  # one block at a time is in memory
-        return Weights(outside, [of_block(block) for block in loaded.blocks()])
+        return Weights(outside, [hash_block(block) for block in loaded.blocks()])
     with ThreadPoolExecutor(_HASHED_AT_ONCE) as threads:
-        return Weights(outside, list(threads.map(of_block, loaded.blocks())))
+        return Weights(outside, list(threads.map(hash_block, loaded.blocks())))
 
 
 def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
@@ -141,8 +141,8 @@ def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
     # the number of threads.
     threads = model.threads if job.method.unit == "block" else []
     keys: dict[str, str] = {}
-    for index, (of_block, names) in enumerate(zip(model.weights.blocks, model.layers, strict=True)):
-        chain = chain_key(chain, of_block)
+    for index, (block_hash, names) in enumerate(zip(model.weights.blocks, model.layers, strict=True)):
+        chain = chain_key(chain, block_hash)
         grids, choices = {name: asdict(job.grids[name]) for name in names}, _choices(job.in_block(index))
         block_keys = [
             chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, choices, *threads)
@@ -168,8 +168,8 @@ def statistics_keys(model: ModelDescription, sequences: np.ndarray) -> list[str]
         model.embedding,
     )
     keys = []
-    for of_block in model.weights.blocks:
-        chain = chain_key(chain, of_block)
+    for block_hash in model.weights.blocks:
+        chain = chain_key(chain, block_hash)
         keys.append(chain)
     return keys
 

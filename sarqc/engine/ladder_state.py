@@ -63,8 +63,8 @@ class LadderState(Comparison):
         }
 
     def _row(self, at: int, step: StepMethod) -> LadderRow:
-        of_draws = [of_draw.get(at) for of_draw in self.trials]
-        kl = [None if trial is None or trial.divergence is None else trial.divergence.kl.mean for trial in of_draws]
+        trials = [by_step.get(at) for by_step in self.trials]
+        kl = [None if trial is None or trial.divergence is None else trial.divergence.kl.mean for trial in trials]
         return {
             "step": step.step,
             "method": step.name,
@@ -72,7 +72,7 @@ class LadderState(Comparison):
             "lambda": step.method.lam if METHODS[step.name].make.sweeps() else None,
             "grid": step.grid,
             "bits_per_weight": self._bits_per_weight(step.grid),
-            "perplexity": [None if trial is None else trial.perplexity for trial in of_draws],
+            "perplexity": [None if trial is None else trial.perplexity for trial in trials],
             "kl": kl,
         }
 
@@ -81,10 +81,10 @@ class LadderState(Comparison):
         return bits_per_weight(shapes, grid, self.recipe.bits, self.recipe.group_size)
 
     def _best(self) -> int | None:
-        whole = [of_draw for of_draw in self.trials if len(of_draw) == len(self.steps)]
+        whole = [by_step for by_step in self.trials if len(by_step) == len(self.steps)]
         if not whole:
             return None
-        values = np.array([[of_draw[step].perplexity for step in range(len(self.steps))] for of_draw in whole], float)
+        values = np.array([[by_step[step].perplexity for step in range(len(self.steps))] for by_step in whole], float)
         return int(np.argmin(geometric_mean(values)))
 
     def _next(self) -> LadderNext:

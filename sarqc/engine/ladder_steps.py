@@ -14,7 +14,7 @@ LAST = ("refit", "affine", "joint")
 # Of the solver in general, and not a step: they hold for every point from GPTQ 1 % on.
 _THROUGHOUT = ("static_groups", "expert_damping")
 # Fields that the run after a ladder leaves at their defaults, unless its method says otherwise.
-_OF_THE_LADDER = (
+_LADDER_FIELDS = (
     "kind",
     "minutes",
     "draws",
@@ -89,7 +89,7 @@ def left_out(recipe: Recipe) -> list[LeftOutStep]:
 def run_after(recipe: Recipe, step: StepMethod) -> Recipe:
     """Return the run that quantizes the whole model as it is after a step."""
     point = step.method
-    plain = {name: Recipe.model_fields[name].default for name in _OF_THE_LADDER}
+    plain = {name: Recipe.model_fields[name].default for name in _LADDER_FIELDS}
     fitting = {name: getattr(point, name) for name in METHODS[step.name].options if hasattr(point, name)}
     lam = point.lam if "lam" in METHODS[step.name].tunes else None
     return recipe.model_copy(update=plain | fitting | {"method": step.name, "lam": lam, "grid": step.grid})

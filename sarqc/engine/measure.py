@@ -403,10 +403,10 @@ class FloatStates:
             measured = measure_accuracy(bench.loaded, task, bench.settings, limit=self.task_limit)
             return json.dumps(measured.correct).encode()
 
-        of_text, *of_tasks = self._keys(model_key, tasks)
-        document, correct = json.loads(load_or_make(bench.store, of_text, on_text)), []
-        for task, of_task in zip(tasks, of_tasks, strict=True):
-            correct += json.loads(load_or_make(bench.store, of_task, partial(on_task, task)))
+        text_key, *task_keys = self._keys(model_key, tasks)
+        document, correct = json.loads(load_or_make(bench.store, text_key, on_text)), []
+        for task, task_key in zip(tasks, task_keys, strict=True):
+            correct += json.loads(load_or_make(bench.store, task_key, partial(on_task, task)))
         return SurveyPoint(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 
 

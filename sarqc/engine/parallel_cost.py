@@ -21,9 +21,7 @@ def speedup(method: Method, task: Workload, layers: Sequence[LayerInfo], devices
     """
     if method.unit != "layer" or devices == 1:
         return 1.0
-    blocks = Counter(
-        tuple(parts_of(list(of_block), devices)) for _, of_block in groupby(layers, lambda layer: layer.block)
-    )
+    blocks = Counter(tuple(parts_of(list(infos), devices)) for _, infos in groupby(layers, lambda layer: layer.block))
     alone = together = 0.0
     for parts, count in blocks.items():
         seconds = [TWO_CORES.seconds(method.count(replace(task, shapes=part))) for part in parts]

@@ -487,8 +487,8 @@ def _make_plan(
     )
     if opened is None:
         return shown
-    of_codes = plan_fields(checkpoint, opened)
-    return shown.model_copy(update=of_codes | {"warnings": (*of_codes["warnings"], *shown.warnings)})
+    fields = plan_fields(checkpoint, opened)
+    return shown.model_copy(update=fields | {"warnings": (*fields["warnings"], *shown.warnings)})
 
 
 def check_output_is_free(folder: Path) -> None:

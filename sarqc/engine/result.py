@@ -113,9 +113,9 @@ def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) ->
     if len(chosen) == 1:
         [(lam, end, beyond, _)] = reached
         return f"λ = {lam:g} is the {end} of the candidates: a {beyond} one may be better still."
-    took = " and ".join(f"{count} took the {end} λ tried ({lam:g})" for lam, end, _, count in reached)
+    counts = " and ".join(f"{count} took the {end} λ tried ({lam:g})" for lam, end, _, count in reached)
     beyond = " or ".join(beyond for _, _, beyond, _ in reached)
-    return f"Of {len(chosen)} layers, {took}: a {beyond} one may suit them better."
+    return f"Of {len(chosen)} layers, {counts}: a {beyond} one may suit them better."
 
 
 def value(event: Measured | None) -> float | None:

@@ -105,16 +105,15 @@ def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str,
     by_module: dict[str, list[RotatedLayer]] = {}
     for info in checkpoint.layers:
         by_module.setdefault(info.module, []).append(layers[info.name])
-    everything = _means("all", list(layers.values()))
+    total = _means("all", list(layers.values()))
     text = checkpoint.words
     words = (
         f"{text[0].upper()}{text[1:]}. The float model's logits move by {check.difference:.1g} of the largest, "
         f"{rounded:.1g} with its weights rounded. Drift and errors of layers are those of the rotated weights"
     )
-    if everything["drift"] is not None and everything["original_drift"] is not None:
+    if total["drift"] is not None and total["original_drift"] is not None:
         words += (
-            f" (mean drift {everything['drift']:.3g}); turned back to the original basis it is "
-            f"{everything['original_drift']:.3g}"
+            f" (mean drift {total['drift']:.3g}); turned back to the original basis it is {total['original_drift']:.3g}"
         )
     return {
         "kind": checkpoint.rotation.kind,
@@ -123,7 +122,7 @@ def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str,
         "added_bytes": checkpoint.added_bytes,
         "logit_difference": check.difference,
         "rounded_logit_difference": or_none(rounded),
-        "modules": [*(_means(name, of_module) for name, of_module in by_module.items()), everything],
+        "modules": [*(_means(name, group) for name, group in by_module.items()), total],
         "words": f"{words}.",
     }
 

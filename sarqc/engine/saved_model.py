@@ -124,11 +124,11 @@ def _read_repaired(bench: Workbench, written: QuantizedCheckpoint, opened: Quant
         with loaded.at(block), torch.no_grad():
             for info in (layer for layer in written.layers if layer.block == index):
                 weight = loaded.weight(info.name)
-                there = written.read(info).weight.to(weight.device, weight.dtype)
-                if not torch.equal(there, weight):
+                stored = written.read(info).weight.to(weight.device, weight.dtype)
+                if not torch.equal(stored, weight):
                     others.append(info.name)
                 if loaded.streaming is None:
-                    weight.copy_(there)
+                    weight.copy_(stored)
     coded = {f"{loaded.family.in_file(info.name)}.weight" for info in written.layers}
     for name in loaded.checkpoint.parameter_names:
         if name not in coded and not torch.equal(written.tensor(name), opened.tensor(name)):

@@ -144,8 +144,8 @@ class Search:
         if self.best is not None:
             some = list(self.compared)
             windows = None if self.windows is None else self.windows[: self.draws, some]
-            of_some = gains(seen[:, some], seen[:, self.baselines[0]], windows)
-            low[some], high[some] = of_some.low, of_some.high
+            compared_gains = gains(seen[:, some], seen[:, self.baselines[0]], windows)
+            low[some], high[some] = compared_gains.low, compared_gains.high
         return Gains(mean, low, high, draws)
 
     def told_apart(self) -> bool:

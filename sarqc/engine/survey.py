@@ -83,7 +83,7 @@ from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, St
 
 Auto = Literal["auto"]
 
-_OF_A_LINE = ("method", "bits", "range", "order", "refine", "refit", "expert_damping", "warm_start")
+_LINE_FIELDS = ("method", "bits", "range", "order", "refine", "refit", "expert_damping", "warm_start")
 _IN_COMMON = (
     "model",
     "grid",
@@ -142,7 +142,7 @@ class SurveyLine(BaseModel):
     def fitting(self) -> dict[str, str | int | float]:
         """Return the values of ``FITTING`` that are not plain."""
         given = self.recipe.differences()
-        return {name: given[name] for name in FITTING if name in _OF_A_LINE and name in given}
+        return {name: given[name] for name in FITTING if name in _LINE_FIELDS and name in given}
 
     def to_method(self, second: float | None = None) -> Method:
         """Return the method with its own λ.
@@ -215,7 +215,7 @@ class Survey(BaseModel):
         common = {"inputs_from": "float"} | {name: document[name] for name in _IN_COMMON if name in document}
         lines = []
         for line in map(renamed, given):
-            own = {name: value for name, value in line.items() if name in _OF_A_LINE}
+            own = {name: value for name, value in line.items() if name in _LINE_FIELDS}
             lines.append({name: value for name, value in line.items() if name not in own})
             lines[-1]["recipe"] = Recipe.parse(common | own)
         return {name: value for name, value in document.items() if name not in _IN_COMMON} | {"lines": lines}
@@ -362,8 +362,8 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
         yield f"warning: {warned.what}"
     for words in drain(check_feeding(bench, recipe.calibration, recipe.begin, test, survey.window)).values():
         yield f"warning: {words}"
-    of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
-    yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
+    accuracy_words = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
+    yield f"float model: perplexity {original.perplexity:.4f}{accuracy_words}"
     yield from _warn_of_shared_text(shared)
     protocol = _protocol(shared, items)
     taken: dict[SurveyLine, tuple[Study, Line]] = {}
@@ -654,7 +654,7 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
         [
             sweep_layer(
                 weights[layer.name],
-                of_size[layer.name],
+                statistics[layer.name],
                 grid,
                 method_for(layer, line.to_method()),
                 lams=line.points(),
@@ -662,7 +662,7 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
                 held_out=draw.shared.unseen[layer.name],
                 budget_bytes=sweep_bytes(draw.shared.bench.settings),
             )
-            for size, of_size in draw.by_size
+            for size, statistics in draw.by_size
             if size in line.sizes
         ]
         for layer in draw.shared.bench.loaded.checkpoint.layers
@@ -696,7 +696,7 @@ def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int,
                 result.selections.append(selection)
             yield (g, m), survey_model_key(bench.model, bench.loaded)
     layers = range(len(checkpoint.layers))
-    result.curves.append([[joined([at[layer] for at in of_gamma]) for of_gamma in by_gamma] for layer in layers])
+    result.curves.append([[joined([at[layer] for at in by_lam]) for by_lam in by_gamma] for layer in layers])
 
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:

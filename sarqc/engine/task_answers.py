@@ -25,7 +25,7 @@ class TaskAnswers:
 
     def accuracy(self) -> float:
         """Return the mean over the tasks."""
-        return float(np.mean([np.mean(of_task) for of_task in self.correct]))
+        return float(np.mean([np.mean(items) for items in self.correct]))
 
 
 def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, TaskAnswers]]:
@@ -72,11 +72,11 @@ def difference(answers: Sequence[TaskAnswers], reference: Sequence[TaskAnswers] 
     """Return accuracy, or how much higher it is than a reference's in the same draws: the mean over tasks, with its
     error over items and draws.
     """
-    of_tasks = []
+    differences = []
     for task in range(len(answers[0].correct)):
         correct = np.array([answer.correct[task] for answer in answers])  # draws, items
-        theirs = (
+        baseline = (
             np.zeros_like(correct) if reference is None else np.array([answer.correct[task] for answer in reference])
         )
-        of_tasks.append(paired_items(correct, theirs))
-    return mean_of(of_tasks)
+        differences.append(paired_items(correct, baseline))
+    return mean_of(differences)

@@ -111,14 +111,14 @@ class Draw:
         own, unseen = (
             float_statistics(loaded, sequences, [*by_block], keys, self.ground.statistics) for sequences, keys in parts
         )
-        for (index, of_own), (_, of_unseen) in zip(own, unseen, strict=True):
+        for (index, own_statistics), (_, unseen_statistics) in zip(own, unseen, strict=True):
             layers = {layer.path_in_block(loaded.family.blocks): layer for layer in by_block[index]}
             with loaded.at(loaded.blocks()[index]):
                 weights = {
                     path: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
                     for path, layer in layers.items()
                 }
-            yield BlockStatistics(layers, weights, of_own, of_unseen)
+            yield BlockStatistics(layers, weights, own_statistics, unseen_statistics)
 
 
 def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
@@ -261,12 +261,12 @@ def solutions_of(
             yield Solution(tuple(numbers), weights, seconds)
 
 
-def _batches(points: Sequence[Method], at_most: int) -> Iterator[Sequence[Method]]:
+def _batches(points: Sequence[Method], limit: int) -> Iterator[Sequence[Method]]:
     """Yield the points in their order, in parts that one solver takes together."""
     for _, group in groupby(points, _beside_the_penalty):
-        alike = [*group]
-        for first in range(0, len(alike), at_most):
-            yield alike[first : first + at_most]
+        members = [*group]
+        for first in range(0, len(members), limit):
+            yield members[first : first + limit]
 
 
 def _beside_the_penalty(point: Method) -> tuple[object, ...]:

@@ -62,16 +62,16 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
     indices = [index for index in sorted(trials[0]) if state.candidates[index].name == name]
     points = [state.candidates[index].method for index in indices]
     first = [_curves(trials[0][index]) for index in indices]
-    curves = [[joined([of[layer] for of in first])] for layer in range(len(first[0]))]
-    further = [[[numbers] for numbers in _numbers(of_draw, indices, first)] for of_draw in trials[1:]]
+    curves = [[joined([curves_at[layer] for curves_at in first])] for layer in range(len(first[0]))]
+    further = [[[numbers] for numbers in _numbers(by_index, indices, first)] for by_index in trials[1:]]
     arrays = curve_arrays(writer, [curves], further=further)
     shape = (len(trials), 1, len(indices))
     for quantity in ("perplexity", "kl"):
         values = np.full(shape, np.nan)
-        for draw, of_draw in enumerate(trials):
+        for draw, by_index in enumerate(trials):
             for at, index in enumerate(indices):
                 # What no draw changes was measured in the first.
-                trial = of_draw.get(index) if index not in search.once else trials[0][index]
+                trial = by_index.get(index) if index not in search.once else trials[0][index]
                 if trial is not None and trial.divergence is not None:
                     values[draw, 0, at] = trial.perplexity if quantity == "perplexity" else trial.divergence.kl.mean
         arrays[quantity] = writer.add(values, AXES)
@@ -95,15 +95,15 @@ def _answers(
     state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
 ) -> dict[str, ArrayRef]:
     """Return accuracies, and what was answered to each item of all tasks."""
-    accuracy, given = np.full(shape, np.nan), [answers for of_draw in state.answers for answers in of_draw.values()]
+    accuracy, given = np.full(shape, np.nan), [answers for by_index in state.answers for answers in by_index.values()]
     if not given:
         return {"accuracy": writer.add(accuracy, AXES)}
     correct = np.full((*shape, sum(map(len, given[0].correct))), UNMEASURED, dtype=np.uint8)
-    for draw, of_draw in enumerate(state.answers):
+    for draw, by_index in enumerate(state.answers):
         for at, index in enumerate(indices):
-            if index in of_draw:
-                accuracy[draw, 0, at] = of_draw[index].accuracy()
-                correct[draw, 0, at] = [item for of_task in of_draw[index].correct for item in of_task]
+            if index in by_index:
+                accuracy[draw, 0, at] = by_index[index].accuracy()
+                correct[draw, 0, at] = [item for task_items in by_index[index].correct for item in task_items]
     return {"accuracy": writer.add(accuracy, AXES), "correct": writer.add(correct, (*AXES, "item"))}
 
 
@@ -112,15 +112,15 @@ def _curves(trial: TrialResult) -> list[LayerCurve]:
 
 
 def _numbers(
-    of_draw: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
+    by_index: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
 ) -> list[LayerNumbers]:
     """Return the numbers of each layer, over the λ of a line; NaN for those that the draw left out."""
-    known = next((of_draw[index].layers for index in indices if index in of_draw), None)
+    known = next((by_index[index].layers for index in indices if index in by_index), None)
     rows = []
     for at, layer in enumerate(known or _unknown(first[0])):
         arrays: dict[str, Any] = {
             name: np.array(
-                [getattr(of_draw[index].layers[at], name)[0] if index in of_draw else np.nan for index in indices],
+                [getattr(by_index[index].layers[at], name)[0] if index in by_index else np.nan for index in indices],
                 dtype=np.float32,
             )
             for name in RELATIVE

@@ -74,8 +74,8 @@ class TuningState(Comparison):
         count, tuned = len(self.candidates), len(self.screening.lams)
         values = np.full((self.recipe.draws, count), np.nan)
         windows: np.ndarray | None = None
-        for draw, of_draw in enumerate(self.trials):
-            for index, trial in of_draw.items():
+        for draw, by_index in enumerate(self.trials):
+            for index, trial in by_index.items():
                 if (divergence := trial.divergence) is not None:
                     if windows is None:
                         windows = np.full((*values.shape, len(divergence.log_ratios)), np.nan)
@@ -197,7 +197,7 @@ class TuningState(Comparison):
         if search.gains.verdict(search.best) == 1:
             return "run"
         by_draw = self._gains_by_draw(search)
-        is_clear_in_each = bool(by_draw) and all((of_draw["low"] or 0.0) > 0 for of_draw in by_draw)
+        is_clear_in_each = bool(by_draw) and all((gain["low"] or 0.0) > 0 for gain in by_draw)
         return "go_on" if self.why == "budget" and search.draws < PATIENCE and is_clear_in_each else "keep"
 
     def _remaining(self, search: Search) -> int:
@@ -230,11 +230,11 @@ class TuningState(Comparison):
 
     def _answered(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
         """Return accuracy, and how much higher than a reference's, in draws in which both were asked; None without."""
-        both = [of_draw for of_draw in self.answers if index in of_draw and reference in of_draw]
+        both = [by_index for by_index in self.answers if index in by_index and reference in by_index]
         if not both:
             return None
-        own, theirs = [of_draw[index] for of_draw in both], [of_draw[reference] for of_draw in both]
-        return difference(own, None), difference(own, theirs)
+        own, others = [by_index[index] for by_index in both], [by_index[reference] for by_index in both]
+        return difference(own, None), difference(own, others)
 
     def _gains_by_draw(self, search: Search) -> list[DrawGain]:
         leading = search.leading
@@ -303,8 +303,8 @@ class TuningState(Comparison):
 
     def _kl(self, search: Search) -> np.ndarray:
         values = np.full_like(search.values, np.nan)
-        for draw, of_draw in enumerate(self.trials[: max(1, search.draws)]):
-            for index, trial in of_draw.items():
+        for draw, by_index in enumerate(self.trials[: max(1, search.draws)]):
+            for index, trial in by_index.items():
                 if trial.divergence is not None:
                     values[draw, index] = trial.divergence.kl.mean
         return values

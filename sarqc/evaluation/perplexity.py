@@ -206,16 +206,16 @@ def _predictions(
     At most ``LOGIT_BYTES`` of logits are made at once: of the whole batch, or of stretches of a single window.
     """
     float_head = loaded.float_head()
-    at_once = _positions_in(LOGIT_BYTES, loaded)
+    stretch_length = _positions_in(LOGIT_BYTES, loaded)
     few = _positions_in(loss_bytes(on_processor=loaded.device.type == "cpu"), loaded)
-    for begin in range(given - 1, tokens.shape[1] - 1, at_once):
-        stretch = slice(begin, begin + at_once)
+    for begin in range(given - 1, tokens.shape[1] - 1, stretch_length):
+        stretch = slice(begin, begin + stretch_length)
         logits = loaded.logits(states[:, stretch])  # (B, stretch, V)
-        beside = None if original is None else float_head(original[:, stretch])
-        following = tokens[:, begin + 1 : begin + at_once + 1]
+        float_stretch = None if original is None else float_head(original[:, stretch])
+        following = tokens[:, begin + 1 : begin + stretch_length + 1]
         for window, targets in enumerate(following):
             for at in range(0, len(targets), few):
                 part = slice(at, min(at + few, len(targets)))
-                of_float = None if beside is None else beside[window, part]
-                yield _Prediction(window, logits[window, part], targets[part], of_float)
-        del logits, beside, of_float
+                float_logits = None if float_stretch is None else float_stretch[window, part]
+                yield _Prediction(window, logits[window, part], targets[part], float_logits)
+        del logits, float_stretch, float_logits

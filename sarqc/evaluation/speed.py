@@ -204,8 +204,8 @@ def measure_speed(
 
 
 def _rates(seconds: list[tuple[float, float]], prompt_tokens: int, decoded: int) -> Rates:
-    prefill = [prompt_tokens / of_prompt for of_prompt, _ in seconds]
-    decode = [decoded / of_tokens for _, of_tokens in seconds]
+    prefill = [prompt_tokens / prompt_seconds for prompt_seconds, _ in seconds]
+    decode = [decoded / token_seconds for _, token_seconds in seconds]
     return {
         "prefill": statistics.median(prefill),
         "prefill_spread": [min(prefill), max(prefill)],

@@ -295,7 +295,7 @@ def measure_accuracy(
     members = {
         member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"]) for member in _members(name)
     }
-    samples = [sample for of_member in members.values() for sample in of_member]
+    samples = [sample for member_samples in members.values() for sample in member_samples]
     judged = human_eval.score(samples, loaded) if writes_programs else {}
     if not samples or "acc" not in samples[0]:
         raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Use a multiple-choice task.")
@@ -315,7 +315,8 @@ def measure_accuracy(
         protocol |= {"acc_norm": normalised, "acc_norm_standard_error": normalised_error}
     if name in _POOLED:
         protocol["subjects"] = {
-            member.removeprefix(f"{name}_"): _mean(of_member, "acc")[0] for member, of_member in members.items()
+            member.removeprefix(f"{name}_"): _mean(member_samples, "acc")[0]
+            for member, member_samples in members.items()
         }
         if limit is not None:
             protocol["limit_for_each"] = "subject"

@@ -35,8 +35,8 @@ EFFORTS: Mapping[Effort, Fitting] = MappingProxyType(
 )
 # What is left of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
 # rest; a quantized checkpoint keeps its scales.
-_OF_LEARNING: Fitting = {"range": "search"}
-_OF_A_REPAIR = ("order", "refine")
+_LEARNING_FIELDS: Fitting = {"range": "search"}
+_REPAIR_FIELDS = ("order", "refine")
 
 
 def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
@@ -51,7 +51,7 @@ def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
         return {}
     fitting = _of_method(effort, entry)
     if document.get("quantized_checkpoint") is not None:
-        return {field: value for field, value in fitting.items() if field in _OF_A_REPAIR}
+        return {field: value for field, value in fitting.items() if field in _REPAIR_FIELDS}
     if kind != "run" or document.get("layer") is not None:
         fitting = {field: value for field, value in fitting.items() if field not in UNDISTILLED}
     return fitting
@@ -59,7 +59,7 @@ def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
 
 def _of_method(effort: Effort, entry: MethodEntry) -> Fitting:
     if entry.make.unit == "block":
-        return {field: value for field, value in _OF_LEARNING.items() if field in entry.options}
+        return {field: value for field, value in _LEARNING_FIELDS.items() if field in entry.options}
     return {
         field: value
         for field, value in EFFORTS[effort].items()

@@ -47,12 +47,12 @@ def _measure_draw(state: LadderState, number: int) -> Iterator[Event]:
     draw = state.draw(number)
     state.trials.append({})
     while missing := state.missing(number)[: _at_once(state)]:
-        for grid, of_grid in groupby(missing, key=lambda at: state.steps[at].grid):
-            steps = [*of_grid]
+        for grid, group in groupby(missing, key=lambda at: state.steps[at].grid):
+            steps = [*group]
             points = [state.steps[at].method for at in steps]
-            on_grid = draw.on_grid(grid)
+            grid_draw = draw.on_grid(grid)
             # Pictures are kept with the first draw of tuning, whose points these are.
-            for position, trial in run_trials(on_grid, points, pictures=number == 0, check=state.budget.check):
+            for position, trial in run_trials(grid_draw, points, pictures=number == 0, check=state.budget.check):
                 state.note(number, steps[position], trial)
                 yield LadderStanding(state.to_json())
 
