@@ -143,7 +143,7 @@ def doors() -> None:
             content()
 
 
-def _where() -> None:
+def _layers() -> None:
     plot("lab-map", "Every layer", classes="plot-map plot-further plot-whole", tools=_MAP_PICK)
     plot("lab-inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
 
@@ -176,7 +176,7 @@ def _steps() -> None:
     plot("lab-rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)
 
 
-def _text() -> None:
+def _calibration_text() -> None:
     plot(
         "lab-gap",
         "More calibration text, smaller gap",
@@ -197,4 +197,4 @@ def _proof() -> None:
     part(_THEOREM)
 
 
-_CONTENT = {"where": _where, "trade_off": _trade_off, "steps": _steps, "text": _text, "proof": _proof}
+_CONTENT = {"where": _layers, "trade_off": _trade_off, "steps": _steps, "text": _calibration_text, "proof": _proof}

@@ -45,7 +45,7 @@ def _skeleton(sight: FirstSight | None) -> str:
         what = _subject("", "a few", "")
     else:
         known, what = " is-known", _subject(f", {escape(sight.model)},", str(sight.bits), "")
-        sentence, title = "".join(_spoken(**piece) for piece in sight.sentence), escape(sight.title)
+        sentence, title = "".join(_sentence_part(**piece) for piece in sight.sentence), escape(sight.title)
         if sight.finding:
             title = f'<span class="card-finding">{escape(sight.finding)}</span><span class="card-name">{title}</span>'
     return f"""
@@ -61,7 +61,7 @@ def _skeleton(sight: FirstSight | None) -> str:
 """
 
 
-def _spoken(text: str, role: str, verdict: bool) -> str:
+def _sentence_part(text: str, role: str, verdict: bool) -> str:
     kind = "verdict" if verdict else f"role-{role}"
     return f'<strong class="{kind}">{escape(text)}</strong>' if role else escape(text)
 

@@ -16,7 +16,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.quantization.storage import Kind, bits_per_weight
 from sarqc.study.paired import geometric_mean
 
-_FOR_INTERVALS = 2  # draws
+_INTERVAL_DRAWS = 2  # draws
 _RESERVE = 1.2  # of the minutes that are proposed, times those that were needed so far
 
 
@@ -59,7 +59,7 @@ class LadderState(Comparison):
             "next": step,
             "best": best,
             "more_minutes": more,
-            "recipe": self._following(step, best, more),
+            "recipe": self._next_recipe(step, best, more),
         }
 
     def _row(self, at: int, step: StepMethod) -> LadderRow:
@@ -90,15 +90,15 @@ class LadderState(Comparison):
     def _next(self) -> LadderNext:
         if not self.why:
             return ""
-        return "go_on" if self.why == "budget" and self.whole() < _FOR_INTERVALS else "run"
+        return "go_on" if self.why == "budget" and self.whole() < _INTERVAL_DRAWS else "run"
 
     def _more_minutes(self) -> float:
         """Return a budget in which a ladder that goes on from here has its first intervals."""
-        missing = _FOR_INTERVALS * len(self.steps) - sum(map(len, self.trials))
+        missing = _INTERVAL_DRAWS * len(self.steps) - sum(map(len, self.trials))
         needed = missing * self.model_seconds() if self.trials else 0.0
         return rounded_up(_RESERVE * (needed or 3 * (self.budget.seconds or 0.0)) / 60)
 
-    def _following(self, step: LadderNext, best: int | None, more: float | None) -> dict[str, object] | None:
+    def _next_recipe(self, step: LadderNext, best: int | None, more: float | None) -> dict[str, object] | None:
         if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": more}).to_json()
         return None if step == "" or best is None else run_after(self.recipe, self.steps[best]).to_json()

@@ -259,8 +259,8 @@ def _prepare(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared:
     update = {
         "warnings": (*warnings, *shown.warnings),
         "begin": calibration.begin.text,
-        "calibration_text": _size_of(calibration),
-        "test_text": "" if whole_test is None else _size_of(whole_test),
+        "calibration_text": _size_words(calibration),
+        "test_text": "" if whole_test is None else _size_words(whole_test),
     }
     shown = shown.model_copy(update=update)
     return Prepared(
@@ -340,7 +340,7 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     return test
 
 
-def _size_of(text: Text) -> str:
+def _size_words(text: Text) -> str:
     rows = "" if text.rows is None else f" in {text.rows:,} rows"
     return f"{len(text.ids):,}{rows}"
 

@@ -263,13 +263,13 @@ def solutions_of(
 
 def _batches(points: Sequence[Method], limit: int) -> Iterator[Sequence[Method]]:
     """Yield the points in their order, in parts that one solver takes together."""
-    for _, group in groupby(points, _beside_the_penalty):
+    for _, group in groupby(points, _batch_key):
         members = [*group]
         for first in range(0, len(members), limit):
             yield members[first : first + limit]
 
 
-def _beside_the_penalty(point: Method) -> tuple[object, ...]:
+def _batch_key(point: Method) -> tuple[object, ...]:
     values = {field.name: getattr(point, field.name) for field in dataclasses.fields(point)}
     return (type(point), *(value for name, value in values.items() if name not in ("lam", "gamma")))
 

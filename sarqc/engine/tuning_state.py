@@ -179,7 +179,7 @@ class TuningState(Comparison):
             "end": self.why,
             "next": step,
             "more_minutes": self._more_minutes(search) if self.why == "budget" else None,
-            "recipe": self._following(step, search),
+            "recipe": self._next_recipe(step, search),
         }
 
     def _gamma_at(self) -> int:
@@ -228,7 +228,7 @@ class TuningState(Comparison):
             "accuracy_float_error": error,
         }
 
-    def _answered(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
+    def _accuracies(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
         """Return accuracy, and how much higher than a reference's, in draws in which both were asked; None without."""
         both = [by_index for by_index in self.answers if index in by_index and reference in by_index]
         if not both:
@@ -254,7 +254,7 @@ class TuningState(Comparison):
             search.baselines[0],
             search.gains,
         )
-        above = _above(search, ratios)
+        above = _distances_to_best(search, ratios)
         screened = self.screening.known(self._gamma_at())
         excess = screened - screened.min(axis=1, keepdims=True) if len(screened) else screened
         shown = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
@@ -266,7 +266,7 @@ class TuningState(Comparison):
             better = or_none(gain.mean[index])
             if better is not None:  # over all draws of the baseline, so that it and the difference agree
                 mean = float(search.means[gptq]) - better
-            answered = self._answered(index, gptq)
+            answered = self._accuracies(index, gptq)
             is_tuned = index < len(self.screening.lams)
             rows.append(
                 {
@@ -309,7 +309,7 @@ class TuningState(Comparison):
                     values[draw, index] = trial.divergence.kl.mean
         return values
 
-    def _following(self, step: Next, search: Search) -> dict[str, object] | None:
+    def _next_recipe(self, step: Next, search: Search) -> dict[str, object] | None:
         if step == "":
             return None
         if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
@@ -327,7 +327,7 @@ class TuningState(Comparison):
         return self.recipe.model_copy(update=plain | chosen).to_json()
 
 
-def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _distances_to_best(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return each candidate's distance above the best λ: mean and simultaneous interval, (K,) each; NaN where not
     known.
     """

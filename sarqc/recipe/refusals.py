@@ -34,11 +34,11 @@ def refusal(error: ValidationError) -> Refused:
     wish = _wish(first, or_auto=Literal["auto"] in get_args(info.annotation))
     if usual := field_extra(info).usual:
         help_text = f"{usual} is usual. {help_text}"
-    what = f"{_called(name, info)} is {given}: {wish}"
+    what = f"{_field_words(name, info)} is {given}: {wish}"
     return refused_for(name, what, help_text, *_bound(name, first))
 
 
-def _called(name: str, info: FieldInfo) -> str:
+def _field_words(name: str, info: FieldInfo) -> str:
     title = str(info.title)
     return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
 

@@ -207,7 +207,7 @@ def _check_opened(recipe: RecipeFields) -> None:
             default = list(info.default) if isinstance(info.default, tuple) else info.default
             raise refused_for(
                 name,
-                f"{info.title!s} = {_shown(getattr(recipe, name))} is not available for a quantized checkpoint: {why}",
+                f"{info.title!s} = {_plain(getattr(recipe, name))} is not available for a quantized checkpoint: {why}",
                 f"Leave {name} as it is by default.",
                 Fix("Leave it as it is by default", {name: default}),
             )
@@ -246,7 +246,7 @@ def _check_tuning(recipe: RecipeFields) -> None:
     if recipe.lam not in (None, "auto"):
         raise refused_for(
             "lambda",
-            f"tuning finds λ, and λ is given as {_shown(recipe.lam)}",
+            f"tuning finds λ, and λ is given as {_plain(recipe.lam)}",
             "Leave it out; values to compare go into sweep.",
             Fix("Leave λ empty", {"lambda": None}),
         )
@@ -302,7 +302,7 @@ def without_effect(recipe: RecipeFields) -> list[str]:
         return str(infos[name].title)
 
     def idle_words(name: str) -> str:
-        return f"{title(name)} = {_shown(getattr(recipe, name))} has no effect on {recipe.method}"
+        return f"{title(name)} = {_plain(getattr(recipe, name))} has no effect on {recipe.method}"
 
     words = [
         f"{idle_words(name)}{' as it is asked for' if name in AUTO_FIELDS['layer'] else ''}"
@@ -324,7 +324,7 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     ]
 
 
-def _shown(value: object) -> object:
+def _plain(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
