@@ -156,7 +156,7 @@ def _pages() -> tuple[Page, ...]:
 
 
 def _on_cluster(settings: Settings, execute: str) -> partial[RayWorkers] | None:
-    """Return the maker of workers on the cluster that the settings name; None where they name none.
+    """Return the maker of workers on the cluster of the settings; None without one.
 
     Raises ``Refused`` where its extra is not installed.
     """
@@ -199,7 +199,7 @@ def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None
 
 
 class Server(uvicorn.Server):
-    """Ends the streams when the app is asked to end: it waits for open connections before its lifespan is over."""
+    """A server that ends the streams when the app has to end, which waits for open connections before its shutdown."""
 
     def __init__(self, app: FastAPI, config: uvicorn.Config) -> None:
         super().__init__(config)

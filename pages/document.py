@@ -1,5 +1,5 @@
-"""The document around a page: what Gradio writes, with our head in place of its own, and before its application our
-bar and what stands for the page until that is there. Of Gradio's own routes there is what these documents load.
+"""The document around a page: Gradio's, with our head in place of its own, and before its application our bar and a
+stand-in for the page until that is there. Of Gradio's own routes there is what these documents load.
 
 Gradio's document introduces itself as Gradio, and its elements come when its scripts have started; a preview reads
 neither scripts nor what comes later, and a reader need not wait for the bar.
@@ -22,10 +22,10 @@ from sarqc.web.link_preview import Introductions, document_title, head_of, query
 from sarqc.web.middleware import HttpMiddleware, content_security_policy, held_back, is_page, nonce_of
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
-# What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.
+# Tags that introduce Gradio, and the base of relative addresses, which would send “#content” to another page.
 _GRADIO_TAGS = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="manifest"|base )[^>]*>\s*')
 _SCRIPT, _APP = "<script", "<gradio-app"
-LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
+LOADED = ("/assets/", "/static/", "/theme.css")  # Gradio's files that the documents load: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
 _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 

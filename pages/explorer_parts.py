@@ -74,7 +74,7 @@ _WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "unda
 
 _ENLARGE = '<span class="figure-enlarge"></span>'
 
-# What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps.
+# The quantity of a cell, where a study has several, and the switch between surfaces and flat maps.
 _POOL = """
 <label data-control="pool" hidden><select data-pool data-for="lab-" data-testid="pool"
   aria-label="What a cell of the surfaces says"></select></label>

@@ -1,4 +1,4 @@
-"""The form of a recipe, made from its fields: everything that it says comes from the fields themselves.
+"""The form of a recipe, made from its fields: all its words come from the fields themselves.
 
 The fields are Gradio components whose listeners run in the browser only: nothing here waits for the server.
 """
@@ -17,7 +17,7 @@ from sarqc.web.browser_contract import field_kind, literals, words
 
 SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
-# What is asked first; all else has a default that suits most models, and stands in a fold.
+# The first fields; all others have a default that suits most models, and stand in a fold.
 FIRST = {
     "What to make smaller": ("model", "bits"),
     "On what text": ("calibration", "test"),
@@ -74,7 +74,7 @@ Field = gr.Dropdown | gr.Textbox | gr.Radio | gr.Checkbox | gr.Number
 
 
 def recipe_form() -> list[str]:
-    """Lay out the form, what is asked first and a fold of all else, and return the fields in its order.
+    """Lay out the form, its first fields and a fold of all others, and return the fields in its order.
 
     The fold is one of styles: Gradio makes the fields of its own folds when these are opened, and a number that the
     page puts into a field before that is lost.
@@ -115,7 +115,7 @@ def recipe_form() -> list[str]:
 
 
 def field(name: str, info: FieldInfo) -> Field:
-    """Return the form component of one recipe field; everything it says comes from the field itself."""
+    """Return the form component of one recipe field; all its words come from the field itself."""
     label, help_text, unit = str(info.title), str(info.description), field_extra(info).unit
     common: dict[str, Any] = {
         "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,

@@ -22,15 +22,15 @@ SCRIPTS = "page-scripts"  # of the page's module in its import map
 
 @dataclass(frozen=True)
 class Page:
-    """A page: where it is, what is on it, and what the browser needs for it.
+    """A page: its address, its content, and the files that the browser needs for it.
 
     ``scripts`` are the modules of assets/js that its elements ask for, ``styles`` the files of assets/css that it adds.
     """
 
     title: str  # in the bar
     path: str
-    build: Callable[[Settings], None]  # lays it out, within the Blocks of the moment
-    heading: str  # what it is for, as its tab and its links say it
+    build: Callable[[Settings], None]  # lays it out, within the current Blocks
+    heading: str  # its purpose, in its tab and its links
     scripts: tuple[str, ...]
     about: str = ABOUT
     styles: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
-# What base/link.js does to a page in a frame, before the first paint.
+# The effect of base/link.js on a page in a frame, before the first paint.
 EMBED_SCRIPT = """(() => {
   const embed = new URLSearchParams(location.search).get("embed");
   if (["0", "", null].includes(embed)) return;
@@ -111,8 +111,8 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
 
 
 def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, nonce: str) -> str:
-    """Return the bar above a page, as markup for the beginning of its body, after a link for the keyboard to what is
-    below it; ``current``: the page that is marked, ``nonce``: of the answer.
+    """Return the bar above a page, as markup for the beginning of its body, after a keyboard link to the content below
+    it; ``current``: the page that is marked, ``nonce``: of the answer.
 
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
@@ -140,7 +140,7 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));{ask}
 
 
 def heading(page: Page) -> gr.HTML:
-    """Lay out the page's one heading of the first level, for those who hear it."""
+    """Lay out the page's one heading of the first level, for screen readers."""
     return part(f'<h1 class="visually-hidden">{escape(page.heading)}</h1>', classes="slot-heading")
 
 

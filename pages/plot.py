@@ -1,4 +1,4 @@
-"""The one plot component: an element that lives as long as the page and is drawn by assets/js/charts/plot_host.js.
+"""The one plot component: an element that lives as long as the page, drawn by assets/js/charts/plot_host.js.
 
 gr.Plot makes its element anew with every value, so that a camera or a cell with the focus is lost. This one is an empty
 card; figures come from the REST interface and never pass through a component's value.

@@ -1,6 +1,6 @@
-"""Log lines: with their time, their level, and the run and the person that they are about; without secrets.
+"""Log lines with time, level, and the run and the person that they are about; without secrets.
 
-A line is cleaned when it is written, with everything that is in it by then: arguments, exceptions, addresses.
+A line is cleaned when it is written, with all its contents: arguments, exceptions, addresses.
 """
 
 import json
@@ -24,7 +24,7 @@ _about: ContextVar[dict[str, str]] = ContextVar("sarqc_log_about", default={})  
 
 @contextmanager
 def about(**names: str) -> Iterator[None]:
-    """Log lines within are about this ``run`` or ``owner``."""
+    """Mark the log lines of a context as being about a ``run`` or ``owner``."""
     token = _about.set(_about.get() | names)
     try:
         yield
@@ -43,7 +43,7 @@ def configure(settings: Settings) -> None:
 
 
 def known_secrets(settings: Settings) -> frozenset[str]:
-    """Return the secrets that this process was given: those of the settings, and what the environment calls so."""
+    """Return the secrets that this process was given: those of the settings, and environment variables named so."""
     values = (getattr(settings, name) for name in type(settings).model_fields)
     given = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
     return frozenset(given | {value for name, value in os.environ.items() if name.upper().endswith(SECRET_ENDINGS)})
@@ -75,8 +75,8 @@ class _Lines(logging.Formatter):
 
 
 class TextLines(_Lines):
-    """``2026-01-01T00:00:00.000Z INFO sarqc.jobs.supervisor [run 01J…, ann]: words``. A message is one line, whatever
-    is in it; behind it comes the trace of an exception, with lines of its own."""
+    """``2026-01-01T00:00:00.000Z INFO sarqc.jobs.supervisor [run 01J…, ann]: words``. A message is one line; the
+    trace of an exception follows in lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
         parts = self.parts(record)
@@ -95,5 +95,5 @@ class JsonLines(_Lines):
 
 
 def _one_line(text: str) -> str:
-    """Return a text that can't begin a line of its own: what moves the cursor is written as Python writes it."""
+    """Return a text that can't begin a line of its own: characters that move the cursor are escaped as in Python."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -44,9 +44,9 @@ def print_json(document: object) -> None:
 
 
 class ProgressBar:
-    """Tells the events of one run, each as it comes. ``close`` takes the bar away and says how many layers there were.
+    """Prints the events of one run as they come. ``close`` removes the bar and prints the number of layers.
 
-    On a terminal the layers have a bar with what is left of them; a file or a pipe gets one line for each stage.
+    On a terminal the layers have a bar with the time left; a file or a pipe gets one line for each stage.
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -54,7 +54,7 @@ class ProgressBar:
         self._on_terminal = self._file.isatty()
         self._bar: Any = None
         self._layers = self._done = self._from_disk = 0
-        self._known = (-1, False)  # draws, and whether the errors of layers were compared, as said last
+        self._known = (-1, False)  # draws, and whether the errors of layers were compared, as printed last
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -97,7 +97,7 @@ class ProgressBar:
         self._done = self._from_disk = 0
 
     def _open_bar(self) -> Any:
-        """Return the bar, made with the first layer: its clock shall not count the loading of the model."""
+        """Return the bar, made with the first layer, so that its clock does not count the loading of the model."""
         if self._bar is None:
             from tqdm import tqdm
 
@@ -112,7 +112,7 @@ class ProgressBar:
 
 
 def words(event: Event) -> str:
-    """Return one event in words."""
+    """Return an event in words."""
     match event:
         case Stage():
             return f"{event.name}: {event.detail}" if event.detail else event.name
@@ -157,9 +157,9 @@ def _format_known(value: float | None) -> str:
 
 
 def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iterator[Event]:
-    """Yield the events of a run that keeps what it makes on the disk with a folder.
+    """Yield the events of a run that stores its results on the disk with a folder.
 
-    Where that is full it says so, waits for more room, and goes on from what is kept.
+    If that is full, yield a warning, wait for more room, and go on from the stored results.
     """
     while True:
         try:

@@ -66,7 +66,7 @@ class Comparison:
         return sum(taken) / len(taken) if taken else 0.0
 
     def affordable(self, models: int) -> int:
-        """Return the number of models, at most so many, that there is time for."""
+        """Return the number of models, at most ``models``, that there is time for."""
         seconds, left = self.model_seconds(), self.budget.left()
         return models if not seconds or math.isinf(left) else max(0, min(models, int(left / seconds)))
 

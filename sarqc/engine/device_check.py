@@ -24,7 +24,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 _METHODS = ("rtn", "sarqc-gs", "sarqc-gbs")  # one of each family that solves single layers
-_SUFFIX = ".device"  # of a file that says that a device was found sound
+_SUFFIX = ".device"  # of a file that records a sound device
 MODEL = "tiny-llama"
 CODES, OBJECTIVE = 0.98, 0.01  # least share of equal codes, and largest relative difference of a layer's objective
 LEARNED_OBJECTIVE = 0.1  # a learned one goes through the block in the device's own precision
@@ -42,10 +42,10 @@ RECIPE = {
 
 
 def require_sound_device(device: torch.device, settings: Settings) -> Iterator[Event]:
-    """Raise ``SarqcError`` where the device computes something else than the CPU.
+    """Raise ``SarqcError`` if the device's results differ from the CPU's.
 
-    That it does not is kept, so that it is asked once; a device that fails is looked at again before each run, as the
-    reason may pass. ``SARQC_CHECK_DEVICE=0`` leaves it out. The doctor looks at more.
+    A sound device is recorded and checked once; one that fails is checked again before each run, as the reason may
+    pass. ``SARQC_CHECK_DEVICE=0`` leaves the check out. The doctor checks more.
     """
     store, key = ArtefactStore(settings.artefacts_root()), _key(device, settings)
     if not settings.check_device or store.has(key, _SUFFIX):
@@ -70,7 +70,7 @@ def _key(device: torch.device, settings: Settings) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence about the host, and whether it is as it should be."""
+    """A sentence about the host, and the verdict on it."""
 
     is_sound: bool
     words: str
@@ -78,7 +78,7 @@ class Finding:
 
 def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable[str]) -> Iterator[Finding]:
     """Solve the first block of a small model by these methods on the device and the CPU, from the same statistics."""
-    # As on the CPU: a comparison is not a run, which has to fit what the operator allows one or what is free.
+    # As on the CPU: unlike a run, a comparison need not fit the operator's limit or the free memory.
     settings = settings.model_copy(update={"device": "cpu", "memory_gib": None})
     first = prepare(Recipe.parse(RECIPE | {"method": "rtn"}), settings)
     host, guest = load(first.checkpoint, torch.device("cpu")), load(first.checkpoint, device)

@@ -22,9 +22,9 @@ class Gpu:
 
 
 def visible_gpus() -> list[Gpu]:
-    """Return the GPUs that CUDA shows a process, in its order; none where nobody can be asked. Known for some seconds.
+    """Return the GPUs that CUDA shows a process, in its order; none without nvidia-smi. Cached for some seconds.
 
-    nvidia-smi lists every card in the order of the bus, which workers are told to keep to (``CUDA_DEVICE_ORDER``).
+    nvidia-smi lists every card in the order of the bus, which workers keep to (``CUDA_DEVICE_ORDER``).
     ``CUDA_VISIBLE_DEVICES`` says which of them are shown, by number or by the beginning of a uuid.
     """
     program = _nvidia_smi()
@@ -38,7 +38,7 @@ def visible_gpus() -> list[Gpu]:
             gpu for number, gpu in enumerate(every) if name == str(number) or (name and gpu.uuid.startswith(name))
         ]
         if len(matches) != 1:
-            break  # as CUDA does: what follows a name that means nothing is not there
+            break  # as CUDA does: entries after an unknown name do not count
         visible += matches
     return visible
 

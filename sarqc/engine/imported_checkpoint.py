@@ -1,4 +1,4 @@
-"""A recipe's quantized checkpoint as plans need it: where it is, and whether it belongs to the model. No torch."""
+"""A recipe's quantized checkpoint for plans: its place, and a check that it belongs to the model. No torch."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
 def with_codes(
     recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool = False
 ) -> tuple[Recipe, Checkpoint, CheckpointLayout | None]:
-    """Return a recipe and its float checkpoint as the recipe's quantized checkpoint has them, with that.
+    """Return a recipe and its float checkpoint fitted to the recipe's quantized checkpoint, and the latter's layout.
 
     The recipe is completed with bits, grid and group size, and the checkpoint restricted to the linears with codes.
     Both stay as they are without one.
@@ -86,7 +86,7 @@ def _places(checkpoint: Checkpoint, layout: CheckpointLayout) -> list[StoredLine
 
 
 def kind_words(layout: CheckpointLayout) -> str:
-    """Return format, maker and how much is quantized, in words."""
+    """Return format, maker and number of quantized linears in words."""
     maker = f", made by {layout.made_by}" if layout.made_by else ""
     return f"{_CALLED.get(layout.format, layout.format)}{maker}, {len(layout.layers)} linears with codes"
 
@@ -97,7 +97,7 @@ def plan_fields(checkpoint: Checkpoint, layout: CheckpointLayout) -> dict[str, A
     bits, grid, group_size = _usual_grid(places)
     scales = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")
     ranges = {name: span for path in files for name, span in byte_ranges(path).items()}
-    # Codes, scales, zero points and whatever else is stored of the linears; a stack of experts once.
+    # Codes, scales, zero points and all other tensors of the linears; a stack of experts once.
     stored = {name for place in places for name in place.tensors}
     return {
         "opened": f"{layout.folder.name}, {kind_words(layout)}, {bits} bits, {choice_words(grid)}, {scales}",

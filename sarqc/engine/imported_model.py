@@ -1,6 +1,6 @@
-"""A model as others have quantized it, put into the float one: codes of its linears, and what stands beside them.
+"""A model quantized elsewhere, put into the float one: codes of its linears, and its other tensors.
 
-What stands beside them is the original's, but for three reasons: it was rounded to another type; it has codes too, as
+The other tensors are the original's, but for three reasons: it was rounded to another type; it has codes too, as
 embeddings have in MLX; or norms have taken up channel scales, as in AWQ. Then the file is the same function of an
 equivalent float model, whose linears are multiplied by what its norms were divided by, and drift is measured beside
 that. Whatever differs for another reason belongs to another model, and is refused.
@@ -32,7 +32,7 @@ from sarqc.models.weight_files import WeightFiles
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import FoundCodes
 
-_NEAR = 2**-6  # relative: what rounding a product to bfloat16, twice, may do to it
+_NEAR = 2**-6  # relative: error of rounding a product to bfloat16 twice
 _EXPLAINED = 0.5  # of the squared distance that a fitted scale has to take away
 
 
@@ -68,7 +68,7 @@ class ImportedModel:
         return bool(self._folded)
 
     def words(self) -> Iterator[str]:
-        """Yield what is to be known of what stands beside its codes."""
+        """Yield notes on its tensors without codes."""
         if self._rounded:
             yield f"{len(self._rounded)} of its tensors without codes are the original's, rounded to another type"
         if self._coded:
@@ -92,14 +92,14 @@ class ImportedModel:
         )
 
     def put_outside(self, loaded: LoadedModel) -> None:
-        """Give embedding, last norm and head the values that they have there."""
+        """Give embedding, last norm and head their values in the checkpoint."""
         prefix = self._checkpoint.family.in_file(f"{self._checkpoint.family.blocks}.")
         others = [*self._rounded, *self._coded]
         loaded.replace({name: self.opened.tensor(name) for name in others if not name.startswith(prefix)})
 
     def put_into(self, loaded: LoadedModel, index: int) -> None:
-        """Give a block, whose weights are there, what stands beside its codes; its linears with codes are multiplied by
-        the channel scales that its norms have taken up.
+        """Give a block, whose weights are in memory, its other tensors; its linears with codes are multiplied by the
+        channel scales that its norms have taken up.
         """
         block, family = loaded.blocks()[index], self._checkpoint.family
         prefix = f"{family.blocks}.{index}."
@@ -113,7 +113,7 @@ class ImportedModel:
                     value.copy_(self.opened.tensor(name))
 
     def _fold(self, loaded: LoadedModel, block: nn.Module, prefix: str) -> None:
-        """Multiply the columns of linears by what the operation before them was divided by."""
+        """Multiply the columns of linears by the divisor of the operation before them."""
         with torch.no_grad():
             for fold in folds(block, loaded.groups(block), self._checkpoint.architecture.num_attention_heads):
                 if fold.source is None:
@@ -136,8 +136,8 @@ class ImportedModel:
         return torch.where(stored == 0, 1.0, own / stored)
 
     def _fitted_scale(self, block: nn.Module, fold: Fold, prefix: str) -> Tensor:
-        """Return the scale of each channel that a linear reads from another which brings its weight nearest to what is
-        stored there, (I,) float64; 1 where that explains little. Channels from one row have one.
+        """Return for each channel that a linear reads from another the scale that brings its weight nearest to the
+        stored one, (I,) float64; 1 where that explains little. Channels from one row share one.
         """
         ties = fold.ties
         products, squares, distances = (torch.zeros(int(ties.max()) + 1, dtype=torch.float64) for _ in range(3))
@@ -158,12 +158,12 @@ class ImportedModel:
         return fitted[ties]
 
     def _check(self) -> None:
-        """Sort the tensors without codes in the original by why they differ; raise ``Refused`` where none is known."""
+        """Sort the original's tensors without codes by the reason they differ; raise ``Refused`` without one."""
         family, checkpoint = self._checkpoint.family, self._checkpoint
         self._rounded: list[str] = []
         self._coded: list[str] = []
         self._folded: list[str] = []  # norms
-        self._follow: list[str] = []  # what reads such a norm or belongs to a linear that was divided
+        self._follow: list[str] = []  # readers of such a norm, and parts of a linear that was divided
         quantized = {f"{family.in_file(name)}.weight" for name in self._layers}
         different: list[str] = []
         for name in checkpoint.parameter_names:

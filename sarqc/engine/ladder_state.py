@@ -99,6 +99,6 @@ class LadderState(Comparison):
         return rounded_up(_RESERVE * (needed or 3 * (self.budget.seconds or 0.0)) / 60)
 
     def _next_recipe(self, step: LadderNext, best: int | None, more: float | None) -> dict[str, object] | None:
-        if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
+        if step == "go_on":  # stored results cost nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": more}).to_json()
         return None if step == "" or best is None else run_after(self.recipe, self.steps[best]).to_json()

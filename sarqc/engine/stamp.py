@@ -90,7 +90,7 @@ class LayerHashing:
         self._threads.shutdown(wait=True)
 
     def add(self, name: str, layer: QuantizedLayer) -> None:
-        """Take a layer; wait while as many others are in memory as there may be."""
+        """Take a layer; wait while the allowed number of others is in memory."""
         hashes = self._threads.submit(solved_hashes, layer, self._job.grids[name], self._job)
         self._hashes[name] = hashes
         self._waiting.append(hashes)

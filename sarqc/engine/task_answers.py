@@ -31,7 +31,7 @@ class TaskAnswers:
 def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, TaskAnswers]]:
     """Quantize the model at each point, which are of one family, and ask it the recipe's tasks; yield positions with
     answers, stored ones first. The model is float before and after each. ``check`` is called between parts of
-    the work; what it raises ends it.
+    the work; an error of it ends them.
     """
     ground = draw.ground
     bench, recipe = ground.bench, ground.prepared.recipe

@@ -27,8 +27,8 @@ from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 def write_tuning(state: TuningState, folder: Path) -> Study:
     """Write the study: a line of the tuned method over λ and draws, and one for each baseline.
 
-    Lines are as long as there was time for them, and what a draw did not measure is NaN. Needs a model that was
-    measured, see ``has_study``.
+    Lines are as long as there was time for, and missing measurements of a draw are NaN. Needs a measured model, see
+    ``has_study``.
     """
     run, recipe, original = state.run, state.recipe, state.run.original
     names = list(dict.fromkeys(state.candidates[index].name for index in sorted(state.trials[0])))
@@ -94,7 +94,7 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
 def _answers(
     state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
 ) -> dict[str, ArrayRef]:
-    """Return accuracies, and what was answered to each item of all tasks."""
+    """Return accuracies, and the answers to each item of all tasks."""
     accuracy, given = np.full(shape, np.nan), [answers for by_index in state.answers for answers in by_index.values()]
     if not given:
         return {"accuracy": writer.add(accuracy, AXES)}
@@ -114,7 +114,7 @@ def _curves(trial: TrialResult) -> list[LayerCurve]:
 def _numbers(
     by_index: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
 ) -> list[LayerNumbers]:
-    """Return the numbers of each layer, over the λ of a line; NaN for those that the draw left out."""
+    """Return the numbers of each layer, over the λ of a line; NaN where the draw has none."""
     known = next((by_index[index].layers for index in indices if index in by_index), None)
     rows = []
     for at, layer in enumerate(known or _unknown(first[0])):
@@ -130,7 +130,7 @@ def _numbers(
 
 
 def _unknown(layers: Sequence[LayerNumbers]) -> list[LayerNumbers]:
-    """Return the same layers in a draw that says nothing of them."""
+    """Return the same layers for a draw without results of them."""
     nothing: dict[str, Any] = dict.fromkeys(SCALARS, np.array(np.nan, dtype=np.float32))
     return [replace(layer, **nothing) for layer in layers]
 

@@ -1,6 +1,6 @@
 """The state of a tuning run: its candidates, their results in each draw, and the progress as a document.
 
-Nothing is measured here: ``stages.tuning`` does that. What follows from measurements is ``search.Search``'s to say.
+Nothing is measured here: ``stages.tuning`` does that. ``search.Search`` draws the conclusions.
 """
 
 import math
@@ -45,7 +45,7 @@ class TuningState(Comparison):
     answers: list[dict[int, TaskAnswers]] = field(default_factory=list)  # [draw][candidate]
     taken: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
-    why: End = ""  # it ended
+    why: End = ""  # the reason of its end
     turns: list[TuningTurn] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class TuningState(Comparison):
         self.gamma = self.screening.base.gamma
 
     def settle(self) -> None:
-        """Settle γ, and which λ are in question, by the errors of layers that are known."""
+        """Choose γ, and the λ in question, by the errors of layers so far."""
         gamma = self.screening.gamma()
         self.gamma, known = self.screening.gammas[gamma], self.screening.known(gamma)
         every = range(len(self.screening.lams))
@@ -105,12 +105,12 @@ class TuningState(Comparison):
             self.note_draws(search.draws)
 
     def note_draws(self, whole: int) -> None:
-        """Note that so many draws are whole: a turning point where they are more than before."""
+        """Note the number of complete draws: a turning point if it has grown."""
         if whole > max((turn["draws"] for turn in self.turns), default=0):
             self.note_turn("draw", whole)
 
     def note_turn(self, what: Literal["screening", "screened", "draw", "tasks", "end"], draws: int) -> None:
-        """Note a turning point after so many whole draws."""
+        """Note a turning point after so many complete draws."""
         search, lams = self.search, self.screening.lams
         left = {"not_reached"} if search.best is None else {"best", "as_good"}
         before = {lam for turn in self.turns for lam in turn["out"]}
@@ -127,18 +127,18 @@ class TuningState(Comparison):
         )
 
     def note_answers(self, index: int, answers: TaskAnswers) -> None:
-        """Take what the last draw that was asked says of a candidate."""
+        """Take the answers of a candidate in the last draw."""
         self.answers[-1][index] = answers
         self.budget.count(answers.seconds)
 
     def model_seconds(self) -> float:
-        """Return the seconds of one more model: of those measured in this run; of several workers, by what is kept."""
+        """Return the seconds of one more model: by those measured in this run, or stored results of several workers."""
         if self.budget.is_shared:
             return super().model_seconds()
         return sum(self.taken) / len(self.taken) if self.taken else 0.0
 
     def together(self) -> int:
-        """Return models that are solved at once under a budget: as many as take a tenth of it."""
+        """Return the number of models to solve at once under a budget: as many as take a tenth of it."""
         assert self.budget.seconds is not None
         return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.taken else 1
 
@@ -201,7 +201,7 @@ class TuningState(Comparison):
         return "go_on" if self.why == "budget" and search.draws < PATIENCE and is_clear_in_each else "keep"
 
     def _remaining(self, search: Search) -> int:
-        """Return models that may follow: of all draws, or as many as there is time for."""
+        """Return the number of further models: of all draws, or as many as there is time for."""
         if not self.order:
             return self.recipe.draws * (len(self.screening.lams) + len(self.references))
         running = search.running or self.order
@@ -312,7 +312,7 @@ class TuningState(Comparison):
     def _next_recipe(self, step: Next, search: Search) -> dict[str, object] | None:
         if step == "":
             return None
-        if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
+        if step == "go_on":  # stored results cost nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": self._more_minutes(search)}).to_json()
         plain = {
             name: Recipe.model_fields[name].default

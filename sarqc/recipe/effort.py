@@ -33,7 +33,7 @@ EFFORTS: Mapping[Effort, Fitting] = MappingProxyType(
         "best": {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5, "distill_codes": True},
     }
 )
-# What is left of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
+# The part of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
 # rest; a quantized checkpoint keeps its scales.
 _LEARNING_FIELDS: Fitting = {"range": "search"}
 _REPAIR_FIELDS = ("order", "refine")
@@ -42,7 +42,7 @@ _REPAIR_FIELDS = ("order", "refine")
 def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
     """Return the fields that an effort sets in a recipe: those that mean something to its method and kind.
 
-    What is not valid in the document, which has today's names, sets nothing.
+    Invalid values of the document, which has today's names, set nothing.
     """
     name = document.get("method")
     entry = entry_of(public_method(name)) if isinstance(name, str) else None

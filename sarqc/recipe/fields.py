@@ -1,4 +1,4 @@
-"""Fields of a recipe, and what follows from their values."""
+"""Fields of a recipe, and conclusions from their values."""
 
 import hashlib
 import json
@@ -79,7 +79,7 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
 
 
-# In documents a word, not null: what is null there is what was left open.
+# In documents a word, not null: there null stands for a value left open.
 _PER_CHANNEL = PlainSerializer(
     lambda value: "per_channel" if value is None else value, return_type=int | str, when_used="json"
 )
@@ -695,7 +695,7 @@ def public_name(field: str) -> str:
 DISTILLATION = tuple(name for name in DESCRIPTORS if name.startswith("distill"))  # and its own first
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {about.former: name for name, about in DESCRIPTORS.items() if about.former}
-# What runs did before a field existed, where its default is different.
+# The effect of runs before a field existed, where its default is different.
 BEFORE = {name: about.before for name, about in DESCRIPTORS.items() if about.before is not None}
 # How the solver is fitted to a layer: labels of lines say these values where they are not the defaults.
 FITTING_WORDS = {name: about.label for name, about in DESCRIPTORS.items() if about.label}
@@ -736,7 +736,7 @@ def method_title(name: str, fitting: Mapping[str, str | int | float] = MappingPr
 
 
 def choice_words(choice: str) -> str:
-    """Return one of the words that a field takes as a form shows it."""
+    """Return a choice of a field as a form shows it."""
     return choice.replace("_", " ")
 
 

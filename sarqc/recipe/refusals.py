@@ -79,5 +79,5 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return the value as given, cut to the room of a sentence."""
+    """Return the value as given, cut to fit a sentence."""
     return text if len(text) <= 100 else f"{text[:99]}…"

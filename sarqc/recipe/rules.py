@@ -28,7 +28,7 @@ _TWO_SAMPLES = Fix("Use 2 samples", {"samples": 2})
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 
-# Fields that a form leaves out of tuning besides: what it finds or refuses.
+# Further fields that a form leaves out of tuning: its results, and what it refuses.
 NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
 # The same of a ladder, whose method and γ are its own.
 NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
@@ -59,7 +59,7 @@ def check(recipe: RecipeFields) -> None:
     """Check that the fields agree.
 
     Raises:
-        Refused: For the first that does not go with another one.
+        Refused: For the first field that conflicts with another one.
     """
     if recipe.blocks and recipe.block_fraction is not None:
         raise refused_for(
@@ -158,7 +158,7 @@ def _check_later(recipe: RecipeFields) -> None:
 
 
 def _why_single_lambda(recipe: RecipeFields) -> Iterator[str]:
-    """Yield what of a recipe is about one λ and γ for all blocks."""
+    """Yield the reasons why a recipe has one λ and γ for all blocks."""
     if recipe.kind == "tune":
         yield "tuning finds one λ for the whole model"
     if recipe.kind == "ladder":
@@ -174,7 +174,7 @@ def _why_single_lambda(recipe: RecipeFields) -> Iterator[str]:
 
 
 def _check_rotation(recipe: RecipeFields) -> None:
-    """Refuse a rotation where models are compared, whose statistics are those of the model as it is."""
+    """Refuse a rotation where models are compared, whose statistics are those of the unrotated model."""
     if recipe.rotates and recipe.compares_models:
         raise refused_for(
             "rotate",

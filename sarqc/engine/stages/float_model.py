@@ -35,7 +35,7 @@ def measure_float(run: Run) -> Iterator[Event]:
 
 
 def choose_lambda(run: Run) -> Iterator[Event]:
-    """Settle the λ of “auto” for the whole model, if the recipe asks for that, and with it the keys of all layers."""
+    """Choose the λ of “auto” for the whole model, if the recipe asks for that, and with it the keys of all layers."""
     run.job, run.selection = yield from settle(run.bench, run.recipe, run.job)
     run.solved = layer_keys(run.bench.model, run.job)
 

@@ -58,11 +58,10 @@ def _measure_draw(state: LadderState, number: int) -> Iterator[Event]:
 
 
 def _at_once(state: LadderState) -> int:
-    """Return the number of steps to begin before the time is looked at again: all, since work that takes too long is
+    """Return the number of steps to begin before the time is checked again: all, since work that takes too long is
     given up.
 
-    Several workers give nothing up, so they begin what the budget has room for, first one model to know how much that
-    is.
+    Several workers give nothing up, so they begin as many as fit the budget, at first a single model to know its time.
     """
     budget, seconds = state.budget, state.model_seconds()
     if not budget.is_shared or budget.seconds is None:

@@ -14,7 +14,7 @@ from sarqc.engine.stamp import LayerHashing
 from sarqc.events import BlockRounded, Event, LayerDone, Stage, Warned
 from sarqc.recipe import method_title
 
-_FALLBACKS = {  # flags of a layer that got something else than was asked for
+_FALLBACKS = {  # flags of a layer that was not solved as requested
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
     "little_memory": LITTLE_MEMORY_WORDS,
     "not_recorded": "operations can't be recorded as one on this device: each is started by itself, which takes longer",

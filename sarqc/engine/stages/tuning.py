@@ -1,4 +1,4 @@
-"""Tuning: the λ that a model wants, and how sure that is, with as little work as tells candidates apart.
+"""Tuning: the best λ of a model, and its certainty, with as little work as tells candidates apart.
 
 1. Errors of layers on unseen text from the statistics of one draw (``screening``). They settle γ and rule λ out.
 2. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
@@ -77,7 +77,7 @@ def _run_parts(state: TuningState) -> Iterator[Event]:
 def _compare(state: TuningState) -> Iterator[Event]:
     recipe, budget, begun = state.recipe, state.budget, -1
     lams = [candidate.method.lam for candidate in state.candidates]
-    known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
+    known: dict[tuple[int, int], bool] = {}  # whether a measurement is stored
 
     def costs_nothing(number: int, index: int) -> bool:
         if (number, index) not in known:
@@ -91,7 +91,7 @@ def _compare(state: TuningState) -> Iterator[Event]:
             costs, together = replace(costs, known=costs_nothing), state.together()
         if (step := state.search.next(budget.left(), costs, together)) is None:
             return
-        state.note_draws(min(step.draw, 1))  # the first is whole where the second begins
+        state.note_draws(min(step.draw, 1))  # the first is complete when the second begins
         draw = state.draw(step.draw)
         if step.draw != begun:
             begun = step.draw
