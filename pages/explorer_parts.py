@@ -100,13 +100,13 @@ _RULER_LINK = """
 
 def main_plots() -> None:
     """Lay out the main figures in the order of a narrow screen: the curve over λ with its slider, and the drift."""
-    shown = choice("quality", "lab-", SHOWN, "Quantity shown", "show")
+    quantities = choice("quality", "lab-", SHOWN, "Quantity shown", "show")
     plot(
         "lab-hero",
         "Perplexity over λ",
         classes="plot-hero",
         words=_WORDS,
-        options=shown + _HERO_PICKS + _ENLARGE + _PLAY,
+        options=quantities + _HERO_PICKS + _ENLARGE + _PLAY,
         foot=_AXIS,
     )
     with gr.Column(elem_classes=["evidence"]):

@@ -40,16 +40,16 @@ def _skeleton(sight: FirstSight | None) -> str:
     It has its sentence and its finding where they are known, as assets/js/explorer/words_part.js and
     assets/js/charts/plot_host.js write them.
     """
-    known = what = sentence = title = ""
+    css_class = what = sentence = title = ""
     if sight is None:
         what = _subject("", "a few", "")
     else:
-        known, what = " is-known", _subject(f", {escape(sight.model)},", str(sight.bits), "")
+        css_class, what = " is-known", _subject(f", {escape(sight.model)},", str(sight.bits), "")
         sentence, title = "".join(_sentence_part(**piece) for piece in sight.sentence), escape(sight.title)
         if sight.finding:
             title = f'<span class="card-finding">{escape(sight.finding)}</span><span class="card-name">{title}</span>'
     return f"""
-<div class="skeleton{known}" aria-hidden="true"><div class="lab page">
+<div class="skeleton{css_class}" aria-hidden="true"><div class="lab page">
   <div class="block area-equation"><div class="equation" data-control="equation">{_OBJECTIVE}</div></div>
   <div class="area-about"><p class="what">{what}</p></div>
   <div class="area-picks"><div class="picks"></div></div>

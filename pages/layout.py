@@ -202,8 +202,8 @@ def theme() -> gr.themes.Base:
         "button_secondary_text_color": "var(--ink)",
     }
     # The colours are variables that know the theme themselves, so light and dark take the same.
-    known = inspect.signature(base.set).parameters
-    dark = {f"{name}_dark": value for name, value in both.items() if f"{name}_dark" in known}
+    parameters = inspect.signature(base.set).parameters
+    dark = {f"{name}_dark": value for name, value in both.items() if f"{name}_dark" in parameters}
     return base.set(**both, **dark)
 
 

@@ -50,26 +50,26 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 def documents(settings: Settings, studies: Collection[str]) -> Documents:
     """Return the writers of the documents of a site with these studies, with Learn if it reads no others."""
     tour = learn.tour(settings)
-    shown, pretrained = tour["study"], tour["pretrained"]
-    has_tour = {shown["id"], pretrained["id"]} <= set(studies)
+    study, pretrained = tour["study"], tour["pretrained"]
+    has_tour = {study["id"], pretrained["id"]} <= set(studies)
     site = _SiteDocuments(settings, has_tour)
-    layer = SingleLayer(shown["identity"], shown["bits"], shown["layer"])
+    layer = SingleLayer(study["identity"], study["bits"], study["layer"])
     return Documents(
         site.study,
         site.listing,
         site.resources(),
         site.tour if has_tour else None,
-        {shown["id"]: [layer]} if has_tour else {},
+        {study["id"]: [layer]} if has_tour else {},
     )
 
 
 def write_own_archive(request: bytes) -> bytes:
     """Write the site of one study as a zip file, as ``sarqc.web.site_archives`` asks for it; return its size."""
-    asked = json.loads(request)
-    settings = Settings(**asked["settings"])
-    studies = studies_named([asked["study"]], settings)
+    parameters = json.loads(request)
+    settings = Settings(**parameters["settings"])
+    studies = studies_named([parameters["study"]], settings)
     write = partial(write_site, studies, settings=settings, documents=partial(documents, settings))
-    return b"%d" % write_archive(Path(asked["path"]), write)
+    return b"%d" % write_archive(Path(parameters["path"]), write)
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ def _recipe_command(
         add(own.name, own.annotation, default=own.default)
 
     def command(**values: Any) -> None:
-        given = {field: values.pop(field) for field in names}
+        chosen = {field: values.pop(field) for field in names}
         former = {name: value for name in former_names if (value := values.pop(name)) is not None}
         _print_deprecations(former)
         document = (
@@ -183,7 +183,7 @@ def _recipe_command(
             | dict(always)
             | {
                 public_name(field): separator(field).join(value) if isinstance(value, list) else _value(field, value)
-                for field, value in given.items()
+                for field, value in chosen.items()
                 if value not in (None, [])
             }
             | {name: _value(FORMER_NAMES[name], value) for name, value in former.items()}
@@ -610,13 +610,13 @@ def survey(
     from sarqc.study.document import Study
 
     requested = Survey.from_file(file)
-    had = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
+    existing = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
 
     def say(event: Event) -> None:
         typer.echo(words(event), err=True)
 
     with nullcontext() if destination is None else destination.survey(read_yaml(file, "survey"), output, say):
-        for line in conduct(requested, settings, output, had):
+        for line in conduct(requested, settings, output, existing):
             typer.echo(line, err=True)
 
 
@@ -756,8 +756,8 @@ def doctor() -> None:
 
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="sarqc-doctor-") as folder:
-        apart = settings.model_copy(update={"state_dir": Path(folder), "storage": "", "check_device": False})
-        for finding in examine(apart, settings):
+        isolated = settings.model_copy(update={"state_dir": Path(folder), "storage": "", "check_device": False})
+        for finding in examine(isolated, settings):
             typer.echo(f"{'ok   ' if finding.is_sound else 'WRONG'} {finding.words}")
             wrong += not finding.is_sound
     if wrong:

@@ -45,8 +45,8 @@ def configure(settings: Settings) -> None:
 def known_secrets(settings: Settings) -> frozenset[str]:
     """Return the secrets that this process was given: those of the settings, and environment variables named so."""
     values = (getattr(settings, name) for name in type(settings).model_fields)
-    given = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
-    return frozenset(given | {value for name, value in os.environ.items() if name.upper().endswith(SECRET_ENDINGS)})
+    secrets = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
+    return frozenset(secrets | {value for name, value in os.environ.items() if name.upper().endswith(SECRET_ENDINGS)})
 
 
 class _Lines(logging.Formatter):

@@ -189,8 +189,8 @@ class Settings(BaseSettings):
 
     def of(self, kind: type[SettingsOfSomeKind]) -> SettingsOfSomeKind:
         """Return the settings of an extra, from the environment or given with these by code. Raise ``Refused``."""
-        given = {name: value for name, value in (self.model_extra or {}).items() if name in kind.model_fields}
-        return _read(kind, **given)
+        values = {name: value for name, value in (self.model_extra or {}).items() if name in kind.model_fields}
+        return _read(kind, **values)
 
     def resolved_state_dir(self) -> Path:
         """Return ``state_dir`` with ``~`` expanded, as an absolute path."""

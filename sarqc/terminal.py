@@ -79,9 +79,9 @@ class ProgressBar:
             case CandidateDone() | BlockRounded() | DryRun() | Warned() | Saved():
                 self._line(words(event))
             case TuningStanding():
-                known = (event.tuning["draws"], bool(event.tuning["suggested"]))
-                if known != self._known and known != (0, False):
-                    self._known = known
+                standing = (event.tuning["draws"], bool(event.tuning["suggested"]))
+                if standing != self._known and standing != (0, False):
+                    self._known = standing
                     self._line(words(event))
             case LadderStanding():
                 if event.ladder["measured"] and not event.ladder["end"]:
@@ -92,8 +92,8 @@ class ProgressBar:
             self._bar.close()
             self._bar = None
         if self._done:
-            known = f", {self._from_disk} of them from disk" if self._from_disk else ""
-            self._line(f"{self._done} of {self._layers} layers{known}")
+            from_disk = f", {self._from_disk} of them from disk" if self._from_disk else ""
+            self._line(f"{self._done} of {self._layers} layers{from_disk}")
         self._done = self._from_disk = 0
 
     def _open_bar(self) -> Any:

@@ -59,8 +59,8 @@ def compare_with_baseline(run: Run) -> Iterator[Event]:
 
 
 def _explain_absence(reason: str) -> Baseline:
-    known = {"method": BASELINE, "reason": reason, "words": f"Not compared with {_TITLE}: {reason}."}
-    return cast(Baseline, dict.fromkeys(Baseline.__annotations__) | known)
+    document = {"method": BASELINE, "reason": reason, "words": f"Not compared with {_TITLE}: {reason}."}
+    return cast(Baseline, dict.fromkeys(Baseline.__annotations__) | document)
 
 
 def _compare(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:

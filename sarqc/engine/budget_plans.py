@@ -74,10 +74,10 @@ def _choices(minutes: float | None, budget: Callable[[float], Budget]) -> tuple[
     """
     every = [budget(usual) for usual in USUAL_MINUTES]
     at = next((place for place, choice in enumerate(every) if choice.enough), len(every) - 1)
-    shown = {choice.minutes for choice in every[max(0, at - 1) : at + 3]} | (
+    lengths = {choice.minutes for choice in every[max(0, at - 1) : at + 3]} | (
         {minutes} if minutes is not None else set()
     )
-    return tuple(map(budget, sorted(shown))), every[at].minutes
+    return tuple(map(budget, sorted(lengths))), every[at].minutes
 
 
 def tuning_plan(costs: TuningCosts, minutes: float | None, draws: int) -> TuningPlan:
@@ -125,11 +125,11 @@ def ladder_budget(minutes: float, costs: LadderCosts, most_draws: int) -> Ladder
         if (left := left - seconds) < 0:
             break
         steps += 1
-    enough, of = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.steps)
+    enough, step_count = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.steps)
     if draws:
-        words = f"{of} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"
+        words = f"{step_count} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"
     else:
-        words = f"{steps} of {of} steps in one draw, no intervals" if steps else "no step, no intervals"
+        words = f"{steps} of {step_count} steps in one draw, no intervals" if steps else "no step, no intervals"
     words = f"{minutes:g} min: {words}"
     return LadderBudget(minutes=minutes, draws=draws, steps=steps, enough=enough, words=words)
 

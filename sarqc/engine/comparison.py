@@ -60,10 +60,10 @@ class Comparison:
 
     def model_seconds(self) -> float:
         """Return the seconds of one more model: the mean of the measured ones, as stored with them, or 0."""
-        taken = [
+        seconds = [
             trial.seconds for by_index in self.trials for trial in by_index.values() if trial.divergence is not None
         ]
-        return sum(taken) / len(taken) if taken else 0.0
+        return sum(seconds) / len(seconds) if seconds else 0.0
 
     def affordable(self, models: int) -> int:
         """Return the number of models, at most ``models``, that there is time for."""

@@ -97,8 +97,8 @@ def out_of_memory(
 ) -> OutOfMemory:
     """Return the error of a run whose device had too little memory at a ``stage``, with remedies and their savings."""
     recipe, checkpoint, budget = prepared.recipe, prepared.checkpoint, sweep_bytes(settings)
-    asked = _ASKED.search(str(error))
-    more = f", {asked[1]} more did not fit" if asked else ""
+    match = _ASKED.search(str(error))
+    more = f", {match[1]} more did not fit" if match else ""
     remedies = []
     if not prepared.streamed:
         blocks = [checkpoint.parameters_of(index) for index in range(checkpoint.n_blocks)]

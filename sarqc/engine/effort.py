@@ -36,8 +36,8 @@ def plan_with_fallbacks(recipe: Recipe, plan: Callable[[Recipe], _Planned]) -> t
 
 
 def _concerns_effort(recipe: Recipe, refusal: Refused) -> bool:
-    asked = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
-    return refusal.field == "distill" and bool(asked) and recipe.distill == asked
+    requested = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
+    return refusal.field == "distill" and bool(requested) and recipe.distill == requested
 
 
 def without_effort(recipe: Recipe) -> Recipe:

@@ -81,7 +81,7 @@ def execute(
         prepared = yield from _prepare(recipe, settings)
     if checkpoint_dir is not None:
         check_export(recipe, checkpoint_format, prepared.checkpoint.layers)
-    taken: dict[tuple[str, str], float] = {}
+    durations: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
     output = Output(study_dir, study_id or prepared.recipe.fingerprint(), checkpoint_dir, checkpoint_format)
     try:
@@ -89,14 +89,16 @@ def execute(
             yield event
             if isinstance(event, Stage | Finished):
                 now = time.perf_counter()
-                taken[phase] = taken.get(phase, 0.0) + now - since
+                durations[phase] = durations.get(phase, 0.0) + now - since
                 if isinstance(event, Stage):
-                    alone = any(planned["stage"] == event.name and not planned["detail"] for planned in prepared.phases)
-                    phase, since = (event.name, "" if alone else event.detail), now
+                    covers_stage = any(
+                        planned["stage"] == event.name and not planned["detail"] for planned in prepared.phases
+                    )
+                    phase, since = (event.name, "" if covers_stage else event.detail), now
     except torch.OutOfMemoryError as error:
         raise out_of_memory(error, prepared, settings, choose_device(settings.device), phase[0]) from error
     if crew == 1:
-        keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
+        keep_pace(settings, prepared.checkpoint.name, prepared.phases, durations)
 
 
 def _run_stages(

@@ -50,8 +50,8 @@ def _nvidia_smi() -> str | None:
 
 @lru_cache(maxsize=1)
 def _query(program: str, _when: int) -> tuple[Gpu, ...]:
-    asked = "uuid,name,memory.free,memory.total,driver_version"
-    question = [program, f"--query-gpu={asked}", "--format=csv,noheader,nounits"]
+    fields = "uuid,name,memory.free,memory.total,driver_version"
+    question = [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
         rows = [map(str.strip, line.split(",")) for line in answer.stdout.splitlines() if line.strip()]

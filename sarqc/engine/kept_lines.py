@@ -49,8 +49,8 @@ def read_line(store: ArtefactStore, key: str) -> SolvedLine | None:
     lams = tuple(document["lams"])
 
     def curve(layer: int, g: int, tokens: int) -> LayerCurve:
-        known = {name: tensors.get(f"{layer}.{g}.{name}") for name in CURVE_ARRAYS}
-        arrays = {name: array for name, array in known.items() if array is not None}  # see ``LayerNumbers``
+        stored = {name: tensors.get(f"{layer}.{g}.{name}") for name in CURVE_ARRAYS}
+        arrays = {name: array for name, array in stored.items() if array is not None}  # see ``LayerNumbers``
         return LayerCurve(lams, tokens, **arrays)
 
     curves = [

@@ -47,8 +47,8 @@ def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
     Passes and rounds are those of the recipe, or of the effort “best” where it has none.
     """
     point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
-    taken = StepMethod("gptq", BASELINE, point, recipe.grid)
-    steps = [StepMethod("nearest", "rtn", method("rtn"), recipe.grid), taken]
+    current = StepMethod("gptq", BASELINE, point, recipe.grid)
+    steps = [StepMethod("nearest", "rtn", method("rtn"), recipe.grid), current]
     changes: dict[str, dict[str, Any]] = {
         "order": {"order": "activation"},
         "range": {"range": EFFORTS["balanced"]["range"]},
@@ -60,14 +60,14 @@ def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
     }
     out = {entry["step"] for entry in left_out(recipe)}
     for step in (step for step in (*STEPS, *LAST) if step not in out):
-        taken = replace(
-            taken,
+        current = replace(
+            current,
             step=step,
-            name=LADDER_METHOD if step == "lambda" else taken.name,
-            method=taken.method.with_(**changes[step]),
-            grid="affine" if step == "affine" else taken.grid,
+            name=LADDER_METHOD if step == "lambda" else current.name,
+            method=current.method.with_(**changes[step]),
+            grid="affine" if step == "affine" else current.grid,
         )
-        steps.append(taken)
+        steps.append(current)
     return tuple(steps)
 
 

@@ -126,10 +126,10 @@ def measure(
             yield Warned(STATES_GONE, "test text")
     for task in recipe.tasks:
         yield Stage(stage, task)
-        accuracy, items, taken = yield from _accuracy(bench, task, recipe.task_limit, which, model_key)
+        accuracy, items, task_seconds = yield from _accuracy(bench, task, recipe.task_limit, which, model_key)
         accuracies.append(accuracy)
         correct += items
-        seconds += taken
+        seconds += task_seconds
         yield accuracy
     return Measurements(perplexity, divergence, tuple(accuracies), tuple(correct), seconds)
 

@@ -46,8 +46,8 @@ def parts_of(layers: Sequence[LayerInfo], devices: int) -> list[Part]:
 def last_done(seconds: Sequence[float], devices: int) -> float:
     """Return the time at which the last task is done, if each goes in order to the device that is free first."""
     free = [0.0] * devices
-    for taken in seconds:
-        heapq.heappush(free, heapq.heappop(free) + taken)
+    for duration in seconds:
+        heapq.heappush(free, heapq.heappop(free) + duration)
     return max(free)
 
 

@@ -193,8 +193,8 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     checked.
     """
     prepared, left_out = plan_with_fallbacks(recipe, partial(_prepare, settings=settings, download=download))
-    asked = prepared.recipe
-    return replace(prepared, recipe=without_effort(asked), shown=_with_effort(prepared.shown, asked, left_out))
+    requested = prepared.recipe
+    return replace(prepared, recipe=without_effort(requested), shown=_with_effort(prepared.shown, requested, left_out))
 
 
 def _with_effort(plan: Plan, recipe: Recipe, left_out: str) -> Plan:
@@ -281,11 +281,11 @@ def _prepare(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared:
 
 def _apply_recipe(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """Return the checkpoint, rotated where that is asked for, with the linears that the recipe quantizes."""
-    asked = in_basis(checkpoint, recipe).restricted(
+    restricted = in_basis(checkpoint, recipe).restricted(
         recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include
     )
-    _check_later(recipe, asked)
-    is_mixture = any(layer.expert is not None for layer in asked.layers)
+    _check_later(recipe, restricted)
+    is_mixture = any(layer.expert is not None for layer in restricted.layers)
     if recipe.distills and recipe.distill_by == "model" and is_mixture:
         raise refused_for(
             "distill",
@@ -294,7 +294,7 @@ def _apply_recipe(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
             "Set distill_by to block.",
             *fit.without_predictions(),
         )
-    return asked
+    return restricted
 
 
 def in_basis(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:

@@ -65,7 +65,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
     """Return the summary as far as it is known without a quantized model; ``original``: of the float model."""
     checkpoint, planned = prepared.checkpoint, prepared.shown
     accuracy, accuracy_error = original.mean_accuracy() or (None, None)
-    known = {
+    summary = {
         "recipe": prepared.recipe.to_json(),
         "device": device,
         "share_quantized": checkpoint.share_quantized,
@@ -82,7 +82,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "texts": [],
         "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
-    return cast(Summary, dict.fromkeys(Summary.__annotations__) | known)
+    return cast(Summary, dict.fromkeys(Summary.__annotations__) | summary)
 
 
 def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: Measurements) -> RunProtocol:

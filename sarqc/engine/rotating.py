@@ -70,8 +70,8 @@ def check_rotation(
         return None
     yield Stage(CHECKING_ROTATION, "logits beside the original's")
     tokens = torch.from_numpy(prepared.sequences.calibration[:1, :TOKENS].copy())
-    original, apart = checked_logits(checkpoint, tokens, device, settings.scratch_dir())
-    return RotationCheck(checkpoint, tokens, original, apart)
+    original, largest_difference = checked_logits(checkpoint, tokens, device, settings.scratch_dir())
+    return RotationCheck(checkpoint, tokens, original, largest_difference)
 
 
 def rotated_layers(

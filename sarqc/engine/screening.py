@@ -58,8 +58,8 @@ class Screening:
     def known(self, gamma: int) -> np.ndarray:
         """Return logarithms (layers, M) at a γ, of the layers that are known there at every λ."""
         rows = self.errors[:, gamma]
-        known: np.ndarray = np.log(np.maximum(rows[np.isfinite(rows).all(axis=1)], np.finfo(float).tiny))
-        return known
+        logarithms: np.ndarray = np.log(np.maximum(rows[np.isfinite(rows).all(axis=1)], np.finfo(float).tiny))
+        return logarithms
 
     def compared(self) -> list[int]:
         """Return positions of the γ that have errors."""
@@ -240,9 +240,9 @@ def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
     known may change of that; the best three are always left, because a λ that is compared with none says nothing.
     """
     above = errors - errors[:, [int(errors.mean(axis=0).argmin())]]
-    known, mean = len(above), above.mean(axis=0)
-    spread = above.std(axis=0, ddof=1) if known > 1 else np.full(mean.shape, np.inf)
-    doubt = 2 * spread * np.sqrt((1 - known / layers) / known) if known < layers else np.zeros(mean.shape)
+    count, mean = len(above), above.mean(axis=0)
+    spread = above.std(axis=0, ddof=1) if count > 1 else np.full(mean.shape, np.inf)
+    doubt = 2 * spread * np.sqrt((1 - count / layers) / count) if count < layers else np.zeros(mean.shape)
     left: np.ndarray = mean - doubt <= DULL
     left[np.argsort(mean, kind="stable")[:FEWEST]] = True
     return np.flatnonzero(left)

@@ -141,8 +141,8 @@ class SurveyLine(BaseModel):
 
     def fitting(self) -> dict[str, str | int | float]:
         """Return the values of ``FITTING`` that are not plain."""
-        given = self.recipe.differences()
-        return {name: given[name] for name in FITTING if name in _LINE_FIELDS and name in given}
+        differences = self.recipe.differences()
+        return {name: differences[name] for name in FITTING if name in _LINE_FIELDS and name in differences}
 
     def to_method(self, second: float | None = None) -> Method:
         """Return the method with its own λ.
@@ -209,12 +209,12 @@ class Survey(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _lines_have_recipes(cls, document: Any) -> Any:
-        given = document.get("lines") if isinstance(document, dict) else None
-        if not isinstance(given, list) or not all(isinstance(line, dict) for line in given):
+        given_lines = document.get("lines") if isinstance(document, dict) else None
+        if not isinstance(given_lines, list) or not all(isinstance(line, dict) for line in given_lines):
             return document  # which is refused
         common = {"inputs_from": "float"} | {name: document[name] for name in _IN_COMMON if name in document}
         lines = []
-        for line in map(renamed, given):
+        for line in map(renamed, given_lines):
             own = {name: value for name, value in line.items() if name in _LINE_FIELDS}
             lines.append({name: value for name, value in line.items() if name not in own})
             lines[-1]["recipe"] = Recipe.parse(common | own)
@@ -339,7 +339,7 @@ class LineResult:
         return _planned_line(self.survey, self.asked, arrays)
 
 
-def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
+def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence[Study] = ()) -> Iterator[str]:
     """Make the study in ``folder`` and yield a line of progress for each kept line and each point.
 
     Measurements, solved lines, and under a quantized prefix finished layers are stored as artefacts: a survey that was
@@ -349,7 +349,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
         survey: The survey.
         settings: Settings of the host.
         folder: Folder of the study.
-        had: Existing studies; lines of them that the survey asks for are copied as they are.
+        existing: Studies; lines of them that the survey asks for are copied as they are.
 
     Raises:
         Refused: If such a study was made of another model, on other texts or with other libraries.
@@ -367,13 +367,13 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     yield from _warn_of_shared_text(shared)
     protocol = _protocol(shared, items)
     taken: dict[SurveyLine, tuple[Study, Line]] = {}
-    for study in had:
+    for study in existing:
         _check_fits(study, survey, protocol, original.perplexity)
         for held in study.lines:
             line = next((line for line in survey.lines if _axes(_planned_line(survey, line, {})) == _axes(held)), None)
             if line is None:
-                asked = "which the survey does not ask for as it was made"
-                yield f"not taken over: {held.bits} bits, {held.name}, {asked}"
+                reason = "which the survey does not ask for as it was made"
+                yield f"not taken over: {held.bits} bits, {held.name}, {reason}"
             elif line not in taken:
                 taken[line] = (study, held)
                 yield f"kept as it is: {held.bits} bits, {held.name}"
@@ -412,16 +412,22 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     yield f"study written to {folder}"
 
 
-def _check_fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
+def _check_fits(existing: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
     now = (survey.recipe.inputs_from, survey.recipe.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
-    then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
+    model = existing.model
+    then = (
+        existing.prefix,
+        model.name,
+        f"{model.perplexity or 0:.5g}",
+        existing.protocol,
+    )  # threads change last digits
     for other, new, old in zip(
         ("its inputs", "its model", "the float model's perplexity", "its protocol"), now, then, strict=True
     ):
         if new != old:
             raise Refused(
                 f"its lines can't stand beside new ones: {other} would be another",
-                f"study {had.id}",
+                f"study {existing.id}",
                 "Make all of it anew.",
             )
 
@@ -701,7 +707,7 @@ def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int,
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     survey, recipe, loaded, test = shared.survey, shared.survey.recipe, shared.bench.loaded, shared.original.test
-    windows, given = len(test.ids) // survey.window, max(1, len(test.begin))
+    windows, unpredicted = len(test.ids) // survey.window, max(1, len(test.begin))
 
     def text(name: str, corpus: str, part: str, samples: int = 0) -> dict[str, Any]:
         """Return facts of a text, with the recipe's name for it where that is another."""
@@ -726,7 +732,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
         | {
             "window": survey.window,
             "windows": windows,
-            "predicted_tokens": windows * (survey.window - given),
+            "predicted_tokens": windows * (survey.window - unpredicted),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
         }
         | ({} if test.first is None else {"only_the_first_tokens": test.first}),

@@ -85,11 +85,11 @@ def pace_of(settings: Settings, model: str) -> Pace:
         if name != model and last
     ]
     elsewhere = statistics.median(others) if others else 1.0
-    known = by_model.get(model, [])
-    if len(known) > 1:
-        return Pace(min(known), "as fast as in the fastest of its last runs of this model")
-    if known:
-        return Pace(_pace_of_single_run(known[0], elsewhere), "by its one run of this model so far")
+    factors = by_model.get(model, [])
+    if len(factors) > 1:
+        return Pace(min(factors), "as fast as in the fastest of its last runs of this model")
+    if factors:
+        return Pace(_pace_of_single_run(factors[0], elsewhere), "by its one run of this model so far")
     return Pace(elsewhere, "by runs of other models" if others else "")
 
 

@@ -165,8 +165,8 @@ def run_trials(
     def judge(solution: Solution) -> bytes:
         began = time.perf_counter()
         perplexity, divergence = _measure(draw.ground, solution, check) if measured else (None, None)
-        taken = solution.seconds + time.perf_counter() - began
-        return _to_bytes(TrialResult(perplexity, divergence, solution.layers, taken))
+        seconds = solution.seconds + time.perf_counter() - began
+        return _to_bytes(TrialResult(perplexity, divergence, solution.layers, seconds))
 
     for index, payload in judge_points(draw, points, keys, _RESULT, judge, pictures=pictures, check=check):
         yield index, _read(payload)

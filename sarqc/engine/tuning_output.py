@@ -95,10 +95,13 @@ def _answers(
     state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
 ) -> dict[str, ArrayRef]:
     """Return accuracies, and the answers to each item of all tasks."""
-    accuracy, given = np.full(shape, np.nan), [answers for by_index in state.answers for answers in by_index.values()]
-    if not given:
+    accuracy, all_answers = (
+        np.full(shape, np.nan),
+        [answers for by_index in state.answers for answers in by_index.values()],
+    )
+    if not all_answers:
         return {"accuracy": writer.add(accuracy, AXES)}
-    correct = np.full((*shape, sum(map(len, given[0].correct))), UNMEASURED, dtype=np.uint8)
+    correct = np.full((*shape, sum(map(len, all_answers[0].correct))), UNMEASURED, dtype=np.uint8)
     for draw, by_index in enumerate(state.answers):
         for at, index in enumerate(indices):
             if index in by_index:
@@ -115,9 +118,9 @@ def _numbers(
     by_index: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
 ) -> list[LayerNumbers]:
     """Return the numbers of each layer, over the λ of a line; NaN where the draw has none."""
-    known = next((by_index[index].layers for index in indices if index in by_index), None)
+    known_layers = next((by_index[index].layers for index in indices if index in by_index), None)
     rows = []
-    for at, layer in enumerate(known or _unknown(first[0])):
+    for at, layer in enumerate(known_layers or _unknown(first[0])):
         arrays: dict[str, Any] = {
             name: np.array(
                 [getattr(by_index[index].layers[at], name)[0] if index in by_index else np.nan for index in indices],

@@ -240,12 +240,12 @@ class TuningState(Comparison):
         leading = search.leading
         if leading is None or search.windows is None:
             return []
-        known = []
+        draw_gains = []
         for draw, windows in enumerate(search.windows[:, leading]):
             if np.isfinite(windows).all():
                 mean, low, high = of_one_draw(windows)
-                known.append(DrawGain(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
-        return known
+                draw_gains.append(DrawGain(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
+        return draw_gains
 
     def _rows(self, search: Search) -> list[TuningRow]:
         ratios, kl, gptq, gain = (
@@ -257,7 +257,7 @@ class TuningState(Comparison):
         above = _distances_to_best(search, ratios)
         screened = self.screening.known(self._gamma_at())
         excess = screened - screened.min(axis=1, keepdims=True) if len(screened) else screened
-        shown = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
+        sampled = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
         perplexity = self.run.original.perplexity
         rows: list[TuningRow] = []
         for index, candidate in enumerate(self.candidates):
@@ -276,7 +276,7 @@ class TuningState(Comparison):
                     "standing": search.standing(index),
                     "draws": int(search.seen[:, index].sum()),
                     "layer_error": float(screened[:, index].mean()) if is_tuned and len(screened) else None,
-                    "layer_excess": [round(float(value), 4) for value in shown[:, index]] if is_tuned else [],
+                    "layer_excess": [round(float(value), 4) for value in sampled[:, index]] if is_tuned else [],
                     "log_ratio": mean,
                     "log_ratio_error": error,
                     "perplexity": None if mean is None or perplexity is None else perplexity.value * math.exp(mean),

@@ -113,16 +113,16 @@ def hear(channel: TextIO) -> Any:
 
 def main() -> None:
     """Run the role read from standard input, which is then closed."""
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     os.dup2(1, 0)  # nowhere
-    channel = socket.socket(fileno=os.dup(asked["channel"])).makefile("rw", encoding="ascii", newline="\n")
-    os.close(asked["channel"])
+    channel = socket.socket(fileno=os.dup(request["channel"])).makefile("rw", encoding="ascii", newline="\n")
+    os.close(request["channel"])
     sys.set_int_max_str_digits(0)
     os.write(2, b"\0")  # from here on standard error is the program's
-    if "program" in asked:
-        return program(channel, asked["program"])
+    if "program" in request:
+        return program(channel, request["program"])
     try:
-        tests(channel, asked["tests"], asked["entry"])
+        tests(channel, request["tests"], request["entry"])
     except Raised as error:
         sys.stderr.write(f"{error}\n")
         os._exit(1)

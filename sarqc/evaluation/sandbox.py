@@ -291,10 +291,10 @@ def _bubblewrap(limits: Limits, denied: int) -> list[str]:
         become = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]
     visible: list[str] = []
     devices = [("--dev-bind", f"/dev/{name}") for name in ("null", "zero", "urandom")]
-    for how, path in [*(("--ro-bind-try", path) for path in _visible()), *devices]:
+    for option, path in [*(("--ro-bind-try", path) for path in _visible()), *devices]:
         for parent in reversed(Path(path).parents):  # of which bubblewrap would make some that root alone can enter
             visible += ["--dir", str(parent)]
-        visible += [how, path, path]
+        visible += [option, path, path]
     return [
         "choom",
         "-n",

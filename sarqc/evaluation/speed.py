@@ -109,8 +109,8 @@ def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
         if grid.bits != 4:
             return f"PyTorch has a kernel for 4 bits, not for {grid.bits}"
         if size not in KERNEL_GROUPS:
-            taken = ", ".join(map(str, KERNEL_GROUPS))
-            return f"PyTorch's 4-bit kernel takes groups of {taken}; {name} has groups of {size}"
+            sizes = ", ".join(map(str, KERNEL_GROUPS))
+            return f"PyTorch's 4-bit kernel takes groups of {sizes}; {name} has groups of {size}"
         if rows % device.rows or columns % device.columns:
             return (
                 f"PyTorch's 4-bit kernel takes outputs in multiples of {device.rows} and inputs in multiples of "

@@ -483,8 +483,8 @@ class RecipeFields(BaseModel):
         entry = entry_of(self.method)
         if entry is None:
             return method(self.method)  # which refuses it
-        given = {name: getattr(self, name) for name in entry.tunes}
-        choices = {name: value for name, value in given.items() if value not in (None, "auto")}
+        values = {name: getattr(self, name) for name in entry.tunes}
+        choices = {name: value for name, value in values.items() if value not in (None, "auto")}
         idle = self.idle_options()
         return entry.make.with_(**choices, **{name: getattr(self, name) for name in entry.options if name not in idle})
 
@@ -505,8 +505,8 @@ class RecipeFields(BaseModel):
         """
         if self.from_block is None:
             return None
-        given = {name: getattr(self, later) for later, name in LATER_VALUES.items()}
-        return self.to_method().with_(**{name: value for name, value in given.items() if value is not None})
+        values = {name: getattr(self, later) for later, name in LATER_VALUES.items()}
+        return self.to_method().with_(**{name: value for name, value in values.items() if value is not None})
 
     @property
     def rotates(self) -> bool:
@@ -715,8 +715,8 @@ def short_fitting(fitting: Mapping[str, str | int | float]) -> str:
 
 
 def _render_words(words: Words, value: object) -> str:
-    shown = str(value)
-    return words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown)
+    text = str(value)
+    return words.replace("{value}", text) if isinstance(words, str) else words.get(text, text)
 
 
 def known_entry(name: str) -> MethodEntry:

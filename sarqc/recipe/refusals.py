@@ -27,14 +27,14 @@ def refusal(error: ValidationError) -> Refused:
             f"Give {name}: {help_text}",
         ).about(name)
     help_text = info.description if info and info.description else every
-    given = _quoted(repr(first["input"]))
+    quoted = _quoted(repr(first["input"]))
     if info is None:
-        what = f"{name} is {given}: {_wish(first)}"
+        what = f"{name} is {quoted}: {_wish(first)}"
         return Refused(what, in_recipe(name), help_text)
     wish = _wish(first, or_auto=Literal["auto"] in get_args(info.annotation))
     if usual := field_extra(info).usual:
         help_text = f"{usual} is usual. {help_text}"
-    what = f"{_field_words(name, info)} is {given}: {wish}"
+    what = f"{_field_words(name, info)} is {quoted}: {wish}"
     return refused_for(name, what, help_text, *_bound(name, first))
 
 

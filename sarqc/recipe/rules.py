@@ -114,46 +114,46 @@ def check(recipe: RecipeFields) -> None:
 
 def _check_later(recipe: RecipeFields) -> None:
     """Refuse values from a block on that have no block, no method that has them, or no one λ before them."""
-    given = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
+    names = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
     if recipe.from_block is None:
-        if given:
-            name = public_name(given[0])
+        if names:
+            name = public_name(names[0])
             raise Refused(
                 f"{name} is given without the block from which on it is meant",
                 in_recipe(name),
                 f"Give from_block, or leave {name} out.",
             ).about("from_block", Fix("Leave it out", {name: None}))
         return
-    alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
-    if not given:
+    fix = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in names}})
+    if not names:
         raise refused_for(
             "from_block",
             f"nothing changes at block {recipe.from_block}",
             "Give then_lambda or then_gamma, or leave from_block out.",
-            alone,
+            fix,
         )
     for what in _why_single_lambda(recipe):
         raise refused_for(
             "from_block",
             f"{what}, and other values are given from block {recipe.from_block} on",
             "Leave from_block and the values with it out.",
-            alone,
+            fix,
         )
-    for later in given:
+    for later in names:
         name = LATER_VALUES[later]
         if name not in METHODS[recipe.method].tunes:
             raise refused_for(
                 public_name(later),
                 f"{recipe.method} has no {type(recipe).model_fields[name].title}",
                 "Leave it out, or use another method.",
-                alone,
+                fix,
             )
     if recipe.later_method() == recipe.to_method():
         raise refused_for(
             "from_block",
             f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
             "Give others, or leave from_block out.",
-            alone,
+            fix,
         )
 
 
@@ -312,11 +312,11 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     words += [f"{idle_words(name)}, {why}" for name, why in recipe.idle_options().items()]
     if recipe.effort is not None and recipe.kind != "ladder" and not fitting_of(recipe.effort, recipe.to_json()):
         words.append(idle_words("effort"))
-    given = [name for name in DISTILLATION if name in changed]
+    names = [name for name in DISTILLATION if name in changed]
     if recipe.layer is not None:
-        words += [f"{title(name)} has no effect on a single layer" for name in given]
+        words += [f"{title(name)} has no effect on a single layer" for name in names]
     elif not recipe.distill:
-        words += [f"{title(name)} has no effect without distillation" for name in given]
+        words += [f"{title(name)} has no effect without distillation" for name in names]
     return words + [
         f"{title(name)} has no effect on {_KIND_WORDS[recipe.kind]}"
         for name in changed

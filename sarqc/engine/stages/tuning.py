@@ -77,13 +77,13 @@ def _run_parts(state: TuningState) -> Iterator[Event]:
 def _compare(state: TuningState) -> Iterator[Event]:
     recipe, budget, begun = state.recipe, state.budget, -1
     lams = [candidate.method.lam for candidate in state.candidates]
-    known: dict[tuple[int, int], bool] = {}  # whether a measurement is stored
+    stored: dict[tuple[int, int], bool] = {}  # whether a measurement is stored
 
     def costs_nothing(number: int, index: int) -> bool:
-        if (number, index) not in known:
+        if (number, index) not in stored:
             point = state.candidates[index].method
-            known[number, index] = is_stored(state.draw(number), point, pictures=not number)
-        return known[number, index]
+            stored[number, index] = is_stored(state.draw(number), point, pictures=not number)
+        return stored[number, index]
 
     while not state.search.end(lams, recipe.band):
         costs, together = Costs(state.model_seconds(), state.draw_seconds), TOGETHER
@@ -126,10 +126,10 @@ def _ask_tasks(state: TuningState) -> Iterator[Event]:
     budget, tasks = state.budget, ", ".join(state.recipe.tasks)
     indices = [*state.search.running, *state.search.baselines, *state.search.once]
     state.note_turn("tasks", state.search.draws)
-    bench, alone = state.run.bench, replace(state.run.prepared, test=None)
-    asked: Measurements = yield from budget.within(measure(bench, alone, "float", bench.model.key, None))
-    state.run.original = replace(asked, perplexity=state.run.original.perplexity)
-    budget.count(asked.task_seconds)
+    bench, without_test = state.run.bench, replace(state.run.prepared, test=None)
+    measurements: Measurements = yield from budget.within(measure(bench, without_test, "float", bench.model.key, None))
+    state.run.original = replace(measurements, perplexity=state.run.original.perplexity)
+    budget.count(measurements.task_seconds)
     for number in range(state.search.draws):
         if budget.left() < state.seconds_of_answers(len(indices)):
             return
