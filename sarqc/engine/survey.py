@@ -298,7 +298,7 @@ class LineResult:
     """Results of one line of the survey, draw by draw."""
 
     survey: Survey
-    asked: SurveyLine
+    spec: SurveyLine
     items: int  # of the task; 0 without one
     curves: list[list[list[LayerCurve]]] = field(default_factory=list)  # [draw][layer][gamma]
     reports: list[list[LayerReport]] = field(default_factory=list)  # [draw][layer], of lines with “auto”
@@ -306,7 +306,7 @@ class LineResult:
     by_size: list[dict[str, np.ndarray]] = field(default_factory=list)  # [draw], layer × size × γ × λ
 
     def __post_init__(self) -> None:
-        shape = (len(self.survey.draws_of(self.asked)), *self.asked.shape)
+        shape = (len(self.survey.draws_of(self.spec)), *self.spec.shape)
         self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
@@ -319,24 +319,24 @@ class LineResult:
 
     def point_text(self, point: tuple[int, int]) -> str:
         """Return the name of a point in words."""
-        if self.asked.lams == "auto":
+        if self.spec.lams == "auto":
             return "auto" if self.selections[-1] is None else f"auto, λ {self.selections[-1].lam}"
-        sign = SECOND_SIGNS[self.asked.second]
-        return f"{sign} {self.asked.seconds()[point[0]]}, λ {self.asked.lams[point[1]]}"
+        sign = SECOND_SIGNS[self.spec.second]
+        return f"{sign} {self.spec.seconds()[point[0]]}, λ {self.spec.lams[point[1]]}"
 
     def line(self, writer: StudyWriter) -> Line:
         """Return the line of the study."""
-        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, self.asked.pictures)
+        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, self.spec.pictures)
         arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
         if self.items:
             arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
-        if self.asked.lams == "auto":
-            recipe = self.asked.run_at(self.survey.draws[0])
+        if self.spec.lams == "auto":
+            recipe = self.spec.run_at(self.survey.draws[0])
             arrays |= auto_arrays(writer, recipe, self.reports, self.selections)
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
-        return _planned_line(self.survey, self.asked, arrays)
+        return _planned_line(self.survey, self.spec, arrays)
 
 
 def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence[Study] = ()) -> Iterator[str]:
@@ -382,9 +382,9 @@ def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence
     total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in results)
     for number, seed in enumerate(survey.draws):
         drawn = [result for line, result in results.items() if seed in survey.draws_of(line)]
-        draw = _Draw(shared, number, tuple(result.asked for result in drawn))
+        draw = _Draw(shared, number, tuple(result.spec for result in drawn))
         for result in drawn:
-            line = result.asked
+            line = result.spec
             for point, model in (_solve_from_statistics if _shares_statistics(line) else _solve_by_runs)(draw, result):
                 quality = shared.original.point(model, draw.tasks(line, point))
                 result.note(number, point, quality)
@@ -415,6 +415,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence
 def _check_fits(existing: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
     now = (survey.recipe.inputs_from, survey.recipe.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     model = existing.model
+    # Threads change the last digits.
     then = (
         existing.prefix,
         model.name,
@@ -593,7 +594,7 @@ def _solve_from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tu
     The curves go to ``result``. Points that are solved and measured already are taken from the artefacts, without
     weights.
     """
-    shared, line, bench = draw.shared, result.asked, draw.shared.bench
+    shared, line, bench = draw.shared, result.spec, draw.shared.bench
     grid = Grid(line.recipe.bits, line.recipe.group_size, line.recipe.grid)
     methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
@@ -681,7 +682,7 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
 
 def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
     """Quantize the model as a run of each point (γ, λ) would, one after the other, and note curves in ``result``."""
-    shared, line, bench = draw.shared, result.asked, draw.shared.bench
+    shared, line, bench = draw.shared, result.spec, draw.shared.bench
     checkpoint, unseen = bench.loaded.checkpoint, shared.held_out
     by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
     lams: tuple[float | Auto, ...] = ("auto",) if line.lams == "auto" else line.lams

@@ -43,7 +43,7 @@ class TuningState(Comparison):
     gamma: float | None = None
     order: tuple[int, ...] = ()  # λ in question, the most promising first; none until they are settled
     answers: list[dict[int, TaskAnswers]] = field(default_factory=list)  # [draw][candidate]
-    taken: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
+    durations: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
     why: End = ""  # the reason of its end
     turns: list[TuningTurn] = field(default_factory=list)
@@ -135,12 +135,12 @@ class TuningState(Comparison):
         """Return the seconds of one more model: by those measured in this run, or stored results of several workers."""
         if self.budget.is_shared:
             return super().model_seconds()
-        return sum(self.taken) / len(self.taken) if self.taken else 0.0
+        return sum(self.durations) / len(self.durations) if self.durations else 0.0
 
     def together(self) -> int:
         """Return the number of models to solve at once under a budget: as many as take a tenth of it."""
         assert self.budget.seconds is not None
-        return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.taken else 1
+        return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.durations else 1
 
     def seconds_of_answers(self, models: int) -> float:
         """Return the seconds of the tasks in one more draw: by the last draw, or by the float model."""

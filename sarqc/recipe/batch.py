@@ -47,7 +47,7 @@ def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
     return recipes
 
 
-def spare(document: dict[str, Any]) -> dict[str, Any]:
+def without_defaults(document: dict[str, Any]) -> dict[str, Any]:
     """Return the document of a recipe or a batch without fields at their defaults.
 
     ``expanded`` of it gives equal recipes in the same order. Lists of a batch come last.

@@ -1,7 +1,7 @@
 """A recipe or a batch as text for use elsewhere: file, command, request, program, and launch scripts of a batch.
 
 A batch can also be written as a shell script, as jobs of SLURM, Hugging Face and SkyPilot, and for a Ray cluster. Every
-text holds only the differences from the defaults (``sarqc.recipe.spare``) and means the same runs.
+text holds only the differences from the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
 """
 
 import itertools
@@ -17,7 +17,7 @@ import yaml
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import entry_of
-from sarqc.recipe.batch import axes, spare
+from sarqc.recipe.batch import axes, without_defaults
 from sarqc.recipe.fields import public_name
 from sarqc.recipe.rules import fields_without_flag
 
@@ -68,7 +68,7 @@ def one_text(name: str, document: Document, address: str) -> str:
 def _abridge(document: Document) -> Document:
     return {
         name: _shorten(_use_descriptive_names(value) if name == "method" else value)
-        for name, value in spare(document).items()
+        for name, value in without_defaults(document).items()
     }
 
 
@@ -302,7 +302,7 @@ def _literal(value: Any) -> str:
 
 
 class Form(NamedTuple):
-    """A text form of a document that ``spare`` returned, for an app at an address."""
+    """A text form of a document that ``without_defaults`` returned, for an app at an address."""
 
     title: str
     file: str

@@ -118,7 +118,7 @@ def _measure(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
             state.note(step.draw, together[position], trial)
             yield TuningStanding(state.to_json())
         if new:
-            state.taken.append((state.budget.spent() - began) / len(new))
+            state.durations.append((state.budget.spent() - began) / len(new))
 
 
 def _ask_tasks(state: TuningState) -> Iterator[Event]:
