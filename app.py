@@ -135,7 +135,7 @@ def create_app(
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise ``Refused`` for settings with which the app must not start, or that need what is not installed."""
+    """Raise ``Refused`` for settings with which the app must not start, or that need a missing package."""
     check_profile(settings)
     if settings.access not in ("private", "token") or settings.strangers != "none":
         extras.required("host", "SARQC_ACCESS, SARQC_STRANGERS")
@@ -180,7 +180,7 @@ def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None
     app.include_router(assets_router(settings.assets_dir, bundles(every)))
     blocks = pages.build(settings).queue(api_open=False)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "SSR mode is not supported")  # nobody asked for it
+        warnings.filterwarnings("ignore", "SSR mode is not supported")  # it was not requested
         gradio.mount_gradio_app(
             app,
             blocks,
@@ -235,7 +235,7 @@ def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
         app,
         host=settings.host,
         port=settings.port,
-        loop="asyncio",  # whatever else is installed: this is what the limits of connections are tested with
+        loop="asyncio",  # also if others are installed: the limits of connections are tested with it
         ws="none",
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_SECONDS,

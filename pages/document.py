@@ -31,8 +31,8 @@ _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
 class Document(HttpMiddleware):
-    """Wraps Gradio's app: the answers that are pages get their own head, their bar and their policy; what they load
-    goes through, and nothing else is there."""
+    """A wrapper of Gradio's app: pages get their own head, bar and policy; the files that they load pass through, and
+    nothing else is there."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ def _is_shown(start: Message) -> bool:
 
 
 class Packed:
-    """Compresses the pages; nothing else is compressed here, since streams and parts of files must stay as they are."""
+    """A compressor of pages; nothing else is compressed here, since streams and parts of files must stay unchanged."""
 
     def __init__(self, app: ASGIApp, pages: Sequence[Page]) -> None:
         self.app, self._packed = app, GZipMiddleware(app)

@@ -45,7 +45,7 @@ _METHODS = '<div class="method-list" data-part="methods"></div>'
 # Filled by the page: three efforts, which are fields of the fold.
 _EFFORTS = '<div data-part="efforts"></div>'
 
-# The fold of everything else, with what it is set to.
+# The fold of all other fields, with their values.
 _FOLD = """
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
   aria-controls="settings">Advanced</button>
@@ -162,7 +162,7 @@ def _listen(components: dict[str, Field]) -> None:
     assert root is not None
     on_change = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
     root.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
-    # Not seen: the page presses it when it has changed a field, or the texts to choose from are others.
+    # Hidden: the page presses it when it has changed a field, or the texts to choose from are others.
     fields_changed = gr.Button("Fields changed", elem_id="fields-changed", elem_classes=["is-off"])
     fields_changed.click(None, None, every, js=f"async () => (await {module}).fieldsChanged()", **quietly)
     on_model_change = f"async (...values) => (await {module}).modelChanged(values)"
@@ -174,7 +174,7 @@ def _listen(components: dict[str, Field]) -> None:
         if isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name]):
             continue  # the page itself hears them, see below
         component.change(None, every, None, js=on_change, **quietly)
-    # Not seen: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
+    # Hidden: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
     # alone, not what is pasted, dropped, dictated or filled in by the browser.
     entered = gr.Button("Fields entered", elem_id="fields-entered", elem_classes=["is-off"])
     entered.click(None, every, None, js=on_change, **quietly)

@@ -273,7 +273,7 @@ def _destination(report: str | None, project: str = "sarqc") -> Destination | No
 
 
 def _resolve(recipe: Recipe, output: Path | None) -> Job:
-    """Resolve a recipe, once its results can be kept: refusals come before torch is loaded."""
+    """Resolve a recipe after a check that its results can be stored: refusals come before torch is loaded."""
     from sarqc.engine.plan import check_can_store, check_output_is_free, resolve
 
     settings = read_settings()

@@ -43,9 +43,7 @@ class ModelSelection:
 def settle(
     bench: Workbench, recipe: Recipe, job: CalibrationJob
 ) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
-    """Return the job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for
-    that.
-    """
+    """Return the job at the λ that “auto” chooses for the whole model; the same job without such a choice."""
     if recipe.auto_by() != "model":
         return job, None
     candidates = recipe.candidates()
@@ -62,7 +60,7 @@ def select_for_model(
 
     The last ``validation_samples`` calibration sequences are kept for judging,
     in windows of their own length, the others are calibrated on. The model is float before and after. Perplexities are
-    kept: a selection that was stopped goes on at the candidate where it was.
+    stored: a selection that was stopped goes on at its last candidate.
     """
     sequences = job.sequences.calibration
     train, validation = sequences[:-validation_samples], sequences[-validation_samples:]

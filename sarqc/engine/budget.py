@@ -16,7 +16,7 @@ class Budget:
     """``seconds`` of work, None for as much as it takes; a run of its own counts from ``started`` on the wall clock.
 
     Several processes that do one run's work must come to the same decisions. Their budget counts the work itself, as
-    kept with its results, shared out among them: see ``count``.
+    stored with its results, divided among them: see ``count``.
     """
 
     def __init__(self, seconds: float | None, crew: int = 1, started: float | None = None) -> None:

@@ -135,7 +135,7 @@ def ladder_budget(minutes: float, costs: LadderCosts, most_draws: int) -> Ladder
 
 
 def short_budget_warnings(plan: TuningPlan | LadderPlan | None, minutes: float | None) -> Iterator[str]:
-    """Yield a warning where the budget that is asked for compares nothing: it takes two draws."""
+    """Yield a warning if the requested budget compares nothing: it takes two draws."""
     chosen = next((choice for choice in (plan.budgets if plan else ()) if choice.minutes == minutes), None)
     if plan and chosen is not None and chosen.draws < 2:
         yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"

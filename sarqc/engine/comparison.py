@@ -71,5 +71,5 @@ class Comparison:
         return models if not seconds or math.isinf(left) else max(0, min(models, int(left / seconds)))
 
     def trim(self) -> None:
-        """Remove statistics beyond what the host keeps."""
+        """Remove statistics beyond the limit of the host."""
         self.ground.statistics.trim(int(self.ground.bench.settings.statistics_gib * 2**30))

@@ -50,7 +50,7 @@ _SOFTMAXES = 5
 # byte and those of two epochs, its position, and the gradient of that.
 _LEVEL, _GROUP_BYTES, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
 _TUNED_LEVEL = 1 + 2 + 4 + 4
-_ERROR = 4  # numbers of a token for each channel of a block's output: its error and what is made of it
+_ERROR = 4  # numbers of a token for each channel of a block's output: its error and its derivatives
 _WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
 _Key = TypeVar("_Key", bound=Hashable)
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
@@ -266,7 +266,7 @@ def _distilling_block_bytes(work: Work, computed: float) -> float:
 
 
 def _sets(work: Work) -> int:
-    """Return the sets of Grams: of what is calibrated on, of what candidates are judged on, of what is held out."""
+    """Return the number of sets of Grams: of calibration, of the judging of candidates, and of held-out text."""
     judged = bool(work.candidates) or work.recipe.repairs
     sets = 1 + bool(work.recipe.unseen_samples()) + judged
     return sets + (1 + bool(work.candidates) if "cross" in work.method.needs else 0)

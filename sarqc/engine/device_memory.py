@@ -72,7 +72,7 @@ class _PeakMemory:
             torch.cuda.reset_peak_memory_stats(device)
 
     def taken(self) -> tuple[int | None, int | None]:
-        """Return the bytes of tensors at the peak and those of the device, and give back what is free again."""
+        """Return the bytes of tensors at the peak and those of the device, and release the free ones."""
         if not self._counts:
             return None, None
         peak = torch.cuda.max_memory_allocated(self._device)

@@ -1,6 +1,6 @@
 """The scales of a run's model, and on request its codes, tuned by its predictions, as a stage after the solving.
 
-Tuned layers are kept under keys of their own and take the place of the solver's in the model, in measurements and in
+Tuned layers are stored under keys of their own and take the place of the solver's in the model, in measurements and in
 files; so do tuned norms. Errors of layers and pictures of their weights stay those of the solver.
 """
 

@@ -1,8 +1,8 @@
 """The scales of a run's model tuned as its recipe says, block by block where its predictions are out of reach: large
 models and mixtures.
 
-There each block is tuned to the outputs of the float block on the float blocks before it, while it reads what the tuned
-blocks before it make. Finished blocks are kept, so that a run that was stopped goes on after them.
+There each block is tuned to the outputs of the float block on the float blocks before it, while it reads the outputs
+of the tuned blocks before it. Finished blocks are stored, so that a run that was stopped goes on after them.
 """
 
 import json

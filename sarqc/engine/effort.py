@@ -14,7 +14,7 @@ def plan_with_fallbacks(recipe: Recipe, plan: Callable[[Recipe], _Planned]) -> t
 
     Where the whole model is out of reach, scales are distilled block by block; where these are too, not at all. Returns
     the result of ``plan``, and a sentence about the differences; empty without any. Raises ``Refused`` as
-    ``plan``, also for a distillation that was asked for by its own field.
+    ``plan``, also for a distillation requested by its own field.
     """
     try:
         return plan(recipe), ""

@@ -146,7 +146,7 @@ def _run_stages(
 
 
 def _damage_warnings(store: ArtefactStore) -> Iterator[Warned]:
-    """Yield a warning for each kept file that turned out to be damaged."""
+    """Yield a warning for each stored file that turned out to be damaged."""
     while store.damaged:
         what = f"a kept file was damaged (checksum mismatch) and is made again: {store.damaged.pop()}"
         yield Warned(what, "kept files")

@@ -18,7 +18,7 @@ from sarqc.models.tensor_files import byte_ranges, weight_files
 from sarqc.recipe import Recipe, choice_words
 from sarqc.settings import Settings
 
-_CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"}  # formats, as people do
+_CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"}  # formats by their usual names
 
 
 def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:

@@ -1,7 +1,7 @@
 """Every key under which results are stored: what a layer's bits, a measurement or a comparison depend on, as one hash.
 
-The number of a format is part of its keys: raise it when the same inputs would give another result, or when what is
-kept holds more. Nothing else may change the bytes of a key, or everything stored is made again.
+The number of a format is part of its keys: raise it when the same inputs would give another result, or when stored
+data holds more. Nothing else may change the bytes of a key, or everything stored is made again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ class Weights:
 class ModelDescription:
     """A float model and the libraries that compute with it: all that a result may depend on besides a recipe.
 
-    Every key of what is computed with a model begins with one of its keys.
+    The key of every result of a model begins with one of its keys.
     """
 
     libraries: list[str]
@@ -73,7 +73,7 @@ class ModelDescription:
 
     @cached_property
     def key(self) -> str:
-        """Key of what is measured of the model on tokens."""
+        """Key of measurements of the model on tokens."""
         return chain_key(*self.libraries, self.device, self.dtype, self.configuration, _fingerprint_of(self.weights))
 
     @cached_property
@@ -179,7 +179,7 @@ def _has_tensors(module: nn.Module) -> bool:
 
 
 def _choices(job: CalibrationJob) -> list[object]:
-    """Return methods and their values as plain data; a kept layer holds its curve, so further λ count too."""
+    """Return methods and their values as plain data; a stored layer holds its curve, so further λ count too."""
     return [_points((job.method, *job.candidates)), job.curves.lams, job.validation_samples, job.channel_fraction]
 
 

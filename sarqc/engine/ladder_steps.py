@@ -77,7 +77,7 @@ def ladder_lambda(recipe: Recipe) -> float:
 
 
 def left_out(recipe: Recipe) -> list[LeftOutStep]:
-    """Return the steps after which the model would be what it was before, each with the reason."""
+    """Return the steps that would not change the model, each with the reason."""
     alike: list[LeftOutStep] = []
     if ladder_lambda(recipe) == PLAIN_LAMBDA:
         alike.append({"step": "lambda", "why": f"λ = {PLAIN_LAMBDA:g} is the damping of GPTQ 1 % itself"})

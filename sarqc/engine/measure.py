@@ -104,8 +104,7 @@ def load_or_make(store: ArtefactStore, key: str, make: Callable[[], bytes], suff
 def measure(
     bench: Workbench, prepared: Prepared, which: Which, model_key: str, states: KeptStates | None
 ) -> Generator[Event, None, Measurements]:
-    """Measure perplexity and accuracies that the recipe asks for, of the model as it is now and as ``model_key`` names
-    it.
+    """Measure perplexity and accuracies that the recipe asks for, of the model as it is now, under ``model_key``.
 
     ``states`` of the test text, where there is one, are made of the float model, and a quantized one is measured beside
     them.

@@ -70,7 +70,7 @@ def _save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[E
 
 def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Iterator[Event]:
     """Write the files of a quantized checkpoint with the run's codes, read them again and compare as ``_save_model``
-    does. Every other byte stays as it was found.
+    does. Every other byte is unchanged.
     """
     yield from _write_and_compare(
         run,
@@ -102,7 +102,7 @@ def _write_and_compare(run: Run, write: Callable[[], object], read: Callable[[],
 
 
 class _Codes(Mapping[str, Tensor]):
-    """Codes (O, I) by the names of linears, each read when it is asked for."""
+    """Codes (O, I) by the names of linears, each read on demand."""
 
     def __init__(self, layers: KeptLayers) -> None:
         self._layers = layers

@@ -30,7 +30,7 @@ FEWEST = 3  # λ that are left
 MATTERS = 0.01  # by so much smaller must the errors at another γ be to leave the method's own
 FIRST_SHARE = 1 / 3  # of a budget, for the first part of the layers
 SHARE = 1 / 5  # after which no more are begun
-SAMPLED = 7  # of so many linears of a block one comes first: of those of a dense block one
+SAMPLED = 7  # one of so many linears of a block comes first: one of a dense block
 
 _SUFFIX = ".screened"
 
@@ -98,7 +98,7 @@ class Screening:
         return self.budget.seconds is None or self.budget.is_shared or self.budget.spent() < share * self.budget.seconds
 
     def _solve_in_order(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
-        """Solve in the order of the model, in which statistics are collected. ``part``: of so many linears one."""
+        """Solve in the order of the model, in which statistics are collected. ``part``: one of so many linears."""
         by_block = layers_by_block(self.draw.ground.layers)
         positions = {index: self._choose_positions(layers, part) for index, layers in by_block.items()}
         missing = [index for index in positions if not self._read(positions[index], gammas)]
@@ -233,11 +233,11 @@ def mean_of_logarithms(errors: np.ndarray) -> np.ndarray:
 
 
 def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
-    """Return positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the layers
-    that are known, of so many ``layers``.
+    """Return positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the known
+    ones of ``layers`` layers.
 
-    A λ is ruled out where its mean is more than ``DULL`` above the smallest one, beyond what the layers that are not
-    known may change of that; the best three are always left, because a λ that is compared with none says nothing.
+    A λ is ruled out where its mean is more than ``DULL`` above the smallest one, beyond the possible effect of
+    unknown layers; the best three are always left, because a λ that is compared with none says nothing.
     """
     above = errors - errors[:, [int(errors.mean(axis=0).argmin())]]
     count, mean = len(above), above.mean(axis=0)

@@ -40,7 +40,7 @@ class Costs:
 
     model: float  # one candidate, solved and measured
     draw: float = 0.0  # the statistics of a draw that is new
-    known: Callable[[int, int], bool] = lambda _draw, _candidate: False  # what is kept from before costs nothing
+    known: Callable[[int, int], bool] = lambda _draw, _candidate: False  # stored results cost nothing
 
     def of(self, step: Step, *, is_new: bool) -> float:
         models = sum(not self.known(step.draw, candidate) for candidate in step.candidates)
@@ -53,7 +53,7 @@ class Search:
 
     ``values`` (R, K): ln(perplexity / float model's), NaN where nothing was measured. ``windows`` (R, K, W): how far
     each is below the first baseline in each window of the test text. ``order``: the λ that the errors of layers leave,
-    the most promising first. ``baselines`` are measured in every draw, the first of them is what a gain is over;
+    the most promising first. ``baselines`` are measured in every draw, gains are over the first of them;
     ``once`` in the first draw alone.
     """
 

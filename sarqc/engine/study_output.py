@@ -1,4 +1,4 @@
-"""From what was solved and measured to a study: lines, arrays and the document, for single runs and for surveys.
+"""Studies from solved layers and measurements: lines, arrays and the document, for single runs and for surveys.
 
 Axes in comments: D calibration draws, L layers, G γ values, M λ values.
 """

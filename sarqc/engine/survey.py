@@ -547,7 +547,7 @@ class _Draw:
     lines: tuple[SurveyLine, ...]
 
     def drawn(self, samples: int) -> Sequences:
-        """Return so many sequences, of which the first are those of fewer."""
+        """Return ``samples`` sequences, which begin with those of smaller numbers."""
         return draw_sequences(
             self.shared.calibration,
             samples=samples,

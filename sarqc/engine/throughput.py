@@ -135,7 +135,7 @@ def _paces(settings: Settings) -> dict[str, list[float]]:
 
 
 def published_rates(name: str) -> Throughput | None:
-    """Return the rates of a GPU by its name; None for one that nobody has written down."""
+    """Return the rates of a GPU by its name; None for an unknown one."""
     for part, (half, single, memory) in PUBLISHED.items():
         if part in name:
             reached = _REACHED * 1e12

@@ -158,7 +158,7 @@ def run_trials(
 ) -> Iterator[tuple[int, TrialResult]]:
     """Quantize the model at each point and measure it unless layers are enough; yield positions with results,
     stored ones first. The model is float before and after each. The seconds of statistics and of solving are
-    shared out evenly. ``check`` is called between parts of the work; what it raises ends it.
+    shared out evenly. ``check`` is called between parts of the work; an error of it ends them.
     """
     keys = [_key(draw, point, pictures, measured) for point in points]
 

@@ -62,7 +62,7 @@ def without_defaults(document: dict[str, Any]) -> dict[str, Any]:
     for recipe in recipes:
         fields |= recipe.differences()
     documents = [recipe.to_json() for recipe in recipes]
-    if varied and "effort" in document:  # what it stands for may differ from run to run
+    if varied and "effort" in document:  # its fields may differ from run to run
         own = {name: documents[0].get(name, 0) for name in SET_BY_EFFORT if name in document}
         fields = {name: value for name, value in fields.items() if name not in SET_BY_EFFORT} | own
         fields["effort"] = document["effort"]

@@ -670,7 +670,7 @@ class RecipeFields(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def fingerprint(self) -> str:
-        """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe are what they were."""
+        """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe do not change."""
         document = dict(given for given in self.to_json().items() if given not in BEFORE.items())
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 

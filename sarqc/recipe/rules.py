@@ -38,7 +38,7 @@ REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
 # Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
 _OPENED_WHOLE = {name: about.opened for name, about in DESCRIPTORS.items() if about.opened}
 
-# Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
+# Fields that a form leaves out for a quantized checkpoint: its own ones, and those without a choice.
 OF_THE_FILE = ("bits", "grid", "group_size")
 NOT_ASKED_OF_OPENED = (
     *OF_THE_FILE,
@@ -51,7 +51,7 @@ NOT_ASKED_OF_OPENED = (
     "then_gamma",
 )
 
-# Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
+# Fields that only “auto” reads, by the scope of its choice: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
 
