@@ -23,7 +23,7 @@ class _Part(BaseModel):
 
 
 class TuningBudget(_Part):
-    """A budget and its yield."""
+    """A budget and what it buys."""
 
     minutes: float
     lams: int  # that are compared, or measured where nothing is
@@ -47,7 +47,7 @@ class StepCost(_Part):
 
 
 class LadderBudget(_Part):
-    """A budget and its yield."""
+    """A budget and what it buys."""
 
     minutes: float
     draws: int  # in which all steps are measured
