@@ -333,5 +333,5 @@ def _forms_of(document: Document) -> dict[str, Form]:
     varied = axes(document)
     if not varied:
         return FORMS
-    one_command = "kind" not in varied
-    return {name: form for name, form in BATCH_FORMS.items() if one_command or name not in LAUNCH_FORMS}
+    same_command = "kind" not in varied
+    return {name: form for name, form in BATCH_FORMS.items() if same_command or name not in LAUNCH_FORMS}
