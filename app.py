@@ -135,7 +135,7 @@ def create_app(
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise ``Refused`` for settings with which the app must not start, or that need what is not installed."""
+    """Raise ``Refused`` for settings with which the app must not start, or that need a missing package."""
     check_profile(settings)
     if settings.access not in ("private", "token") or settings.strangers != "none":
         extras.required("host", "SARQC_ACCESS, SARQC_STRANGERS")
@@ -156,7 +156,7 @@ def _pages() -> tuple[Page, ...]:
 
 
 def _on_cluster(settings: Settings, execute: str) -> partial[RayWorkers] | None:
-    """Return the maker of workers on the cluster that the settings name; None where they name none.
+    """Return the maker of workers on the cluster of the settings; None without one.
 
     Raises ``Refused`` where its extra is not installed.
     """
@@ -181,7 +181,7 @@ def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None
     app.include_router(assets_router(settings.assets_dir, bundles(every)))
     blocks = pages.build(settings).queue(api_open=False)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "SSR mode is not supported")  # nobody asked for it
+        warnings.filterwarnings("ignore", "SSR mode is not supported")  # it was not requested
         gradio.mount_gradio_app(
             app,
             blocks,
@@ -200,7 +200,7 @@ def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None
 
 
 class Server(uvicorn.Server):
-    """Ends the streams when the app is asked to end: it waits for open connections before its lifespan is over."""
+    """A server that ends the streams when the app has to end, which waits for open connections before its shutdown."""
 
     def __init__(self, app: FastAPI, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -215,7 +215,7 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    """Serve until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
+    """Serve until SIGTERM or Ctrl-C. An error at the start is printed in one line, with exit code 2."""
     try:
         settings = read_settings()
         open_files = prepare_process(settings)
@@ -228,22 +228,22 @@ def main() -> None:
 
 def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
     """Run the server in this thread until it is asked to end. ``open_files``: how many the process may have."""
-    of_extras: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for extra in extras.installed():
         if extra.server is not None:
-            of_extras |= extra.server(app.state.host, open_files)
+            options |= extra.server(app.state.host, open_files)
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        loop="asyncio",  # whatever else is installed: this is what the limits of connections are tested with
+        loop="asyncio",  # also if others are installed: the limits of connections are tested with it
         ws="none",
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False,
         proxy_headers=False,  # the gate believes them where the operator says so
         log_config=None,  # its lines go the way of all others, with their time
-        **of_extras,
+        **options,
     )
     # All that is imported stays: a collection of garbage looks at what requests leave, and holds none up for long.
     gc.collect()

@@ -7,7 +7,7 @@ import torch
 from benchmarks.measured import Figure, seconds
 from sarqc.calibration.layer_batch import LayerBatch, LinearData
 from sarqc.calibration.multi_device import MultiDevice
-from sarqc.engine.parallel_cost import moved
+from sarqc.engine.parallel_cost import transfers
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -56,6 +56,6 @@ def spread() -> Iterator[Figure]:
             travel = seconds(lambda: list(two.solved(rounded)), 3)
             work = seconds(lambda: [list(one.solved(Context())) for one in rounded], 3)
             infos = [linear.info for batch in rounded for linear in batch.linears]
-            yield Figure("bytes that travel", moved(infos, 4, 1).moved / max(travel - work / 2, 1e-9) / 1e9, "GB/s")
+            yield Figure("bytes that travel", transfers(infos, 4, 1).moved / max(travel - work / 2, 1e-9) / 1e9, "GB/s")
     finally:
         torch.set_num_threads(threads)

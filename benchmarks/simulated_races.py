@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from sarqc.engine.screening import in_question
-from sarqc.engine.search import Costs, Search, by_promise
+from sarqc.engine.search import Costs, Search, order_by_promise
 from sarqc.recipe import TUNED_LAMS
 from sarqc.study.gain import gains
 
@@ -116,7 +116,7 @@ def searched(model: Simulated, host: Host, budget: float, rng: np.random.Generat
     while known < LAYERS and host.now < budget / 3 and host.work(SCREENING / LAYERS, budget):
         known += 1
     left = in_question(of_layers[:, : max(1, known)].T, LAYERS)
-    order = by_promise([*map(int, left)], [float(of_layers[one, : max(1, known)].mean()) for one in left])
+    order = order_by_promise([*map(int, left)], [float(of_layers[one, : max(1, known)].mean()) for one in left])
     everything = model.draws(MOST, rng)
     values, windows = np.full((MOST, K + 1), np.nan), np.full((MOST, K + 1, WINDOWS), np.nan)
     host.work(MODEL, budget)  # the float model

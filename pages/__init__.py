@@ -1,4 +1,4 @@
-"""The pages: layout and words only. What they show comes from the REST interface, what it means from sarqc.figures.
+"""The pages: layout and words only. Their data comes from the REST interface, its meaning from sarqc.figures.
 
 A page is one file with a ``PAGE``, and an entry in ``PAGES``.
 """

@@ -1,4 +1,4 @@
-"""Calibrate: the recipe's form, the live plan beside it, and the run that it becomes.
+"""Calibrate: the recipe's form, the live plan beside it, and its run.
 
 The plan is the only thing that waits for the server; the page asks for it over REST like everybody else.
 """
@@ -100,7 +100,7 @@ _SIDE_BY_SIDE = """
   aria-labelledby="speed-title"></section>
 """
 
-# Says in words what of the address could not be used.
+# Words about unusable parts of the address.
 _LINK_NOTE = '<div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>'
 
 
@@ -110,7 +110,7 @@ def build(settings: Settings) -> None:
         part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
-            folders = settings.model_dirs if is_private(settings) else ""  # where they are is nobody else's business
+            folders = settings.model_dirs if is_private(settings) else ""  # their places are nobody else's business
             side = f'<div class="side" data-fields="{escape(names)}" data-folders="{escape(folders)}">{_PLAN}</div>'
             part(side, script=SCRIPT, classes="area-side")
         published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)

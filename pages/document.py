@@ -1,5 +1,5 @@
-"""The document around a page: what Gradio writes, with our head in place of its own, and before its application our
-bar and what stands for the page until that is there. Of Gradio's own routes there is what these documents load.
+"""The document around a page: Gradio's, with our head in place of its own, and before its application our bar and a
+stand-in for the page until that is there. Of Gradio's own routes there is what these documents load.
 
 Gradio's document introduces itself as Gradio, and its elements come when its scripts have started; a preview reads
 neither scripts nor what comes later, and a reader need not wait for the bar.
@@ -22,17 +22,17 @@ from sarqc.web.link_preview import Introductions, document_title, head_of, query
 from sarqc.web.middleware import HttpMiddleware, content_security_policy, intercept, is_page, nonce_of
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
-# What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.
-_OF_GRADIO = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="manifest"|base )[^>]*>\s*')
+# Tags that introduce Gradio, and the base of relative addresses, which would send “#content” to another page.
+_GRADIO_TAGS = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="manifest"|base )[^>]*>\s*')
 _SCRIPT, _APP = "<script", "<gradio-app"
-LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
+LOADED = ("/assets/", "/static/", "/theme.css")  # Gradio's files that the documents load: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
 _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
 class Document(HttpMiddleware):
-    """Wraps Gradio's app: the answers that are pages get their own head, their bar and their policy; what they load
-    goes through, and nothing else is there."""
+    """A wrapper of Gradio's app: pages get their own head, bar and policy; the files that they load pass through, and
+    nothing else is there."""
 
     def __init__(
         self,
@@ -66,20 +66,24 @@ class Document(HttpMiddleware):
     def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
         page, search, nonce = self._pages[path], scope["query_string"].decode("latin-1"), nonce_of(scope)
         query = query_of(search)
-        told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
+        introduction = self._introductions.of(
+            scope["state"]["visitor"], path, query, page.introduction(self._settings, query)
+        )
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
         own = self._introductions.own(scope)
-        told_of = head_of(told, own, address) + "".join(more(path, own, address, told.name) for more in self._heads)
-        ours = "\n".join([_CHARSET, told_of, head(self._settings, nonce, page), ""])
+        meta_tags = head_of(introduction, own, address) + "".join(
+            more(path, own, address, introduction.name) for more in self._heads
+        )
+        ours = "\n".join([_CHARSET, meta_tags, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
-        text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
+        text = _GRADIO_TAGS.sub("", text).replace(_CHARSET, ours, 1)
         before = top_bar(page, pages, self._settings, nonce)
         if page.skeleton is not None:
             before += page.skeleton(self._introductions.first_sight(scope["state"]["visitor"], query))
         text = text.replace(_APP, before + _APP, 1)
         # Gradio's scripts put the title that they are told over the document's own.
-        title = json.dumps(document_title(told)).replace("<", "\\u003c").replace("&", "\\u0026")
+        title = json.dumps(document_title(introduction)).replace("<", "\\u003c").replace("&", "\\u0026")
         return text.replace(f'"title":"{TITLE}"', f'"title":{title}', 1).encode()
 
 
@@ -88,7 +92,7 @@ def _is_shown(start: Message) -> bool:
 
 
 class Packed:
-    """Compresses the pages; nothing else is compressed here, since streams and parts of files must stay as they are."""
+    """A compressor of pages; nothing else is compressed here, since streams and parts of files must stay unchanged."""
 
     def __init__(self, app: ASGIApp, pages: Sequence[Page]) -> None:
         self.app, self._packed = app, GZipMiddleware(app)

@@ -74,7 +74,7 @@ _WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "unda
 
 _ENLARGE = '<span class="figure-enlarge"></span>'
 
-# What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps.
+# The quantity of a cell, where a study has several, and the switch between surfaces and flat maps.
 _POOL = """
 <label data-control="pool" hidden><select data-pool data-for="lab-" data-testid="pool"
   aria-label="What a cell of the surfaces says"></select></label>
@@ -100,13 +100,13 @@ _RULER_LINK = """
 
 def main_plots() -> None:
     """Lay out the main figures in the order of a narrow screen: the curve over λ with its slider, and the drift."""
-    shown = choice("quality", "lab-", SHOWN, "Quantity shown", "show")
+    quantities = choice("quality", "lab-", SHOWN, "Quantity shown", "show")
     plot(
         "lab-hero",
         "Perplexity over λ",
         classes="plot-hero",
         words=_WORDS,
-        options=shown + _HERO_PICKS + _ENLARGE + _PLAY,
+        options=quantities + _HERO_PICKS + _ENLARGE + _PLAY,
         foot=_AXIS,
     )
     with gr.Column(elem_classes=["evidence"]):
@@ -143,7 +143,7 @@ def doors() -> None:
             content()
 
 
-def _where() -> None:
+def _layers() -> None:
     plot("lab-map", "Every layer", classes="plot-map plot-further plot-whole", tools=_MAP_PICK)
     plot("lab-inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
 
@@ -176,7 +176,7 @@ def _steps() -> None:
     plot("lab-rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)
 
 
-def _text() -> None:
+def _calibration_text() -> None:
     plot(
         "lab-gap",
         "More calibration text, smaller gap",
@@ -197,4 +197,4 @@ def _proof() -> None:
     part(_THEOREM)
 
 
-_CONTENT = {"where": _where, "trade_off": _trade_off, "steps": _steps, "text": _text, "proof": _proof}
+_CONTENT = {"where": _layers, "trade_off": _trade_off, "steps": _steps, "text": _calibration_text, "proof": _proof}

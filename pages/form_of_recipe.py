@@ -1,4 +1,4 @@
-"""The form of a recipe, made from its fields: everything that it says comes from the fields themselves.
+"""The form of a recipe, made from its fields: all its words come from the fields themselves.
 
 The fields are Gradio components whose listeners run in the browser only: nothing here waits for the server.
 """
@@ -17,7 +17,7 @@ from sarqc.web.browser_contract import field_kind, literals, words
 
 SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
-# What is asked first; all else has a default that suits most models, and stands in a fold.
+# The first fields; all others have a default that suits most models, and stand in a fold.
 FIRST = {
     "What to make smaller": ("model", "bits"),
     "On what text": ("calibration", "test"),
@@ -45,7 +45,7 @@ _METHODS = '<div class="method-list" data-part="methods"></div>'
 # Filled by the page: three efforts, which are fields of the fold.
 _EFFORTS = '<div data-part="efforts"></div>'
 
-# The fold of everything else, with what it is set to.
+# The fold of all other fields, with their values.
 _FOLD = """
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
   aria-controls="settings">Advanced</button>
@@ -74,7 +74,7 @@ Field = gr.Dropdown | gr.Textbox | gr.Radio | gr.Checkbox | gr.Number
 
 
 def recipe_form() -> list[str]:
-    """Lay out the form, what is asked first and a fold of all else, and return the fields in its order.
+    """Lay out the form, its first fields and a fold of all others, and return the fields in its order.
 
     The fold is one of styles: Gradio makes the fields of its own folds when these are opened, and a number that the
     page puts into a field before that is lost.
@@ -115,7 +115,7 @@ def recipe_form() -> list[str]:
 
 
 def field(name: str, info: FieldInfo) -> Field:
-    """Return the form component of one recipe field; everything it says comes from the field itself."""
+    """Return the form component of one recipe field; all its words come from the field itself."""
     label, help_text, unit = str(info.title), str(info.description), field_extra(info).unit
     common: dict[str, Any] = {
         "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
@@ -160,21 +160,21 @@ def _listen(components: dict[str, Field]) -> None:
     every = list(components.values())
     module, root = script(SCRIPT), gr.context.Context.root_block
     assert root is not None
-    said = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
+    on_change = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
     root.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
-    # Not seen: the page presses it when it has changed a field, or the texts to choose from are others.
+    # Hidden: the page presses it when it has changed a field, or the texts to choose from are others.
     fields_changed = gr.Button("Fields changed", elem_id="fields-changed", elem_classes=["is-off"])
     fields_changed.click(None, None, every, js=f"async () => (await {module}).fieldsChanged()", **quietly)
-    said_of_model = f"async (...values) => (await {module}).modelChanged(values)"
-    components["model"].change(None, every, every, js=said_of_model, **quietly)
+    on_model_change = f"async (...values) => (await {module}).modelChanged(values)"
+    components["model"].change(None, every, every, js=on_model_change, **quietly)
     for name, component in components.items():
         for button in getattr(component, "buttons", None) or ():
             word = json.dumps(button.value)
             button.click(None, component, component, js=f"(value) => (value === {word} ? '' : {word})", **quietly)
         if isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name]):
             continue  # the page itself hears them, see below
-        component.change(None, every, None, js=said, **quietly)
-    # Not seen: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
+        component.change(None, every, None, js=on_change, **quietly)
+    # Hidden: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
     # alone, not what is pasted, dropped, dictated or filled in by the browser.
     entered = gr.Button("Fields entered", elem_id="fields-entered", elem_classes=["is-off"])
-    entered.click(None, every, None, js=said, **quietly)
+    entered.click(None, every, None, js=on_change, **quietly)

@@ -25,8 +25,8 @@ _EQUATION = f"""
 """
 
 
-def _what(model: str, bits: str, grid: str) -> str:
-    """Return what the page is about; ``model`` and ``grid`` begin with a comma, or are empty."""
+def _subject(model: str, bits: str, grid: str) -> str:
+    """Return the page's subject in words; ``model`` and ``grid`` begin with a comma, or are empty."""
     return (
         f"The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}. "
         "<b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>; "
@@ -35,21 +35,21 @@ def _what(model: str, bits: str, grid: str) -> str:
 
 
 def _skeleton(sight: FirstSight | None) -> str:
-    """Return what is seen of the page before its scripts, at the same places: Gradio's elements take long to come.
+    """Return the page as it looks before its scripts run: Gradio's elements take long to come.
 
     It has its sentence and its finding where they are known, as assets/js/explorer/words_part.js and
     assets/js/charts/plot_host.js write them.
     """
-    known = what = sentence = title = ""
+    css_class = what = sentence = title = ""
     if sight is None:
-        what = _what("", "a few", "")
+        what = _subject("", "a few", "")
     else:
-        known, what = " is-known", _what(f", {escape(sight.model)},", str(sight.bits), "")
-        sentence, title = "".join(_spoken(**piece) for piece in sight.sentence), escape(sight.title)
+        css_class, what = " is-known", _subject(f", {escape(sight.model)},", str(sight.bits), "")
+        sentence, title = "".join(_sentence_part(**piece) for piece in sight.sentence), escape(sight.title)
         if sight.finding:
             title = f'<span class="card-finding">{escape(sight.finding)}</span><span class="card-name">{title}</span>'
     return f"""
-<div class="skeleton{known}" aria-hidden="true"><div class="lab page">
+<div class="skeleton{css_class}" aria-hidden="true"><div class="lab page">
   <div class="block area-equation"><div class="equation" data-control="equation">{_OBJECTIVE}</div></div>
   <div class="area-about"><p class="what">{what}</p></div>
   <div class="area-picks"><div class="picks"></div></div>
@@ -61,12 +61,12 @@ def _skeleton(sight: FirstSight | None) -> str:
 """
 
 
-def _spoken(text: str, role: str, verdict: bool) -> str:
+def _sentence_part(text: str, role: str, verdict: bool) -> str:
     kind = "verdict" if verdict else f"role-{role}"
     return f'<strong class="{kind}">{escape(text)}</strong>' if role else escape(text)
 
 
-_WHAT = _what(
+_WHAT = _subject(
     '<span data-part="what"></span>',
     '<span data-part="what-bits">a few</span>',
     '<span data-part="grid" data-testid="grid"></span>',
@@ -97,7 +97,7 @@ _PICKS = """
 </div>
 """
 
-_TOLD = """
+_STATUS = """
 <p class="waiting" role="status">Fetching the study</p>
 <div data-part="computing"></div>
 <div data-part="problem"></div>
@@ -122,7 +122,7 @@ def build(settings: Settings) -> None:
         part(_EQUATION, classes="area-equation")
         part(f'<p class="what" data-testid="what">{_WHAT}</p>', classes="area-about")
         part(_PICKS, classes="area-picks")
-        part(_TOLD, script="lab/lab_page.js", classes="area-told")
+        part(_STATUS, script="lab/lab_page.js", classes="area-told")
         with gr.Column(elem_classes=["story"]):
             main_plots()
         doors()

@@ -22,15 +22,15 @@ SCRIPTS = "page-scripts"  # of the page's module in its import map
 
 @dataclass(frozen=True)
 class Page:
-    """A page: where it is, what is on it, and what the browser needs for it.
+    """A page: its address, its content, and the files that the browser needs for it.
 
     ``scripts`` are the modules of assets/js that its elements ask for, ``styles`` the files of assets/css that it adds.
     """
 
     title: str  # in the bar
     path: str
-    build: Callable[[Settings], None]  # lays it out, within the Blocks of the moment
-    heading: str  # what it is for, as its tab and its links say it
+    build: Callable[[Settings], None]  # lays it out, within the current Blocks
+    heading: str  # its purpose, in its tab and its links
     scripts: tuple[str, ...]
     about: str = ABOUT
     styles: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Page:
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
-        """Return what the page says of itself at an address."""
+        """Return the page's introduction at an address."""
         heading = (self.heading_of and self.heading_of(settings, query)) or self.heading
         return Introduction(heading, heading, self.about)
 
@@ -50,7 +50,7 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
-# What base/link.js does to a page in a frame, before the first paint.
+# The effect of base/link.js on a page in a frame, before the first paint.
 EMBED_SCRIPT = """(() => {
   const embed = new URLSearchParams(location.search).get("embed");
   if (["0", "", null].includes(embed)) return;
@@ -69,7 +69,7 @@ def module_of(page: Page | None) -> str:
 
 
 def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
-    """Return what every page has in the head of its document: all but the styles, see ``top_bar``, and their ground.
+    """Return the head of every page's document: all but the styles, see ``top_bar``, and their ground.
 
     Gradio puts our scripts in only when it has itself started. The module of the page is announced here, to be there by
     then, and an import map gives it the name that elements ask for. ``nonce``: of the answer, see
@@ -100,7 +100,7 @@ def script(name: str) -> str:
 
 
 def mounted(name: str) -> str:
-    """Return what Gradio runs when an element is there: the ``mount`` of a module."""
+    """Return the script that Gradio runs once an element exists: the ``mount`` of a module."""
     return f"{script(name)}.then((module) => module.mount(element))"
 
 
@@ -111,8 +111,8 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
 
 
 def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, nonce: str) -> str:
-    """Return the bar above a page, as markup for the beginning of its body, after a link for the keyboard to what is
-    below it; ``current``: the page that is marked, ``nonce``: of the answer.
+    """Return the bar above a page, as markup for the beginning of its body, after a keyboard link to the content below
+    it; ``current``: the page that is marked, ``nonce``: of the answer.
 
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
@@ -140,7 +140,7 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));{ask}
 
 
 def heading(page: Page) -> gr.HTML:
-    """Lay out the page's one heading of the first level, for those who hear it."""
+    """Lay out the page's one heading of the first level, for screen readers."""
     return part(f'<h1 class="visually-hidden">{escape(page.heading)}</h1>', classes="slot-heading")
 
 
@@ -202,8 +202,8 @@ def theme() -> gr.themes.Base:
         "button_secondary_text_color": "var(--ink)",
     }
     # The colours are variables that know the theme themselves, so light and dark take the same.
-    known = inspect.signature(base.set).parameters
-    dark = {f"{name}_dark": value for name, value in both.items() if f"{name}_dark" in known}
+    parameters = inspect.signature(base.set).parameters
+    dark = {f"{name}_dark": value for name, value in both.items() if f"{name}_dark" in parameters}
     return base.set(**both, **dark)
 
 

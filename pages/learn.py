@@ -31,10 +31,10 @@ def tour(settings: Settings) -> dict[str, Any]:
 
 def build(settings: Settings) -> None:
     """Lay out the steps, of which one shows."""
-    told = tour(settings)
+    data = tour(settings)
     published = json.dumps(published_by_the_paper(settings)["results"], ensure_ascii=False)
-    study, pretrained = (escape(json.dumps(told[name])) for name in ("study", "pretrained"))
-    steps, root = told["steps"], settings.root()
+    study, pretrained = (escape(json.dumps(data[name])) for name in ("study", "pretrained"))
+    steps, root = data["steps"], settings.root()
     sections = "".join(_section(step, number, len(steps)) for number, step in enumerate(steps, 1))
     progress = "".join(
         (
@@ -74,7 +74,7 @@ def build(settings: Settings) -> None:
 
 
 def _section(step: Mapping[str, Any], number: int, count: int) -> str:
-    text = "".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"])
+    text = "".join(f'<p class="step-text">{words(paragraph)}</p>' for paragraph in step["text"])
     notes, show = "".join(f"<p>{words(note)}</p>" for note in step["notes"]), escape(step["show"])
     return f"""
 <section class="step" data-step="{number}" data-name="{escape(step["name"])}" data-testid="step-{number}"

@@ -1,4 +1,4 @@
-"""The answer where there is no page: the bar, what was asked for, and where to go on from there."""
+"""The answer for an unknown address: the bar, the address, and links to the pages."""
 
 from html import escape
 

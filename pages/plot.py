@@ -1,4 +1,4 @@
-"""The one plot component: an element that lives as long as the page and is drawn by assets/js/charts/plot_host.js.
+"""The one plot component: an element that lives as long as the page, drawn by assets/js/charts/plot_host.js.
 
 gr.Plot makes its element anew with every value, so that a camera or a cell with the focus is lost. This one is an empty
 card; figures come from the REST interface and never pass through a component's value.
@@ -33,10 +33,10 @@ def plot(
     """
     about = _about(name, words) if words else ""
     menu = options and f'<div class="figure-options" hidden>{options}{about}</div>'
-    shown = escape(f"{classes} is-off" if hidden else classes)
+    css_classes = escape(f"{classes} is-off" if hidden else classes)
     control, title = escape(name.split("-", 1)[-1].removesuffix("_flat")), escape(title)
     markup = f"""
-<section class="card plot-card {shown}" data-plot="{escape(name)}" data-testid="plot-{escape(name)}" data-panel
+<section class="card plot-card {css_classes}" data-plot="{escape(name)}" data-testid="plot-{escape(name)}" data-panel
   data-control="{control}">
   <header class="card-head"><h2 class="card-title" id="title-{escape(name)}">{title}</h2
     ><div class="card-tools">{"" if options else about}{tools}</div></header>

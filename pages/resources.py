@@ -11,7 +11,7 @@ WORKER_ENTRIES = ("model/worker.js",)  # what the worker runs
 
 
 def bundles(pages: Sequence[Page]) -> dict[str, Bundle]:
-    """Return each file of the pages by its name: how it is made from the assets folder."""
+    """Return the bundles of the pages by file name, made from the assets folder."""
     entries = {module_of(page): entries_of(page) for page in (None, *pages)}
     scripts: dict[str, Bundle] = {name: partial(bundled, entries=names) for name, names in entries.items()}
     scripts[WORKER] = partial(bundled, entries=WORKER_ENTRIES)

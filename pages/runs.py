@@ -83,7 +83,7 @@ _PARETO = """
 
 
 def build(settings: Settings) -> None:
-    """Lay out the table, and below it what is compared."""
+    """Lay out the table, and the comparison below it."""
     with gr.Column(elem_id="content", elem_classes=["page", "runs-page"]):
         part(_runs(settings.root()), script="runs/runs_page.js")
         with gr.Column(elem_classes=["pareto"]):

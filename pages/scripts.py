@@ -16,9 +16,9 @@ from sarqc.errors import Refused
 _IMPORT = re.compile(
     r'(?:^|(?<=[;}]))import\s*(\{[^}]*\}|\*\s*as\s+\w+)\s*from\s*"(\.{1,2}/[\w./-]+\.js)";', re.MULTILINE
 )
-_PASSED_ON = re.compile(r'(?:^|(?<=[;}]))export\s*\{([^}]*)\}\s*from\s*"(\.{1,2}/[\w./-]+\.js)";', re.MULTILINE)
-_NAMED = re.compile(r"(?:^|(?<=[;}]))export\s*\{([^}]*)\};", re.MULTILINE)
-_DECLARED = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
+_REEXPORT = re.compile(r'(?:^|(?<=[;}]))export\s*\{([^}]*)\}\s*from\s*"(\.{1,2}/[\w./-]+\.js)";', re.MULTILINE)
+_NAMES = re.compile(r"(?:^|(?<=[;}]))export\s*\{([^}]*)\};", re.MULTILINE)
+_DECLARATION = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
 _LEFT = re.compile(r"(?:^|(?<=[;}]))(?:import|export)\b(?!\s*\().*", re.MULTILINE)
 # Types and words for developers; licences stay.
 _DESCRIPTION = re.compile(r"^[ \t]*/\*\*(?!\s*\* @license)(?:(?!\*/).)*\*/[ \t]*\n", re.MULTILINE | re.DOTALL)
@@ -53,7 +53,7 @@ def modules(assets: Path, entries: Sequence[str]) -> list[str]:
         if not (assets / name).is_file():
             importer = importers[-1] if importers else "a page"
             raise Refused(f"no such script: {name}", importer, "Correct the name of the module.")
-        for imported in _imported(assets, name):
+        for imported in _imports(assets, name):
             visit(imported, (*importers, name))
         order.append(name)
 
@@ -62,9 +62,9 @@ def modules(assets: Path, entries: Sequence[str]) -> list[str]:
     return order
 
 
-def _imported(assets: Path, name: str) -> list[str]:
+def _imports(assets: Path, name: str) -> list[str]:
     text = (assets / name).read_text(encoding="utf-8")
-    statements = [*_IMPORT.finditer(text), *_PASSED_ON.finditer(text)]
+    statements = [*_IMPORT.finditer(text), *_REEXPORT.finditer(text)]
     paths = [match[2] for match in sorted(statements, key=lambda match: match.start())]
     return [_path(name, path) for path in paths]
 
@@ -81,25 +81,30 @@ def _body(assets: Path, name: str) -> str:
     """Return the statements of a module, with constants in place of its imports, and a return of its exports."""
     exports: list[str] = []
 
-    def imported(match: re.Match[str]) -> str:
+    def replace_import(match: re.Match[str]) -> str:
         names = match[1].replace(" as ", ": ") if match[1].startswith("{") else match[1].split()[-1]
         return f"const {names} = {_variable(_path(name, match[2]))};"
 
-    def passed_on(match: re.Match[str]) -> str:
+    def replace_reexport(match: re.Match[str]) -> str:
         source = _variable(_path(name, match[2]))
         exports.extend(f"{public}: {source}.{own}" for own, public in _pairs(match[1]))
         return ""
 
-    def named(match: re.Match[str]) -> str:
+    def replace_names(match: re.Match[str]) -> str:
         exports.extend(f"{public}: {own}" for own, public in _pairs(match[1]))
         return ""
 
-    def declared(match: re.Match[str]) -> str:
+    def replace_declaration(match: re.Match[str]) -> str:
         exports.append(match[2])
         return f"{match[1]} {match[2]}"
 
     text = _SOURCE_MAP.sub("", _DESCRIPTION.sub("", (assets / name).read_text(encoding="utf-8")))
-    for pattern, replacement in ((_IMPORT, imported), (_PASSED_ON, passed_on), (_NAMED, named), (_DECLARED, declared)):
+    for pattern, replacement in (
+        (_IMPORT, replace_import),
+        (_REEXPORT, replace_reexport),
+        (_NAMES, replace_names),
+        (_DECLARATION, replace_declaration),
+    ):
         text = pattern.sub(replacement, text)
     if left := _LEFT.search(text):
         remedy = "Export functions, classes and constants by name, and import modules by a relative path."
@@ -108,6 +113,6 @@ def _body(assets: Path, name: str) -> str:
 
 
 def _pairs(names: str) -> list[tuple[str, str]]:
-    """Return of “a, b as c” the own and the public name of each."""
+    """Return the own and the public name of each in “a, b as c”."""
     pairs = [part.split(" as ") for part in (piece.strip() for piece in names.split(",")) if part]
     return [(pair[0].strip(), pair[-1].strip()) for pair in pairs]

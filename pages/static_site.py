@@ -48,28 +48,28 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 
 
 def documents(settings: Settings, studies: Collection[str]) -> Documents:
-    """Return how the documents of a site with these studies are written, with Learn if it reads no others."""
-    told = learn.tour(settings)
-    shown, pretrained = told["study"], told["pretrained"]
-    has_tour = {shown["id"], pretrained["id"]} <= set(studies)
+    """Return the writers of the documents of a site with these studies, with Learn if it reads no others."""
+    tour = learn.tour(settings)
+    study, pretrained = tour["study"], tour["pretrained"]
+    has_tour = {study["id"], pretrained["id"]} <= set(studies)
     site = _SiteDocuments(settings, has_tour)
-    layer = SingleLayer(shown["identity"], shown["bits"], shown["layer"])
+    layer = SingleLayer(study["identity"], study["bits"], study["layer"])
     return Documents(
         site.study,
         site.listing,
         site.resources(),
         site.tour if has_tour else None,
-        {shown["id"]: [layer]} if has_tour else {},
+        {study["id"]: [layer]} if has_tour else {},
     )
 
 
 def write_own_archive(request: bytes) -> bytes:
     """Write the site of one study as a zip file, as ``sarqc.web.site_archives`` asks for it; return its size."""
-    asked = json.loads(request)
-    settings = Settings(**asked["settings"])
-    studies = open_studies([asked["study"]], settings)
+    parameters = json.loads(request)
+    settings = Settings(**parameters["settings"])
+    studies = open_studies([parameters["study"]], settings)
     write = partial(write_site, studies, settings=settings, documents=partial(documents, settings))
-    return b"%d" % write_archive(Path(asked["path"]), write)
+    return b"%d" % write_archive(Path(parameters["path"]), write)
 
 
 @dataclass(frozen=True)
@@ -99,30 +99,30 @@ class _SiteDocuments:
         # Before its script the link to the Lab goes to the site's own page.
         settings = self.settings.model_copy(update={"root_path": ".."})
         content, script = self._content(learn.PAGE, site, settings)
-        told = learn.PAGE.introduction(self.settings, {})
-        return self._document(learn.PAGE, told, "../", address, '<a href="../">Studies</a>', content, script)
+        introduction = learn.PAGE.introduction(self.settings, {})
+        return self._document(learn.PAGE, introduction, "../", address, '<a href="../">Studies</a>', content, script)
 
-    def listing(self, told: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
+    def listing(self, introduction: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
         """Write the list of several studies, each with its folder."""
         cards = "".join(
-            f'<li class="card"><a href="{escape(name)}/"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a>'
-            "</li>"
-            for name, one in studies
+            f'<li class="card"><a href="{escape(name)}/"><h2>{escape(study.title)}</h2>'
+            f"<p>{escape(study.about)}</p></a></li>"
+            for name, study in studies
         )
         # No files of a study: the scripts know from it that there is no server.
         data = _data(Site({"studies": [], "first": ""}, {}, {}))
         content = (
-            f'{data}<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul>'
-            "</main>"
+            f'{data}<main class="page" id="content"><h1>{escape(introduction.title)}</h1>'
+            f'<ul class="studies">{cards}</ul></main>'
         )
-        return self._document(lab.PAGE, told, "./", address, "", content, _SCRIPT)
+        return self._document(lab.PAGE, introduction, "./", address, "", content, _SCRIPT)
 
     def _content(
         self, page: layout.Page, site: Site, settings: Settings, skeleton: str = "", begin: str = ""
     ) -> tuple[str, str]:
         """Return a page's elements, and the script that begins them."""
         mounts: list[str] = []
-        parts = "".join(_written(child, mounts) for child in layout.elements(page, settings).children)
+        parts = "".join(_render(child, mounts) for child in layout.elements(page, settings).children)
         begun = ", ".join(f"(element) => {js}" for js in mounts)
         script = f"""{_SCRIPT}{begin}
 const mounts = [{begun}];
@@ -137,24 +137,31 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
         return assets_root(self.settings.assets_dir, "").removeprefix("/")
 
     def _document(
-        self, page: layout.Page, told: Introduction, root: str, address: str, links: str, content: str, script: str
+        self,
+        page: layout.Page,
+        introduction: Introduction,
+        root: str,
+        address: str,
+        links: str,
+        content: str,
+        script: str,
     ) -> str:
         assets_dir = self.settings.assets_dir
         if self.has_tour:
             links += f'<a href="{root}{TOUR}/">{learn.PAGE.title}</a>'
         module, styles = (f"{root}{self._assets()}/{name}" for name in (layout.module_of(page), layout.STYLE_SHEET))
-        at_once, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
-        hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (at_once, imports, script))
+        blocking, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
+        hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (blocking, imports, script))
         site = urljoin(address, root).rstrip("/")  # relative where no address is known
         return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY} {hashes}">
-{head_of(told, site, address.removeprefix(site))}
+{head_of(introduction, site, address.removeprefix(site))}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>{ground_style(assets_dir)}</style>
-<script>{at_once}</script>
+<script>{blocking}</script>
 <script type="importmap">{imports}</script>
 <link rel="modulepreload" href="{module}">
 <link rel="icon" href="data:,">
@@ -176,7 +183,7 @@ class="contain"><div class="column">{parts}</div></main></div></div></div></grad
 
 
 def _data(site: Site) -> str:
-    """Return what the scripts are given."""
+    """Return the data for the scripts."""
     text = json.dumps(site._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="published">{text}</script>'
 
@@ -185,8 +192,8 @@ def _digest(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
-def _written(component: Any, mounts: list[str]) -> str:
-    """Return a component and all in it as Gradio's scripts write it; ``mounts`` gathers what is run for an element."""
+def _render(component: Any, mounts: list[str]) -> str:
+    """Return a component and all in it as Gradio's scripts write it; ``mounts`` gathers the scripts of elements."""
     classes = escape(" ".join(component.elem_classes))
     if isinstance(component, gr.HTML):
         markup, js = component.html_template, component.js_on_load
@@ -198,5 +205,5 @@ def _written(component: Any, mounts: list[str]) -> str:
         element = f'<div class="{classes}"{mount}>{markup}</div>'
         return f'<div class="block {classes}"><div class="html-container">{element}</div>\n</div>'
     identity = f' id="{escape(component.elem_id)}"' if component.elem_id else ""
-    inner = "".join(_written(child, mounts) for child in component.children)
+    inner = "".join(_render(child, mounts) for child in component.children)
     return f'<div class="column {classes}"{identity}>{inner}</div>'

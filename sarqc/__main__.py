@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 class _Commands(TyperGroup):
-    """The commands. What a person can mend is printed in its three parts and ends the process with 2, a failure of the
+    """The commands. An error of the user is printed in its three parts and ends the process with 2, a failure of the
     work with 1."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -94,8 +94,8 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         typer.echo(f"sarqc {__version__}")
         raise typer.Exit
 
@@ -175,15 +175,15 @@ def _recipe_command(
         add(own.name, own.annotation, default=own.default)
 
     def command(**values: Any) -> None:
-        given = {field: values.pop(field) for field in names}
+        chosen = {field: values.pop(field) for field in names}
         former = {name: value for name in former_names if (value := values.pop(name)) is not None}
-        _say_deprecations(former)
+        _print_deprecations(former)
         document = (
             ({} if purpose is None else {"kind": purpose})
             | dict(always)
             | {
                 public_name(field): separator(field).join(value) if isinstance(value, list) else _value(field, value)
-                for field, value in given.items()
+                for field, value in chosen.items()
                 if value not in (None, [])
             }
             | {name: _value(FORMER_NAMES[name], value) for name, value in former.items()}
@@ -199,11 +199,11 @@ def _recipe_command(
 def _read(path: Path) -> dict[str, Any]:
     """Read the document of a recipe or a batch, and print its former names on stderr. Raises ``Refused``."""
     document = read_document(path)
-    _say_deprecations(document)
+    _print_deprecations(document)
     return document
 
 
-def _say_deprecations(document: dict[str, Any]) -> None:
+def _print_deprecations(document: dict[str, Any]) -> None:
     for sentence in deprecations(document):
         typer.echo(f"sarqc: {sentence}", err=True)
 
@@ -263,7 +263,7 @@ def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnClu
 
 
 def _destination(report: str | None, project: str = "sarqc") -> Destination | None:
-    """Where runs are reported to; None: nowhere. Raises ``Refused`` for a tracker that is not here."""
+    """Return the tracker of runs; None without one. Raises ``Refused`` for a tracker that is not here."""
     if report is None:
         return None
     extras.required("trackers", "--report")
@@ -273,13 +273,13 @@ def _destination(report: str | None, project: str = "sarqc") -> Destination | No
 
 
 def _resolve(recipe: Recipe, output: Path | None) -> Job:
-    """Resolve a recipe, once its results can be kept: refusals come before torch is loaded."""
-    from sarqc.engine.plan import can_keep, output_is_free, resolve
+    """Resolve a recipe after a check that its results can be stored: refusals come before torch is loaded."""
+    from sarqc.engine.plan import check_can_store, check_output_is_free, resolve
 
     settings = read_settings()
-    can_keep(settings)
+    check_can_store(settings)
     if output is not None:
-        output_is_free(output)
+        check_output_is_free(output)
     return resolve(recipe, settings)
 
 
@@ -300,11 +300,11 @@ def _execute(
     settings, recipe, prepared = read_settings(), job.recipe, job.prepared
     linears = () if prepared is None else prepared.checkpoint.layers
     makes_model = recipe.kind == "run" and (recipe.quantized_checkpoint is None or recipe.repairs)
-    wanted = _format_of(recipe, checkpoint_format)
-    known_format = check_export(recipe, wanted, linears) if makes_model else "plain"
+    export_format = _format_of(recipe, checkpoint_format)
+    known_format = check_export(recipe, export_format, linears) if makes_model else "plain"
     if output is not None and recipe.kind == "ladder":
         raise Refused("a ladder leaves no study and no model", "--output", "Leave --output out.")
-    if output is None and wanted not in ("plain", "as-found"):
+    if output is None and export_format not in ("plain", "as-found"):
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
         )
@@ -417,11 +417,11 @@ def _tune(
     if statistics is None:
         _quantize(recipe, output, "plain", on, report, as_json)
         return
-    found = _errors_of_layers(recipe, statistics, report)
+    errors = _errors_of_layers(recipe, statistics, report)
     if as_json:
-        print_json(found)
+        print_json(errors)
     else:
-        print_layer_errors(found)
+        print_layer_errors(errors)
 
 
 def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> LayerErrors:
@@ -492,9 +492,11 @@ def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
     formats = planned.pop("formats")
     for name, value in planned.items():
         typer.echo(f"{name.replace('_', ' '):<22}{value}")
-    for one in formats:
-        readers = describe_answers([Answer(**answer) for answer in one["readers"]]) if one["possible"] else "impossible"
-        typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}.")
+    for entry in formats:
+        readers = (
+            describe_answers([Answer(**answer) for answer in entry["readers"]]) if entry["possible"] else "impossible"
+        )
+        typer.echo(f"{'format ' + entry['format']:<22}{readers}. {entry['note']}.")
 
 
 _recipe_command("plan", "Check a recipe against this host and print what it will cost; nothing is run.", _plan)
@@ -521,10 +523,10 @@ def run(
     recipes = _check_all(recipes, output, checkpoint_format)
     summaries = {}
     with _cluster(on, [*recipes.values()]) as cluster:
-        for number, (name, one) in enumerate(recipes.items(), 1):
+        for number, (name, single) in enumerate(recipes.items(), 1):
             typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
             folder = None if output is None else output / name
-            summaries[name] = _execute(_resolve(one, folder), folder, checkpoint_format, cluster, destination, name)
+            summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, cluster, destination, name)
             if not as_json:
                 typer.echo(name)
                 print_summary(summaries[name])
@@ -568,10 +570,10 @@ def recipe(
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> dict[str, Recipe]:
     """Return the resolved recipes of a batch; refuse all of it before its first run if any of its runs can't work."""
     from sarqc.checkpoints.formats import check_export
-    from sarqc.engine.plan import output_is_free, resolve
+    from sarqc.engine.plan import check_output_is_free, resolve
 
     if output is not None:
-        output_is_free(output)
+        check_output_is_free(output)
     resolved = {}
     for name, recipe in recipes.items():
         try:
@@ -597,26 +599,26 @@ def survey(
     report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
-    from sarqc.engine.plan import can_be_written, can_keep
+    from sarqc.engine.plan import check_can_store, check_writable
 
     settings = read_settings()
     destination = _destination(report, file.stem)
-    can_keep(settings)
-    can_be_written(output)
+    check_can_store(settings)
+    check_writable(output)
     if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
         raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
     from sarqc.engine.survey import Survey, conduct
     from sarqc.files.yaml_document import read_yaml
     from sarqc.study.document import Study
 
-    wanted = Survey.from_file(file)
-    had = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
+    requested = Survey.from_file(file)
+    existing = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
 
     def say(event: Event) -> None:
         typer.echo(words(event), err=True)
 
     with nullcontext() if destination is None else destination.survey(read_yaml(file, "survey"), output, say):
-        for line in conduct(wanted, settings, output, had):
+        for line in conduct(requested, settings, output, existing):
             typer.echo(line, err=True)
 
 
@@ -626,10 +628,10 @@ def gather(
     output: Annotated[Path, typer.Option("--output", help="New folder of the study; its name is the study's id.")],
 ) -> None:
     """Make one study of those that the runs of a batch left, for the Lab: draws, γ and λ side by side."""
-    from sarqc.engine.plan import output_is_free
+    from sarqc.engine.plan import check_output_is_free
     from sarqc.study.gather import gather, studies_below
 
-    output_is_free(output)
+    check_output_is_free(output)
     studies = studies_below(runs)
     study = gather(studies, output)
     for line in study.lines:
@@ -747,17 +749,17 @@ def doctor() -> None:
 
     settings = read_settings()
     kinds = [settings, *(settings.of(extra.settings) for extra in extras.installed() if extra.settings)]
-    told = {f"SARQC_{name.upper()}": value for kind in kinds for name, value in kind.model_dump().items()}
-    told["embedded models"] = ", ".join(embedded_models(settings)) or "none"
-    width = max(map(len, told)) + 2
-    for name, value in told.items():
+    values = {f"SARQC_{name.upper()}": value for kind in kinds for name, value in kind.model_dump().items()}
+    values["embedded models"] = ", ".join(embedded_models(settings)) or "none"
+    width = max(map(len, values)) + 2
+    for name, value in values.items():
         typer.echo(f"{name:<{width}}{value}")
     from sarqc.engine.doctor import examine
 
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="sarqc-doctor-") as folder:
-        apart = settings.model_copy(update={"state_dir": Path(folder), "storage": "", "check_device": False})
-        for finding in examine(apart, settings):
+        isolated = settings.model_copy(update={"state_dir": Path(folder), "storage": "", "check_device": False})
+        for finding in examine(isolated, settings):
             typer.echo(f"{'ok   ' if finding.is_sound else 'WRONG'} {finding.words}")
             wrong += not finding.is_sound
     if wrong:

@@ -67,15 +67,15 @@ class SarqcError(Exception):
         return self
 
     def parts(self) -> dict[str, str]:
-        """Kind, what, where and remedy: what a failed run keeps."""
+        """Return kind, what, where and remedy, as a failed run stores them."""
         return {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the one JSON body of an error: its parts, and of one about a field that and its fixes."""
-        said: dict[str, Any] = {**self.parts()}
+        """Return the JSON body of an error: its parts, and the field with its fixes if it is about one."""
+        body: dict[str, Any] = {**self.parts()}
         if self.field:
-            said |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
-        return said
+            body |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
+        return body
 
     def at(self, where: str) -> SarqcError:
         """Return the same error seen from one floor up, with ``where`` put before the place it already names."""
@@ -214,7 +214,7 @@ def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
     """Return the error that has these ``parts``; of a kind that no error here has, a failure."""
     failures = (NumericalError, OutOfMemory, Damaged, WorkerLost)
     classes: list[type[SarqcError]] = [*Refused.__subclasses__(), Refused, *failures]
-    error = {one.kind: one for one in classes}.get(kind, SarqcError)(what, where, remedy)
+    error = {error_class.kind: error_class for error_class in classes}.get(kind, SarqcError)(what, where, remedy)
     error.kind = kind
     return error
 
@@ -251,8 +251,8 @@ def disk_error(error: BaseException) -> NoRoom | Unwritable | None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that a disk, or somebody's share of it, is full: one of the system's, or of a library that
-    has only the words of one.
+    """Return True if an error says that a disk, or a user's share of it, is full: one of the system's, or of a library
+    that has only the words of one.
     """
     if isinstance(error, OSError):
         return error.errno in _DISK_FULL

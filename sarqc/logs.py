@@ -1,6 +1,6 @@
-"""Log lines: with their time, their level, and the run and the person that they are about; without secrets.
+"""Log lines with time, level, and the run and the person that they are about; without secrets.
 
-A line is cleaned when it is written, with everything that is in it by then: arguments, exceptions, addresses.
+A line is cleaned when it is written, with all its contents: arguments, exceptions, addresses.
 """
 
 import json
@@ -24,7 +24,7 @@ _about: ContextVar[dict[str, str]] = ContextVar("sarqc_log_about", default={})  
 
 @contextmanager
 def about(**names: str) -> Iterator[None]:
-    """Log lines within are about this ``run`` or ``owner``."""
+    """Mark the log lines of a context as being about a ``run`` or ``owner``."""
     token = _about.set(_about.get() | names)
     try:
         yield
@@ -43,10 +43,10 @@ def configure(settings: Settings) -> None:
 
 
 def known_secrets(settings: Settings) -> frozenset[str]:
-    """Return the secrets that this process was given: those of the settings, and what the environment calls so."""
+    """Return the secrets that this process was given: those of the settings, and environment variables named so."""
     values = (getattr(settings, name) for name in type(settings).model_fields)
-    given = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
-    return frozenset(given | {value for name, value in os.environ.items() if name.upper().endswith(SECRET_ENDINGS)})
+    secrets = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
+    return frozenset(secrets | {value for name, value in os.environ.items() if name.upper().endswith(SECRET_ENDINGS)})
 
 
 class _Lines(logging.Formatter):
@@ -55,7 +55,7 @@ class _Lines(logging.Formatter):
         self._secrets = frozenset(secrets)
 
     def parts(self, record: logging.LogRecord) -> dict[str, Any]:
-        """Return what a line says. ``fields`` of a record (see ``logging``'s ``extra``) stand beside its words."""
+        """Return the parts of a line. ``fields`` of a record (see ``logging``'s ``extra``) stand beside its words."""
         names = {name: getattr(record, name, None) or _about.get().get(name) for name in ("run", "owner")}
         trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text
         return {
@@ -75,15 +75,15 @@ class _Lines(logging.Formatter):
 
 
 class TextLines(_Lines):
-    """``2026-01-01T00:00:00.000Z INFO sarqc.jobs.supervisor [run 01J…, ann]: words``. A message is one line, whatever
-    is in it; behind it comes the trace of an exception, with lines of its own."""
+    """``2026-01-01T00:00:00.000Z INFO sarqc.jobs.supervisor [run 01J…, ann]: words``. A message is one line; the
+    trace of an exception follows in lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
         parts = self.parts(record)
         names = [f"run {parts['run']}"] if "run" in parts else []
         names += [_one_line(parts["owner"])] if "owner" in parts else []
-        whom = f" [{', '.join(names)}]" if names else ""
-        line = f"{parts['time']} {parts['level']} {parts['logger']}{whom}: {_one_line(parts['message'])}"
+        labels = f" [{', '.join(names)}]" if names else ""
+        line = f"{parts['time']} {parts['level']} {parts['logger']}{labels}: {_one_line(parts['message'])}"
         return f"{line}\n{parts['exception']}" if "exception" in parts else line
 
 
@@ -95,5 +95,5 @@ class JsonLines(_Lines):
 
 
 def _one_line(text: str) -> str:
-    """Return a text that can't begin a line of its own: what moves the cursor is written as Python writes it."""
+    """Return a text that can't begin a line of its own: characters that move the cursor are escaped as in Python."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

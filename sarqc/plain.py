@@ -10,11 +10,11 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 
 
 def plain(value: object) -> Json:
-    """``value`` as JSON can hold it: lists for tuples and arrays, null for what was not measured.
+    """Return ``value`` as JSON can hold it: lists for tuples and arrays, null for NaN and infinity.
 
-    JSON knows neither NaN nor infinity. Raises ``TypeError`` for anything that has no plain form.
+    Raises ``TypeError`` for anything that has no plain form.
     """
-    # What there is most of comes first: the views of a study have millions of numbers.
+    # The most frequent comes first: the views of a study have millions of numbers.
     if isinstance(value, float):
         return measured(float(value))  # of numpy's too
     if value is None or isinstance(value, (str, int)):

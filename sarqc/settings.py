@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from sarqc.errors import Refused
 
 _PACKAGE = Path(__file__).resolve().parent
-# Where app.py, pages/ and assets/ stand: inside an installed package, beside it in a checkout.
+# Folder of app.py, pages/ and assets/: inside an installed package, beside it in a checkout.
 SITE = _PACKAGE / "site" if (_PACKAGE / "site").is_dir() else _PACKAGE.parent
 
 FROM_THE_ENVIRONMENT = SettingsConfigDict(env_prefix="SARQC_", frozen=True, extra="ignore", validate_by_name=True)
@@ -188,39 +188,39 @@ class Settings(BaseSettings):
     )
 
     def of(self, kind: type[SettingsOfSomeKind]) -> SettingsOfSomeKind:
-        """Return the settings of an extra, from the environment or as code gave them with these. Raise ``Refused``."""
-        given = {name: value for name, value in (self.model_extra or {}).items() if name in kind.model_fields}
-        return _read(kind, **given)
+        """Return the settings of an extra, from the environment or given with these by code. Raise ``Refused``."""
+        values = {name: value for name, value in (self.model_extra or {}).items() if name in kind.model_fields}
+        return _read(kind, **values)
 
     def resolved_state_dir(self) -> Path:
-        """``state_dir`` with ``~`` expanded, as an absolute path."""
+        """Return ``state_dir`` with ``~`` expanded, as an absolute path."""
         return self.state_dir.expanduser().resolve()
 
     def root(self) -> str:
-        """Return what stands before every address of the app: empty, or a path without “/” at its end."""
+        """Return the prefix of every address of the app: empty, or a path without “/” at its end."""
         return self.root_path.rstrip("/")
 
     def fetched_models(self) -> dict[str, str] | None:
-        """Models of the Hub that may be asked for over the network, with their commits; None: any."""
+        """Return the models of the Hub that may be requested over the network, with their commits; None: any."""
         entries = [entry.strip().partition("@") for entry in self.hub_models.split(",") if entry.strip()]
         pinned = {name: commit for name, _, commit in entries}
         return None if self.access == "private" or "*" in pinned else pinned
 
     def folders(self) -> dict[str, Path]:
-        """Return the folders of this host by what they are."""
+        """Return the folders of this host by their purposes."""
         return {"state": self.resolved_state_dir(), "assets": self.assets_dir.resolve(), "sarqc": SITE}
 
     def database(self) -> Path:
         return self.resolved_state_dir() / "runs.sqlite3"
 
     def storage_dir(self) -> Path:
-        """Return the folder of what runs read and leave: ``storage`` with ``~`` expanded, or the state folder."""
+        """Return the folder of the data of runs: ``storage`` with ``~`` expanded, or the state folder."""
         if not self.storage or self.is_object_storage():
             return self.resolved_state_dir()
         return Path(self.storage).expanduser().resolve()
 
     def is_object_storage(self) -> bool:
-        """Return whether ``storage`` is an address, and no folder."""
+        """Return True if ``storage`` is an address, and no folder."""
         return "://" in self.storage
 
     def storage_root(self) -> Path | str:
@@ -228,52 +228,53 @@ class Settings(BaseSettings):
         return self.storage.rstrip("/") if self.is_object_storage() else self.storage_dir()
 
     def artefacts_root(self) -> Path | str:
-        """Finished layers and measurements: a folder or an address."""
+        """Return the place of finished layers and measurements: a folder or an address."""
         return _below(self.storage_root(), "artefacts")
 
     def statistics_root(self) -> Path | str:
-        """Statistics of calibration draws, from which tuning goes on without a pass through the model: a folder or an
-        address."""
+        """Return the place of statistics, from which tuning goes on without a pass through the model: a folder or an
+        address.
+        """
         return _below(self.storage_root(), "statistics")
 
     def artefacts_dir(self) -> Path:
-        """Return what of the artefacts is on a disk of this host: nothing where they are in object storage."""
+        """Return the folder of artefacts on a disk of this host, unused where they are in object storage."""
         return self.storage_dir() / "artefacts"
 
     def statistics_dir(self) -> Path:
-        """Return what of the statistics is on a disk of this host."""
+        """Return the folder of statistics on a disk of this host."""
         return self.storage_dir() / "statistics"
 
     def scratch_dir(self) -> Path:
-        """Blocks that a run has changed, where not all of them have room in memory."""
+        """Return the folder of the changed blocks of a run, where not all of them fit in memory."""
         return self.resolved_state_dir() / "scratch"
 
     def unpacked_dir(self) -> Path:
-        """Checkpoints that were unpacked from GGUF files, a folder for each."""
+        """Return the folder of checkpoints unpacked from GGUF files, a folder for each."""
         return self.resolved_state_dir() / "unpacked"
 
     def texts_dir(self) -> Path:
-        """Corpora that came from the Hub, laid out as a mirror."""
+        """Return the folder of corpora from the Hub, laid out as a mirror."""
         return self.resolved_state_dir() / "texts"
 
     def studies_dir(self) -> Path:
-        """Studies left by runs on this host; the shipped ones are under ``assets_dir / "studies"``."""
+        """Return the folder of studies of runs on this host; shipped ones are under ``assets_dir / "studies"``."""
         return self.storage_dir() / "studies"
 
     def embedded_models_dir(self) -> Path:
-        """Return the models that come with the app, each in a folder by its name."""
+        """Return the folder of models that come with the app, each in a folder by its name."""
         return self.assets_dir / "models"
 
     def uploads_dir(self) -> Path:
-        """Studies that were uploaded."""
+        """Return the folder of uploaded studies."""
         return self.resolved_state_dir() / "uploads"
 
     def text_uploads_dir(self) -> Path:
-        """Texts that were uploaded."""
+        """Return the folder of uploaded texts."""
         return self.storage_dir() / "text-uploads"
 
     def exports_dir(self) -> Path:
-        """Checkpoints written for download, a folder for each export."""
+        """Return the folder of checkpoints written for download, a folder for each export."""
         return self.storage_dir() / "exports"
 
 

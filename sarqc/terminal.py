@@ -44,9 +44,9 @@ def print_json(document: object) -> None:
 
 
 class ProgressBar:
-    """Tells the events of one run, each as it comes. ``close`` takes the bar away and says how many layers there were.
+    """Prints the events of one run as they come. ``close`` removes the bar and prints the number of layers.
 
-    On a terminal the layers have a bar with what is left of them; a file or a pipe gets one line for each stage.
+    On a terminal the layers have a bar with the time left; a file or a pipe gets one line for each stage.
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -54,7 +54,7 @@ class ProgressBar:
         self._on_terminal = self._file.isatty()
         self._bar: Any = None
         self._layers = self._done = self._from_disk = 0
-        self._known = (-1, False)  # draws, and whether the errors of layers were compared, as said last
+        self._known = (-1, False)  # draws, and whether the errors of layers were compared, as printed last
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -79,9 +79,9 @@ class ProgressBar:
             case CandidateDone() | BlockRounded() | DryRun() | Warned() | Saved():
                 self._line(words(event))
             case TuningStanding():
-                known = (event.tuning["draws"], bool(event.tuning["suggested"]))
-                if known != self._known and known != (0, False):
-                    self._known = known
+                standing = (event.tuning["draws"], bool(event.tuning["suggested"]))
+                if standing != self._known and standing != (0, False):
+                    self._known = standing
                     self._line(words(event))
             case LadderStanding():
                 if event.ladder["measured"] and not event.ladder["end"]:
@@ -92,12 +92,12 @@ class ProgressBar:
             self._bar.close()
             self._bar = None
         if self._done:
-            known = f", {self._from_disk} of them from disk" if self._from_disk else ""
-            self._line(f"{self._done} of {self._layers} layers{known}")
+            from_disk = f", {self._from_disk} of them from disk" if self._from_disk else ""
+            self._line(f"{self._done} of {self._layers} layers{from_disk}")
         self._done = self._from_disk = 0
 
     def _open_bar(self) -> Any:
-        """Return the bar, made with the first layer: its clock shall not count the loading of the model."""
+        """Return the bar, made with the first layer, so that its clock does not count the loading of the model."""
         if self._bar is None:
             from tqdm import tqdm
 
@@ -112,7 +112,7 @@ class ProgressBar:
 
 
 def words(event: Event) -> str:
-    """Return one event in words."""
+    """Return an event in words."""
     match event:
         case Stage():
             return f"{event.name}: {event.detail}" if event.detail else event.name
@@ -127,13 +127,16 @@ def words(event: Event) -> str:
             return f"block {event.block}, step {event.step} of at most {event.steps}, held-out error {error}"
         case BlockRounded():
             first = event.checks[0]["held_out_error"]
-            kept = next(check for check in event.checks if check["step"] == event.kept)
-            errors = f"held-out error {first:.3g} → {kept['held_out_error']:.3g}"
-            return f"block {event.block} keeps the state after {event.kept} of at most {kept['steps']} steps, {errors}"
+            chosen = next(check for check in event.checks if check["step"] == event.kept)
+            errors = f"held-out error {first:.3g} → {chosen['held_out_error']:.3g}"
+            return (
+                f"block {event.block} keeps the state after {event.kept} of at most {chosen['steps']} steps, {errors}"
+            )
         case ScalesDistilled():
-            return f"epoch {event.epoch} of {event.epochs}, held-out KL {_known(event.held_out_kl)}"
+            return f"epoch {event.epoch} of {event.epochs}, held-out KL {_format_known(event.held_out_kl)}"
         case BlockDistilled():
-            return f"block {event.block}, held-out error {_known(event.held_out_before)} → {_known(event.held_out)}"
+            before, after = _format_known(event.held_out_before), _format_known(event.held_out)
+            return f"block {event.block}, held-out error {before} → {after}"
         case PointDone():
             return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():
@@ -149,14 +152,14 @@ def words(event: Event) -> str:
     return event.type
 
 
-def _known(value: float | None) -> str:
+def _format_known(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3g}"
 
 
 def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iterator[Event]:
-    """Yield the events of a run that keeps what it makes on the disk with a folder.
+    """Yield the events of a run that stores its results on the disk with a folder.
 
-    Where that is full it says so, waits for more room, and goes on from what is kept.
+    If that is full, yield a warning, wait for more room, and go on from the stored results.
     """
     while True:
         try:
@@ -165,9 +168,9 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
         except Exception as error:
             if not met_full_disk(error):
                 raise
-            found = free_bytes(folder)
+            free = free_bytes(folder)
         yield Warned(f"{WAITS} It goes on by itself when there is some. {disk_full().remedy}", str(folder))
-        wait_for_more(folder, found)
+        wait_for_more(folder, free)
 
 
 def _standing(tuning: Tuning) -> str:
@@ -213,10 +216,10 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_words(said: Mapping[str, Any]) -> None:
+def _print_words(view: Mapping[str, Any]) -> None:
     from sarqc.figures.sentence import plain
 
-    for line in (plain(said["sentence"]), *said["small_print"]):
+    for line in (plain(view["sentence"]), *view["small_print"]):
         typer.echo(line.replace("\u00a0", " "))
 
 
@@ -237,30 +240,30 @@ def _with_interval(row: TuningRow) -> str:
 def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
     from sarqc.figures import ladder_view
 
-    said = ladder_view(ladder, recipe)
-    columns, rows = said["table"]["columns"], said["table"]["rows"]
+    view = ladder_view(ladder, recipe)
+    columns, rows = view["table"]["columns"], view["table"]["rows"]
     cells = [[_cell(row[column["key"]]) for column in columns] for row in rows]
     print_table([[column["title"] for column in columns], *cells])
-    _print_words(said)
+    _print_words(view)
 
 
 def _cell(value: Any) -> str:
     return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def print_layer_errors(found: LayerErrors) -> None:
+def print_layer_errors(result: LayerErrors) -> None:
     """Print errors of layers over λ, a column for each γ, and the smallest of them."""
-    heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in found["gamma"])]
-    errors = [[math.exp(value) for value in row] for row in found["errors"]]
+    heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in result["gamma"])]
+    errors = [[math.exp(value) for value in row] for row in result["errors"]]
     rows = [heads] + [
-        [f"{lam:g}", *(f"{of_gamma[at]:.5f}" for of_gamma in errors)] for at, lam in enumerate(found["lambda"])
+        [f"{lam:g}", *(f"{column[at]:.5f}" for column in errors)] for at, lam in enumerate(result["lambda"])
     ]
     print_table(rows)
     smallest, gamma, lam = min((value, gamma, lam) for gamma, row in enumerate(errors) for lam, value in enumerate(row))
-    own = found["gamma"][gamma]
-    point = f"λ = {found['lambda'][lam]:g}" + ("" if own is None else f", γ = {own:g}")
+    own = result["gamma"][gamma]
+    point = f"λ = {result['lambda'][lam]:g}" + ("" if own is None else f", γ = {own:g}")
     typer.echo(f"smallest: {smallest:.5f} at {point}")
-    typer.echo(f"Relative errors on unseen text, geometric mean over {found['layers']} layers.")
+    typer.echo(f"Relative errors on unseen text, geometric mean over {result['layers']} layers.")
     typer.echo("Errors of layers alone: in the shipped studies perplexity prefers two to three times that λ.")
 
 
@@ -277,7 +280,7 @@ def print_summary(summary: PrintedRun) -> None:
         _print_ladder(ladder, summary["recipe"])
         return
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
-    for number, (what, which) in enumerate(_what_was_chosen(summary)):
+    for number, (what, which) in enumerate(_list_choices(summary)):
         line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
     if (selection := summary.get("selection")) and "edge" in selection:
         line("", selection["edge"])
@@ -287,7 +290,7 @@ def print_summary(summary: PrintedRun) -> None:
         line("", f"{test['corpus']}{part}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
     for name, value in distances(summary):
         line(name, value)
-    said = cast(dict[str, Any], summary)
+    document = cast(dict[str, Any], summary)
     for head, name in (
         ("opened", "opened"),
         ("repair", "repair"),
@@ -295,7 +298,7 @@ def print_summary(summary: PrintedRun) -> None:
         ("scales", "distillation"),
         ("beside GPTQ", "baseline"),
     ):
-        if outcome := said.get(name):
+        if outcome := document.get(name):
             line(head, " ".join(filter(None, (outcome["words"], outcome.get("layers_words")))))
     if size := summary.get("bytes_after"):
         line("size", f"{size / 2**20:.4g} MiB, {summary['bits_per_weight']:.3g} bits per quantized weight")
@@ -343,20 +346,23 @@ def distances(summary: Divergences) -> list[tuple[str, str]]:
     ]
 
 
-def _what_was_chosen(summary: PrintedRun) -> list[tuple[str, str]]:
-    """Return what “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
+def _list_choices(summary: PrintedRun) -> list[tuple[str, str]]:
+    """Return the choice of “auto”: λ for the whole model with its rivals, or how many layers chose each pair."""
     selection = summary.get("selection")
     if selection and selection["by"] == "model":
         return [
             (
-                f"λ = {one['lambda']:g}",
-                f"perplexity {one['perplexity']:.4g}" + (", chosen" if one["lambda"] == selection["lambda"] else ""),
+                f"λ = {candidate['lambda']:g}",
+                f"perplexity {candidate['perplexity']:.4g}"
+                + (", chosen" if candidate["lambda"] == selection["lambda"] else ""),
             )
-            for one in selection["candidates"]
+            for candidate in selection["candidates"]
         ]
     reports = [layer["report"] for layer in summary["layers"] if layer["report"].get("candidates")]
     chosen = Counter(tuple(report["chosen"].get(name) for name in SIGNS) for report in reports)
-    tried = dict.fromkeys(tuple(one.get(name) for name in SIGNS) for report in reports for one in report["candidates"])
+    tried = dict.fromkeys(
+        tuple(candidate.get(name) for name in SIGNS) for report in reports for candidate in report["candidates"]
+    )
     return [
         (
             ", ".join(

@@ -12,7 +12,7 @@ from app import create_app
 from sarqc.engine.plan import resolve
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS
-from sarqc.recipe import EFFORTS, Recipe, expanded, spare
+from sarqc.recipe import EFFORTS, Recipe, expanded, without_defaults
 from sarqc.recipe.measured_efforts import TABLE
 from sarqc.recipe.texts import one_text
 from tests.test_command_line import ROOT, answer, sarqc
@@ -117,7 +117,7 @@ def test_an_effort_without_effect_is_named():
 )
 def test_a_batch_keeps_its_effort(more):
     batch = LEAST | more
-    said = spare(batch)
+    said = without_defaults(batch)
     assert [recipe.to_json() for recipe in expanded(said).values()] == [
         recipe.to_json() for recipe in expanded(batch).values()
     ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sarqc.engine.keys import tuning_key
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
-from sarqc.recipe import FORMER_NAMES, Recipe, deprecations, expanded, spare
+from sarqc.recipe import FORMER_NAMES, Recipe, deprecations, expanded, without_defaults
 from sarqc.recipe.texts import one_text
 from tests.quantization.test_early_stopping import EARLY
 
@@ -104,23 +104,23 @@ def test_what_differs_from_the_defaults_is_the_same_recipe(document):
     recipe = Recipe.parse(document)
     said = recipe.differences()
     assert Recipe.parse(said) == recipe
-    assert spare(document) == said
+    assert without_defaults(document) == said
     defaults = Recipe.parse(LEAST).to_json()
     assert {name for name, value in said.items() if value == defaults[name]} <= {"model", "calibration"}
 
 
 @given(batches)
 def test_a_batch_without_its_defaults_is_the_same_batch(document):
-    said = spare(document)
+    said = without_defaults(document)
     assert list(expanded(said).values()) == list(expanded(document).values())
     assert set(said) <= set(document)
 
 
 def test_a_batch_may_vary_a_field_by_its_name_in_python_and_what_documents_leave_out():
-    assert spare(LEAST | {"lam": [0, 0.5], "bits": 3}) == LEAST | {"lambda": [0, 0.5]}
+    assert without_defaults(LEAST | {"lam": [0, 0.5], "bits": 3}) == LEAST | {"lambda": [0, 0.5]}
     later = {"method": "gptq", "refit": [0, 2]}
-    assert spare(LEAST | later) == LEAST | later
-    assert [recipe.refit for recipe in expanded(spare(LEAST | later)).values()] == [0, 2]
+    assert without_defaults(LEAST | later) == LEAST | later
+    assert [recipe.refit for recipe in expanded(without_defaults(LEAST | later)).values()] == [0, 2]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sarqc.recipe import Recipe
 
 @dataclass(frozen=True)
 class ModelSelection:
-    """What was compared and what was chosen: the smallest perplexity, the first of equals."""
+    """The candidates and the chosen one: the smallest perplexity, the first of equals."""
 
     lams: tuple[float, ...]
     perplexities: tuple[float, ...]
@@ -43,9 +43,7 @@ class ModelSelection:
 def settle(
     bench: Workbench, recipe: Recipe, job: CalibrationJob
 ) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
-    """Return the job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for
-    that.
-    """
+    """Return the job at the λ that “auto” chooses for the whole model; the same job without such a choice."""
     if recipe.auto_by() != "model":
         return job, None
     candidates = recipe.candidates()
@@ -58,11 +56,11 @@ def settle(
 def select_for_model(
     bench: Workbench, job: CalibrationJob, candidates: Sequence[Method], validation_samples: int
 ) -> Generator[CandidateDone | EpochDone | RoundingChecked, None, ModelSelection]:
-    """Quantize the model with each candidate and measure it; return what was compared and chosen.
+    """Quantize the model with each candidate and measure it; return the selection.
 
     The last ``validation_samples`` calibration sequences are kept for judging,
     in windows of their own length, the others are calibrated on. The model is float before and after. Perplexities are
-    kept: a selection that was stopped goes on at the candidate where it was.
+    stored: a selection that was stopped goes on at its last candidate.
     """
     sequences = job.sequences.calibration
     train, validation = sequences[:-validation_samples], sequences[-validation_samples:]

@@ -9,7 +9,7 @@ import numpy as np
 from sarqc.calibration.job import CalibrationJob
 from sarqc.documents import Baseline
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
-from sarqc.engine.measure import STATES_GONE, divergences, kept_beside, measure_another
+from sarqc.engine.measure import STATES_GONE, divergences, load_beside_float, measure_another
 from sarqc.engine.run import Run
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
@@ -43,27 +43,27 @@ def compare_with_baseline(run: Run) -> Iterator[Event]:
         return
     reason = recipe.why_no_baseline()
     if reason or run.states is None or divergence is None:
-        said = _unmeasured(reason or STATES_GONE)
+        outcome = _explain_absence(reason or STATES_GONE)
     else:
-        run.is_float = kept_beside(bench, prepared, baseline_key(bench.model, run.job, recipe)) is None
+        run.is_float = load_beside_float(bench, prepared, baseline_key(bench.model, run.job, recipe)) is None
         if run.is_float:
             bench.loaded.reset()
         job, stage = baseline_job(run.job, recipe), f"comparing with {_TITLE}"
         try:
             perplexity, other = yield from measure_another(bench, prepared, job, run.states, stage, "quantizing")
-            said = _unmeasured(STATES_GONE) if other is None else _compared(perplexity, divergence, other)
+            outcome = _explain_absence(STATES_GONE) if other is None else _compare(perplexity, divergence, other)
         except SarqcError as error:  # the run itself has its results
-            said = _unmeasured(f"it failed, {error.what}")
-    run.summary["baseline"] = said
-    yield Compared(said)
+            outcome = _explain_absence(f"it failed, {error.what}")
+    run.summary["baseline"] = outcome
+    yield Compared(outcome)
 
 
-def _unmeasured(reason: str) -> Baseline:
-    known = {"method": BASELINE, "reason": reason, "words": f"Not compared with {_TITLE}: {reason}."}
-    return cast(Baseline, dict.fromkeys(Baseline.__annotations__) | known)
+def _explain_absence(reason: str) -> Baseline:
+    document = {"method": BASELINE, "reason": reason, "words": f"Not compared with {_TITLE}: {reason}."}
+    return cast(Baseline, dict.fromkeys(Baseline.__annotations__) | document)
 
 
-def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
+def _compare(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
     """Compare by windows: what both methods find easy or hard in one is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
     return {

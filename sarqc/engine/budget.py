@@ -1,4 +1,4 @@
-"""The time of a run that compares models: what is spent and left of it, by the clock on the wall."""
+"""The time of a run that compares models, spent and left, by the wall clock."""
 
 import math
 from collections.abc import Callable, Generator
@@ -9,14 +9,14 @@ from sarqc.events import Event
 
 
 class TimeUp(Exception):
-    """The budget is spent; what was under way is given up."""
+    """The budget is spent; unfinished work is given up."""
 
 
 class Budget:
     """``seconds`` of work, None for as much as it takes; a run of its own counts from ``started`` on the wall clock.
 
     Several processes that do one run's work must come to the same decisions. Their budget counts the work itself, as
-    kept with its results, shared out among them: see ``count``.
+    stored with its results, divided among them: see ``count``.
     """
 
     def __init__(self, seconds: float | None, crew: int = 1, started: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a budget buys in tuning and for a ladder, before any of it is spent. No torch.
+"""The yield of a budget in tuning and for a ladder, before any of it is spent. No torch.
 
 Tuning: how many λ are compared in how many draws. A ladder: how many draws of all its steps.
 """
@@ -69,30 +69,32 @@ Budget = TypeVar("Budget", TuningBudget, LadderBudget)
 
 
 def _choices(minutes: float | None, budget: Callable[[float], Budget]) -> tuple[tuple[Budget, ...], float]:
-    """Return the usual budgets around the shortest one that is enough, with the one asked for; and the minutes of that
-    one.
+    """Return the usual budgets around the shortest sufficient one, with the requested one; and the minutes of the
+    former.
     """
-    every = [budget(one) for one in USUAL_MINUTES]
-    at = next((place for place, one in enumerate(every) if one.enough), len(every) - 1)
-    shown = {one.minutes for one in every[max(0, at - 1) : at + 3]} | ({minutes} if minutes is not None else set())
-    return tuple(map(budget, sorted(shown))), every[at].minutes
+    every = [budget(usual) for usual in USUAL_MINUTES]
+    at = next((place for place, choice in enumerate(every) if choice.enough), len(every) - 1)
+    lengths = {choice.minutes for choice in every[max(0, at - 1) : at + 3]} | (
+        {minutes} if minutes is not None else set()
+    )
+    return tuple(map(budget, sorted(lengths))), every[at].minutes
 
 
 def tuning_plan(costs: TuningCosts, minutes: float | None, draws: int) -> TuningPlan:
-    """Return what budgets buy in tuning; ``minutes`` is the one of the recipe, ``draws`` the most that there may be."""
-    budgets, sensible = _choices(minutes, lambda one: tuning_budget(one, costs, draws))
+    """Return the yield of budgets in tuning; ``minutes`` is the recipe's, ``draws`` the largest number."""
+    budgets, sensible = _choices(minutes, lambda length: tuning_budget(length, costs, draws))
     return TuningPlan(budgets=budgets, sensible_minutes=sensible)
 
 
 def ladder_plan(costs: LadderCosts, minutes: float | None, draws: int) -> LadderPlan:
-    """Return what budgets buy of a ladder, as ``tuning_plan`` does."""
-    budgets, sensible = _choices(minutes, lambda one: ladder_budget(one, costs, draws))
+    """Return the yield of budgets for a ladder, as ``tuning_plan`` does."""
+    budgets, sensible = _choices(minutes, lambda length: ladder_budget(length, costs, draws))
     steps = tuple(StepCost(step=step, seconds=seconds) for step, seconds in costs.steps.items())
     return LadderPlan(steps=steps, draw_seconds=costs.draw, budgets=budgets, sensible_minutes=sensible)
 
 
 def tuning_budget(minutes: float, costs: TuningCosts, most_draws: int) -> TuningBudget:
-    """Return what ``search.Search`` makes of a budget on a host that is as fast as planned."""
+    """Return the result of ``search.Search`` with a budget on a host that is as fast as planned."""
     seconds = RESERVE * 60 * minutes
     left = seconds - costs.start - costs.draw - min(costs.screening, SCREENING_SHARE * seconds)
 
@@ -114,7 +116,7 @@ def tuning_budget(minutes: float, costs: TuningCosts, most_draws: int) -> Tuning
 
 
 def ladder_budget(minutes: float, costs: LadderCosts, most_draws: int) -> LadderBudget:
-    """Return what a ladder makes of a budget on a host that is as fast as planned: step by step, draw by draw."""
+    """Return the result of a ladder with a budget on a host that is as fast as planned: step by step, draw by draw."""
     left = RESERVE * 60 * minutes - costs.start
     draws = min(most_draws, max(0, int(left / (costs.draw + sum(costs.steps.values())))))
     left -= draws * (costs.draw + sum(costs.steps.values())) + costs.draw
@@ -123,17 +125,17 @@ def ladder_budget(minutes: float, costs: LadderCosts, most_draws: int) -> Ladder
         if (left := left - seconds) < 0:
             break
         steps += 1
-    enough, of = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.steps)
+    enough, step_count = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.steps)
     if draws:
-        words = f"{of} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"
+        words = f"{step_count} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"
     else:
-        words = f"{steps} of {of} steps in one draw, no intervals" if steps else "no step, no intervals"
+        words = f"{steps} of {step_count} steps in one draw, no intervals" if steps else "no step, no intervals"
     words = f"{minutes:g} min: {words}"
     return LadderBudget(minutes=minutes, draws=draws, steps=steps, enough=enough, words=words)
 
 
-def too_short(plan: TuningPlan | LadderPlan | None, minutes: float | None) -> Iterator[str]:
-    """Yield a warning where the budget that is asked for compares nothing: it takes two draws."""
-    chosen = next((one for one in (plan.budgets if plan else ()) if one.minutes == minutes), None)
+def short_budget_warnings(plan: TuningPlan | LadderPlan | None, minutes: float | None) -> Iterator[str]:
+    """Yield a warning if the requested budget compares nothing: it takes two draws."""
+    chosen = next((choice for choice in (plan.budgets if plan else ()) if choice.minutes == minutes), None)
     if plan and chosen is not None and chosen.draws < 2:
         yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"

@@ -84,7 +84,7 @@ def save_bundle(draw: Draw, folder: Path) -> Path:
 
 
 def save_statistics(run: Run) -> Iterator[Event]:
-    """Write the statistics of the first draw as a file, collected again where they are not kept any more."""
+    """Write the statistics of the first draw as a file, collected again where they are no longer stored."""
     assert run.output.checkpoint_dir is not None
     yield Stage("saving", "statistics")
     ground = ground_of(run.bench, run.prepared, run.job.grids)
@@ -104,7 +104,7 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
 
 
 class _Document(BaseModel):
-    """What a file of statistics says of itself."""
+    """The description in a file of statistics."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -118,16 +118,14 @@ class _Document(BaseModel):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A file of statistics that was opened; its tensors are read block by block."""
+    """An opened file of statistics; its tensors are read block by block."""
 
     path: Path
     document: dict[str, Any]
 
     @classmethod
     def open(cls, path: Path) -> Bundle:
-        """Return an opened file. Raises ``NotFound``, or ``Refused`` for a file that is none or does not hold what it
-        says.
-        """
+        """Return an opened file. Raises ``NotFound``, or ``Refused`` for a file that is none or damaged."""
         if not path.is_file():
             raise NotFound("no such file", str(path), "Give a file that “python -m sarqc statistics” wrote.")
         try:
@@ -135,7 +133,7 @@ class Bundle:
                 text = (file.metadata() or {})["sarqc"]
                 names = file.keys()
                 slices = {name: file.get_slice(name) for name in names}
-                shapes = {name: tuple(one.get_shape()) for name, one in slices.items() if one.get_dtype() in _FLOATS}
+                shapes = {name: tuple(part.get_shape()) for name, part in slices.items() if part.get_dtype() in _FLOATS}
             if len(text) > MOST_BYTES:
                 raise ValueError("its description is too long")
             document = json.loads(text)
@@ -163,21 +161,21 @@ class Bundle:
     def blocks(self, device: torch.device) -> Iterator[BlockStatistics]:
         """Yield block by block, on the device. Raises ``Refused`` where a block's statistics are damaged."""
         with safetensors.safe_open(self.path, "pt") as file:
-            for index, of_block in layers_by_block(self.layers).items():
-                layers = {layer.path_in_block(self.document["blocks"]): layer for layer in of_block}
+            for index, infos in layers_by_block(self.layers).items():
+                layers = {layer.path_in_block(self.document["blocks"]): layer for layer in infos}
                 weights = {path: file.get_tensor(f"{layer.name}.weight").to(device) for path, layer in layers.items()}
                 own, unseen = (self._statistics(file, f"{index}.{part}", layers, device) for part in ("own", "unseen"))
                 yield BlockStatistics(layers, weights, own, unseen)
 
     def _statistics(self, file: Any, name: str, layers: Mapping[str, LayerInfo], device: torch.device) -> Statistics:
         try:
-            found = unpacked(file.get_tensor(name).numpy().tobytes(), device)
+            statistics = unpacked(file.get_tensor(name).numpy().tobytes(), device)
         except _UNREADABLE as error:
             raise _damaged(self.path, f"{name}: {type(error).__name__}") from None
-        widths = {path: len(one.abs_sum) for path, one in found.items()}
+        widths = {path: len(layer_statistics.abs_sum) for path, layer_statistics in statistics.items()}
         if widths != {path: layer.shape[1] for path, layer in layers.items()}:
             raise _damaged(self.path, f"{name} has not one entry of the right width for each layer of the block")
-        return found
+        return statistics
 
 
 def _damaged(path: Path, how: str) -> Refused:

@@ -1,4 +1,4 @@
-"""What tuning and a ladder have in common: models that are compared in several draws, as far as there is time."""
+"""The common part of tuning and a ladder: models compared in several draws, as far as there is time."""
 
 import math
 from collections.abc import Generator, Sequence
@@ -15,7 +15,7 @@ from sarqc.recipe import Recipe
 
 
 def begin(run: Run, points: Sequence[Method]) -> Generator[Event, None, tuple[TuningContext, Budget]]:
-    """Try the largest layer at ``points``; return what all draws have in common, and the time."""
+    """Try the largest layer at ``points``; return the context of all draws, and the time."""
     yield run.started_event({})
     yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), points)
     minutes = run.recipe.minutes
@@ -25,7 +25,7 @@ def begin(run: Run, points: Sequence[Method]) -> Generator[Event, None, tuple[Tu
 
 @dataclass
 class Comparison:
-    """What is known so far. Draws and models count from 0."""
+    """The results so far. Draws and models count from 0."""
 
     run: Run
     ground: TuningContext
@@ -59,15 +59,17 @@ class Comparison:
         self.budget.count(trial.seconds)
 
     def model_seconds(self) -> float:
-        """Return the seconds of one more model: the mean of those that were measured, as kept with them, or 0."""
-        taken = [one.seconds for of_draw in self.trials for one in of_draw.values() if one.divergence is not None]
-        return sum(taken) / len(taken) if taken else 0.0
+        """Return the seconds of one more model: the mean of the measured ones, as stored with them, or 0."""
+        seconds = [
+            trial.seconds for by_index in self.trials for trial in by_index.values() if trial.divergence is not None
+        ]
+        return sum(seconds) / len(seconds) if seconds else 0.0
 
     def affordable(self, models: int) -> int:
-        """Return how many of so many models there is time for."""
+        """Return the number of models, at most ``models``, that there is time for."""
         seconds, left = self.model_seconds(), self.budget.left()
         return models if not seconds or math.isinf(left) else max(0, min(models, int(left / seconds)))
 
     def trim(self) -> None:
-        """Remove statistics beyond what the host keeps."""
+        """Remove statistics beyond the limit of the host."""
         self.ground.statistics.trim(int(self.ground.bench.settings.statistics_gib * 2**30))

@@ -1,4 +1,4 @@
-"""What a run will cost: memory, minutes and the size of what it leaves. No torch."""
+"""The cost of a run: memory, minutes and the size of its files. No torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.engine.ladder_steps import ladder_steps
-from sarqc.engine.parallel_cost import moved, speedup
+from sarqc.engine.parallel_cost import speedup, transfers
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
@@ -30,7 +30,7 @@ DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is 
 DISTILLING = "distilling scales"  # a stage
 CHECKING_ROTATION = "checking the rotation"  # a stage
 COMPARING_ROTATED = "comparing with the original weights"  # a stage
-MEASURING_FOUND = "measuring the checkpoint as it was found"  # a stage of repairs
+MEASURING_CODES = "measuring the checkpoint as it was found"  # a stage of repairs
 _PROCESS = 320 << 20  # Python, PyTorch, transformers and what they hold for themselves: 290 MiB were measured
 _HOST = 2 << 30  # the same beside a GPU, with the libraries of CUDA
 # What CUDA, its libraries and PyTorch's pool hold on a device for themselves. On an H100 the context took 0.5 GiB, and
@@ -48,9 +48,9 @@ _SOFTMAXES = 5
 # moments of Adam; numbers of a token that wait for their gradients, of a block for each channel and of the head for
 # each logit. A token of tiny-llama took 225 kB of the 274 in its plan. While codes are tuned too: of a code its own
 # byte and those of two epochs, its position, and the gradient of that.
-_LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
+_LEVEL, _GROUP_BYTES, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
 _TUNED_LEVEL = 1 + 2 + 4 + 4
-_ERROR = 4  # numbers of a token for each channel of a block's output: its error and what is made of it
+_ERROR = 4  # numbers of a token for each channel of a block's output: its error and its derivatives
 _WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
 _Key = TypeVar("_Key", bound=Hashable)
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
@@ -58,7 +58,7 @@ _READ_COPIES = 3  # of the float model's states: the file as it is read, without
 
 @dataclass(frozen=True)
 class Work:
-    """What one run has to do, counted once: all that memory, minutes and sizes depend on."""
+    """The work of one run, counted once: everything that memory, minutes and sizes depend on."""
 
     recipe: Recipe
     checkpoint: Checkpoint
@@ -106,7 +106,7 @@ class Work:
             or not self.test_tokens
         ):
             return None
-        task = replace(self.task, points=1, together=_solved_together(self.checkpoint), walks=1)
+        task = replace(self.task, points=1, together=_linears_at_once(self.checkpoint), walks=1)
         return replace(self, method=self.recipe.baseline_method(), task=task, candidates=0)
 
     def packed_bits(self) -> int:
@@ -144,7 +144,7 @@ def work_of(
         bits=recipe.bits,
         group_size=recipe.group_size,
         points=_points(recipe, candidates),
-        together=max(candidates, _points(recipe, 0)) * _solved_together(checkpoint),
+        together=max(candidates, _points(recipe, 0)) * _linears_at_once(checkpoint),
         sequences=recipe.samples,
         length=recipe.length,
         walks=2 if beside else 1,
@@ -168,7 +168,7 @@ def work_of(
     )
 
 
-def _solved_together(checkpoint: Checkpoint) -> int:
+def _linears_at_once(checkpoint: Checkpoint) -> int:
     """Return the number of linears that may be solved as one batch: those of a block's experts."""
     experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
     return max(1, 2 * experts)
@@ -204,9 +204,11 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     states = 2 * max(held, work.test_tokens if streamed else 0) * checkpoint.architecture.hidden_size
     solved += _waiting_bytes(work) * on_processor
     task = replace(work.task, budget_bytes=budget)
-    solvers = [one.method for one in ladder_steps(recipe)] if recipe.kind == "ladder" else [work.method]
+    solvers = [step.method for step in ladder_steps(recipe)] if recipe.kind == "ladder" else [work.method]
     solvers += [] if work.baseline() is None else [recipe.baseline_method()]
-    working = max(one.working_bytes(task) + (0 if on_processor else one.recorded_bytes(task)) for one in solvers)
+    working = max(
+        solver.working_bytes(task) + (0 if on_processor else solver.recorded_bytes(task)) for solver in solvers
+    )
     process = _PROCESS if on_processor else _CONTEXT
     if work.span > 1:  # the machine's memory holds what all processes work on; a GPU what two of them hold
         process += work.span * (_PROCESS + working) if on_processor else _CONTEXT
@@ -226,8 +228,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     if recipe.distill_by == "block":
         return round(max(most, computed * weights + process + _distilling_block_bytes(work, computed)))
     head_states = (recipe.samples + recipe.unseen_samples()) * recipe.length * checkpoint.architecture.hidden_size
-    kept = work.stored * work.task.weights() + computed * head_states  # of the float model, meanwhile
-    return round(kept + max(most, computed * weights + process + _distilling_bytes(work, computed)))
+    reference = work.stored * work.task.weights() + computed * head_states  # of the float model, meanwhile
+    return round(reference + max(most, computed * weights + process + _distilling_bytes(work, computed)))
 
 
 def _distilling_bytes(work: Work, computed: float) -> float:
@@ -248,7 +250,7 @@ def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
     largest = max(map(math.prod, work.task.shapes))
     groups = work.groups * weights / work.task.weights()
     level = _TUNED_LEVEL if work.recipe.distill_codes else _LEVEL
-    return (level + 2 * computed + work.stored) * weights + _OF_A_GROUP * groups + 2 * computed * largest
+    return (level + 2 * computed + work.stored) * weights + _GROUP_BYTES * groups + 2 * computed * largest
 
 
 def _distilling_block_bytes(work: Work, computed: float) -> float:
@@ -264,7 +266,7 @@ def _distilling_block_bytes(work: Work, computed: float) -> float:
 
 
 def _sets(work: Work) -> int:
-    """Return the sets of Grams: of what is calibrated on, of what candidates are judged on, of what is held out."""
+    """Return the number of sets of Grams: of calibration, of the judging of candidates, and of held-out text."""
     judged = bool(work.candidates) or work.recipe.repairs
     sets = 1 + bool(work.recipe.unseen_samples()) + judged
     return sets + (1 + bool(work.candidates) if "cross" in work.method.needs else 0)
@@ -313,7 +315,7 @@ def _waiting_bytes(work: Work) -> float:
     """Return bytes of the machine's memory of the quantized weights that wait for their measurement while models
     compare.
     """
-    models = {"tune": _IN_QUESTION, "ladder": _OF_A_STEP}.get(work.recipe.kind, 0)
+    models = {"tune": _IN_QUESTION, "ladder": _MODELS_OF_STEP}.get(work.recipe.kind, 0)
     return min(HELD, models * work.task.weights() * work.stored)
 
 
@@ -323,8 +325,8 @@ def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
     sets are a draw's; older ones make room. So does a ladder.
     """
     recipe, task = work.recipe, work.task
-    in_a_byte = 8 // task.bits  # whole codes
-    layers = task.weights() / max(1, in_a_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
+    codes_per_byte = 8 // task.bits  # whole codes
+    layers = task.weights() / max(1, codes_per_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
     if recipe.compares_models:
         layers = 4 * work.all_gram_numbers  # two sets of half a Gram in float32
     if work.baseline() is not None:
@@ -345,7 +347,7 @@ def _text_numbers(work: Work) -> int:
     return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
-_OF_A_ROTATION = 100  # bytes that are read in the time in which a weight is rotated, on two server cores
+_ROTATION_BYTES = 100  # bytes that are read in the time in which a weight is rotated, on two server cores
 _LOGIT_MOVES = 6  # how often a logit is written or read until its token is judged
 _DIVERGENCE_MOVES = 16  # the same of one that is compared with the float model's
 # Operations that a GPU starts for a linear while a batch of tokens passes, its statistics included.
@@ -364,12 +366,12 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
 
 
 def stages(work: Work) -> dict[str, Count]:
-    """Return what each part of a run has to do; parts that the recipe does without are left out."""
+    """Return the work of each part of a run; parts that the recipe does without are left out."""
     if not work.recipe.compares_models:
-        return _summed(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
+        return _sum_by_key(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
     parts = {"reading the weights": Count(loaded=work.checkpoint.size_bytes)}
     parts |= _tuning(work) if work.recipe.kind == "tune" else _measuring_steps(work)
-    return _in_its_precision(work, parts)
+    return _adjust_precision(work, parts)
 
 
 def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
@@ -379,21 +381,21 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
     """
     if work.recipe.compares_models:
         return []
-    by_event = _summed(work, (((stage, detail), count) for stage, detail, _, count in _parts(work)))
+    by_event = _sum_by_key(work, (((stage, detail), count) for stage, detail, _, count in _parts(work)))
     return [
         {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)}
         for (stage, detail), count in by_event.items()
     ]
 
 
-def _summed(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
+def _sum_by_key(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
     total: dict[_Key, Count] = {}
     for key, count in parts:
         total[key] = total[key] + count if key in total else count
-    return _in_its_precision(work, total)
+    return _adjust_precision(work, total)
 
 
-def _in_its_precision(work: Work, counted: dict[_Key, Count]) -> dict[_Key, Count]:
+def _adjust_precision(work: Work, counted: dict[_Key, Count]) -> dict[_Key, Count]:
     """Return the same work for a model of 32 bits, where it is one."""
     return {name: count.in_float32() for name, count in counted.items()} if work.stored > 2 else counted
 
@@ -413,24 +415,24 @@ def _parts(work: Work) -> Iterator[tuple[str, str, str, Count]]:
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
-        judging = _through_the_blocks(work, judged * recipe.length)
+        judging = _block_passes(work, judged * recipe.length)
         yield "choosing λ", "", "choosing among candidates", (once + judging).times(work.candidates)
     if recipe.repairs and work.test_tokens:
-        yield MEASURING_FOUND, "", "", passing + _beside(work)
+        yield MEASURING_CODES, "", "", passing + _pass_beside_float(work)
     yield "quantizing", "", "passing the calibration text", passing
     yield "quantizing", "", "solving", solving
     if recipe.distills:
         yield DISTILLING, "", "", _distilling(work)
     if recipe.rotates:
         yield COMPARING_ROTATED, "", "", _rotating(work, 2)  # there and back
-    yield from _measuring(work, "quantized", _beside(work))
+    yield from _measuring(work, "quantized", _pass_beside_float(work))
     if recipe.speed:
         yield "measuring speed", "", "speed", _speed(work)
     if (baseline := work.baseline()) is not None:
         stage, name = "comparing with GPTQ 1 %", "comparing with the baseline"
         solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
         yield stage, "quantizing", name, solved + _rotating(work, 2)
-        yield stage, "perplexity", name, _beside(baseline)
+        yield stage, "perplexity", name, _pass_beside_float(baseline)
 
 
 def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str, str, str, Count]]:
@@ -444,26 +446,26 @@ def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str,
 
 
 def _rotating(work: Work, times: int) -> Count:
-    return Count(loaded=_OF_A_ROTATION * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
+    return Count(loaded=_ROTATION_BYTES * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
 
 
 def _task(work: Work, size: TaskSize) -> Count:
     """Return the work of one model on a task. What it writes itself it writes for several items at once."""
-    judged = _of_text(work, size.read + size.written)
+    judged = _text_pass(work, size.read + size.written)
     return judged + Count(read=4 * work.checkpoint.parameters * size.written / BATCH)
 
 
 def _perplexity(work: Work) -> Count:
-    return _of_text(work, work.test_tokens)
+    return _text_pass(work, work.test_tokens)
 
 
-def _of_text(work: Work, tokens: int) -> Count:
+def _text_pass(work: Work, tokens: int) -> Count:
     logits = work.checkpoint.architecture.vocab_size * tokens
     products = 2 * work.checkpoint.architecture.hidden_size * logits
-    return _through_the_blocks(work, tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
+    return _block_passes(work, tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
 
 
-def _beside(work: Work) -> Count:
+def _pass_beside_float(work: Work) -> Count:
     """Return the same of a quantized model, with the float one's logits and how far they are apart."""
     logits = work.checkpoint.architecture.vocab_size * work.test_tokens
     products = 2 * work.checkpoint.architecture.hidden_size * logits
@@ -476,7 +478,7 @@ def _distilling(work: Work) -> Count:
     """
     recipe, samples, unseen = work.recipe, work.recipe.samples, work.recipe.unseen_samples()
     by_block = recipe.distill_by == "block"
-    passed = _through_the_blocks if by_block else _of_text
+    passed = _block_passes if by_block else _text_pass
     once, trained, judged = (passed(work, count * recipe.length) for count in (samples + unseen, samples, unseen))
     written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
@@ -509,7 +511,7 @@ def _tuning(work: Work) -> dict[str, Count]:
         "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
         "comparing layers": _solving(work, work.recipe.samples),
         "solving": _solving(once, work.recipe.samples).times(draws),
-        "perplexity": _perplexity(work) + _beside(work).times(models),
+        "perplexity": _perplexity(work) + _pass_beside_float(work).times(models),
         **{f"task {name}": _task(work, size).times(1 + models) for name, size in work.tasks.items()},
     }
 
@@ -527,21 +529,21 @@ class TuningCosts:
 def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCosts:
     """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
     samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
-    parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _beside(work)}
-    return TuningCosts(**_in_seconds(work, rates, pace, parts))
+    parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _pass_beside_float(work)}
+    return TuningCosts(**_part_seconds(work, rates, pace, parts))
 
 
-def _in_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
+def _part_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
     """Return the parts with those of every run that compares models."""
     parts = {
         "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
         "draw": _passing(work, work.recipe.samples),
         **parts,
     }
-    return {name: pace * rates.seconds(count) for name, count in _in_its_precision(work, parts).items()}
+    return {name: pace * rates.seconds(count) for name, count in _adjust_precision(work, parts).items()}
 
 
-_OF_A_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
+_MODELS_OF_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
 
 
 def _measuring_steps(work: Work) -> dict[str, Count]:
@@ -550,7 +552,7 @@ def _measuring_steps(work: Work) -> dict[str, Count]:
     return {
         "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
         "solving": sum(solving, Count()).times(draws),
-        "perplexity": _perplexity(work) + _beside(work).times(len(steps) * draws),
+        "perplexity": _perplexity(work) + _pass_beside_float(work).times(len(steps) * draws),
     }
 
 
@@ -566,14 +568,14 @@ class LadderCosts:
 def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCosts:
     """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
     parts = {
-        step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _beside(work)
+        step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _pass_beside_float(work)
         for step in ladder_steps(work.recipe)
     }
-    seconds = _in_seconds(work, rates, pace, parts)
+    seconds = _part_seconds(work, rates, pace, parts)
     return LadderCosts(seconds.pop("start"), seconds.pop("draw"), seconds)
 
 
-def _through_the_blocks(work: Work, tokens: int) -> Count:
+def _block_passes(work: Work, tokens: int) -> Count:
     """Return the work of tokens once through all blocks: products with their weights, and what is done to every number
     between them.
     """
@@ -586,7 +588,7 @@ def _passing(work: Work, samples: int) -> Count:
     """Return the work of the calibration text through all blocks, and of the Grams of what their linears read."""
     recipe, task = work.recipe, work.task
     tokens = (samples + recipe.unseen_samples()) * recipe.length
-    passes = _through_the_blocks(work, tokens).times(1 + task.walks)
+    passes = _block_passes(work, tokens).times(1 + task.walks)
     shares = (work.share_of_tokens(layer) for layer in work.checkpoint.layers)
     squares = sum(share * width**2 for share, (_, width) in zip(shares, task.shapes, strict=True))
     # Only on a GPU do operations take time to start.
@@ -601,7 +603,7 @@ def _solving(work: Work, samples: int) -> Count:
     if work.span == 1 or work.method.unit != "layer" or work.recipe.compares_models:
         return counted
     share = speedup(work.method, task, layers, work.span)
-    return counted.times(share) + moved(layers, work.stored, _sets(work))
+    return counted.times(share) + transfers(layers, work.stored, _sets(work))
 
 
 def _texts(work: Work) -> Count:
@@ -624,9 +626,7 @@ _SWEEP = 1 << 30
 
 
 def free_bytes(settings: Settings) -> int | None:
-    """Return what a run may take on its device: as the operator says, else what is free; None where that can't be
-    known.
-    """
+    """Return the bytes for a run on its device: the operator's limit, else what is free; None where unknown."""
     if settings.memory_gib is not None:
         return int(settings.memory_gib * 2**30)
     if on_processor(settings):
@@ -636,7 +636,7 @@ def free_bytes(settings: Settings) -> int | None:
 
 
 def sweep_bytes(settings: Settings) -> int:
-    """Return what the candidates of a layer that are solved at once may take on the device of a run."""
+    """Return the bytes for the candidates of a layer that are solved at once on the device of a run."""
     if settings.sweep_gib is not None:
         return int(settings.sweep_gib * 2**30)
     gpu = None if on_processor(settings) else gpu_of(settings)
@@ -650,5 +650,5 @@ def gpu_of(settings: Settings) -> Gpu | None:
 
 
 def on_processor(settings: Settings) -> bool:
-    """Return whether runs compute on the CPU, so that the device's memory is the machine's."""
+    """Return True if runs compute on the CPU, so that the device's memory is the machine's."""
     return settings.device == "cpu" or (settings.device == "auto" and not visible_gpus())

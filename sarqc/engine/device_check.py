@@ -24,7 +24,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 _METHODS = ("rtn", "sarqc-gs", "sarqc-gbs")  # one of each family that solves single layers
-_SUFFIX = ".device"  # of a file that says that a device was found sound
+_SUFFIX = ".device"  # of a file that records a sound device
 MODEL = "tiny-llama"
 CODES, OBJECTIVE = 0.98, 0.01  # least share of equal codes, and largest relative difference of a layer's objective
 LEARNED_OBJECTIVE = 0.1  # a learned one goes through the block in the device's own precision
@@ -42,10 +42,10 @@ RECIPE = {
 
 
 def require_sound_device(device: torch.device, settings: Settings) -> Iterator[Event]:
-    """Raise ``SarqcError`` where the device computes something else than the CPU.
+    """Raise ``SarqcError`` if the device's results differ from the CPU's.
 
-    That it does not is kept, so that it is asked once; a device that fails is looked at again before each run, as the
-    reason may pass. ``SARQC_CHECK_DEVICE=0`` leaves it out. The doctor looks at more.
+    A sound device is recorded and checked once; one that fails is checked again before each run, as the reason may
+    pass. ``SARQC_CHECK_DEVICE=0`` leaves the check out. The doctor checks more.
     """
     store, key = ArtefactStore(settings.artefacts_root()), _key(device, settings)
     if not settings.check_device or store.has(key, _SUFFIX):
@@ -70,7 +70,7 @@ def _key(device: torch.device, settings: Settings) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence about the host, and whether it is as it should be."""
+    """A sentence about the host, and the verdict on it."""
 
     is_sound: bool
     words: str
@@ -78,7 +78,7 @@ class Finding:
 
 def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable[str]) -> Iterator[Finding]:
     """Solve the first block of a small model by these methods on the device and the CPU, from the same statistics."""
-    # As on the CPU: a comparison is not a run, which has to fit what the operator allows one or what is free.
+    # As on the CPU: unlike a run, a comparison need not fit the operator's limit or the free memory.
     settings = settings.model_copy(update={"device": "cpu", "memory_gib": None})
     first = prepare(Recipe.parse(RECIPE | {"method": "rtn"}), settings)
     host, guest = load(first.checkpoint, torch.device("cpu")), load(first.checkpoint, device)
@@ -87,21 +87,21 @@ def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable
         prepared = prepare(Recipe.parse(RECIPE | {"method": method}), settings)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
         try:
-            expected, found = _solved(host, job, data), _solved(guest, job, _moved(data, guest))
+            expected, actual = _solve(host, job, data), _solve(guest, job, _move(data, guest))
         except Exception as error:  # whatever the device's libraries raise is the finding
             yield Finding(False, f"{method}: {type(error).__name__}: {str(error)[:300]}")
             continue
-        yield compared(method, expected, found)
+        yield compare_layers(method, expected, actual)
 
 
-def compared(method: str, expected: list[SolvedLayer], found: list[SolvedLayer]) -> Finding:
+def compare_layers(method: str, expected: list[SolvedLayer], actual: list[SolvedLayer]) -> Finding:
     """Compare a method's layers on two devices: equal but for ties, and where one code more or less was rounded
     otherwise.
     """
-    pairs = [(one.quantized, other.quantized) for one, other in zip(expected, found, strict=True)]
-    equal = sum(int((one.codes.cpu() == other.codes.cpu()).sum()) for one, other in pairs)
-    share = equal / sum(one.codes.numel() for one, _ in pairs)
-    worst = max(abs(other.report.recon_loss / one.report.recon_loss - 1) for one, other in pairs)
+    pairs = [(reference.quantized, other.quantized) for reference, other in zip(expected, actual, strict=True)]
+    equal = sum(int((reference.codes.cpu() == other.codes.cpu()).sum()) for reference, other in pairs)
+    share = equal / sum(reference.codes.numel() for reference, _ in pairs)
+    worst = max(abs(other.report.recon_loss / reference.report.recon_loss - 1) for reference, other in pairs)
     learned = METHODS[method].make.unit == "block"
     is_sound = worst <= (LEARNED_OBJECTIVE if learned else OBJECTIVE) and (learned or share >= CODES)
     return Finding(is_sound, f"{method}: {share:.3%} of the codes are the CPU's, errors within {worst:.2%} of its.")
@@ -119,7 +119,7 @@ def _data(loaded: LoadedModel, prepared: Prepared) -> BlockData:
     return BlockData((statistics,), None, walk.forward(block), walk.hidden, targets)
 
 
-def _moved(data: BlockData, loaded: LoadedModel) -> BlockData:
+def _move(data: BlockData, loaded: LoadedModel) -> BlockData:
     def there(states: list[Tensor]) -> list[Tensor]:
         return [part.to(loaded.device, loaded.compute_dtype) for part in states]
 
@@ -134,7 +134,7 @@ def _moved(data: BlockData, loaded: LoadedModel) -> BlockData:
     )
 
 
-def _solved(loaded: LoadedModel, job: CalibrationJob, data: BlockData) -> list[SolvedLayer]:
+def _solve(loaded: LoadedModel, job: CalibrationJob, data: BlockData) -> list[SolvedLayer]:
     first = layers_by_block(loaded.checkpoint.layers)[0]
     layers = {layer.path_in_block(loaded.family.blocks): layer for layer in first}
     steps = solve_block(loaded, job, layers, data, Context.on(loaded.device, BUDGET_BYTES))

@@ -1,4 +1,4 @@
-"""Whether a run fits its device: a dry run of its largest parts before any work, and the error where it does not."""
+"""The fit of a run on its device: a dry run of its largest parts before any work, and the error if it fails."""
 
 import re
 import time
@@ -28,17 +28,17 @@ _ASKED = re.compile(r"Tried to allocate ([\d.]+ \w+)")  # in PyTorch's words
 def rehearse(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, points: Sequence[Method] = ()
 ) -> Iterator[Event]:
-    """Run the largest block and the largest linear once, so that a want of memory comes before hours of work.
+    """Run the largest block and the largest linear once, so that a lack of memory shows before hours of work.
 
     On a GPU alone: a CPU's memory is the machine's, where a plan counts it, and the largest linear takes minutes there.
     With a baseline the method that takes more memory is tried; with ``points`` those that tuning compares on each
     linear. Raises ``torch.OutOfMemoryError`` where the device has too little memory, see ``out_of_memory``.
     """
     if bench.loaded.device.type == "cuda":
-        yield from rehearsed(bench, prepared, job, points)
+        yield from rehearse_on_any_device(bench, prepared, job, points)
 
 
-def rehearsed(
+def rehearse_on_any_device(
     bench: Workbench, prepared: Prepared, job: CalibrationJob, points: Sequence[Method] = ()
 ) -> Iterator[Event]:
     """Do the same on any device."""
@@ -49,10 +49,10 @@ def rehearsed(
     began = time.perf_counter()
     memory = _PeakMemory(loaded.device)
     try:
-        job = job if points else _costlier(prepared, job, sweep_bytes(settings))
-        found = dry_run(loaded, job, budget_bytes=sweep_bytes(settings), spread=bench.spread, points=points)
-        flags = {flag for solved in found for flag in solved.report.flags}
-        del found  # before the memory is given back
+        job = job if points else _pick_costlier(prepared, job, sweep_bytes(settings))
+        solutions = dry_run(loaded, job, budget_bytes=sweep_bytes(settings), spread=bench.spread, points=points)
+        flags = {flag for solved in solutions for flag in solved.report.flags}
+        del solutions  # before the memory is given back
     except SarqcError as error:  # of random numbers, which says nothing of the model's
         yield Warned(f"the trial of the largest layer ended early, and the run goes on: {error}", layer)
         return
@@ -72,7 +72,7 @@ class _PeakMemory:
             torch.cuda.reset_peak_memory_stats(device)
 
     def taken(self) -> tuple[int | None, int | None]:
-        """Return the bytes of tensors at the peak and those of the device, and give back what is free again."""
+        """Return the bytes of tensors at the peak and those of the device, and release the free ones."""
         if not self._counts:
             return None, None
         peak = torch.cuda.max_memory_allocated(self._device)
@@ -80,7 +80,7 @@ class _PeakMemory:
         return peak, torch.cuda.mem_get_info(self._device)[1]
 
 
-def _costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> CalibrationJob:
+def _pick_costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> CalibrationJob:
     """Return the run's calibration or that of its baseline, whichever solver takes more memory."""
     recipe = prepared.recipe
     tokens = 0 if prepared.test is None else len(prepared.test.ids)
@@ -88,19 +88,17 @@ def _costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> Calibrati
     baseline = work.baseline()
     if baseline is None:
         return job
-    own, other = (one.method.working_bytes(replace(one.task, budget_bytes=budget)) for one in (work, baseline))
+    own, other = (each.method.working_bytes(replace(each.task, budget_bytes=budget)) for each in (work, baseline))
     return baseline_job(job, recipe) if other > own else job
 
 
 def out_of_memory(
     error: torch.OutOfMemoryError, prepared: Prepared, settings: Settings, device: torch.device, stage: str
 ) -> OutOfMemory:
-    """Return the error of a run whose device had too little memory at a ``stage``, with what would take less and by how
-    much.
-    """
+    """Return the error of a run whose device had too little memory at a ``stage``, with remedies and their savings."""
     recipe, checkpoint, budget = prepared.recipe, prepared.checkpoint, sweep_bytes(settings)
-    asked = _ASKED.search(str(error))
-    more = f", {asked[1]} more did not fit" if asked else ""
+    match = _ASKED.search(str(error))
+    more = f", {match[1]} more did not fit" if match else ""
     remedies = []
     if not prepared.streamed:
         blocks = [checkpoint.parameters_of(index) for index in range(checkpoint.n_blocks)]

@@ -1,4 +1,4 @@
-"""The devices of a run: the one that it is walked on, and those that its linears are solved on."""
+"""The devices of a run: the one of its passes, and those that its linears are solved on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ def solving_devices(settings: Settings, device: torch.device) -> list[torch.devi
 
 @contextmanager
 def spread_over(settings: Settings, device: torch.device) -> Iterator[MultiDevice | None]:
-    """Yield processes that solve the linears of a run on ``device``; None where one device is all."""
+    """Yield processes that solve the linears of a run on ``device``; None for a single device."""
     devices = solving_devices(settings, device)
     if len(devices) == 1:
         yield None

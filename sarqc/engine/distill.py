@@ -1,6 +1,6 @@
 """The scales of a run's model, and on request its codes, tuned by its predictions, as a stage after the solving.
 
-Tuned layers are kept under keys of their own and take the place of the solver's in the model, in measurements and in
+Tuned layers are stored under keys of their own and take the place of the solver's in the model, in measurements and in
 files; so do tuned norms. Errors of layers and pictures of their weights stay those of the solver.
 """
 
@@ -23,7 +23,7 @@ from sarqc.documents import Distillation, DistilledEpoch
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.keys import distillation_key, distilled_layer_key
 from sarqc.engine.measure import Workbench
-from sarqc.engine.progress import TOLD_EVERY, Returning
+from sarqc.engine.progress import EVENT_INTERVAL, Returning
 from sarqc.errors import NotFound
 from sarqc.events import Advanced, Event, ScalesDistilled, Stage, Warned
 from sarqc.models.families import LayerInfo
@@ -64,13 +64,13 @@ class ScaleTuning:
         key = self.key()
         return {name: distilled_layer_key(key, name) for name in self.solved}
 
-    def kept(self) -> Distillation | None:
-        """Return the outcome of an earlier run of the same; None if it is not kept with all its layers and norms."""
+    def load_outcome(self) -> Distillation | None:
+        """Return the outcome of an earlier run of the same; None if it is not stored with all its layers and norms."""
         payload = self.bench.store.read(self.key(), ".json")
         if payload is None or not self.has_parts(self.solved, self.norms()):
             return None
-        found: Distillation = json.loads(payload)
-        return found
+        outcome: Distillation = json.loads(payload)
+        return outcome
 
     def norms(self) -> list[str]:
         """Return the paths of the norms that are tuned with the scales; block by block those of quantized blocks."""
@@ -87,10 +87,10 @@ class ScaleTuning:
         return [path for path in self.norms() if path.startswith(f"{self.bench.loaded.family.blocks}.{index}.")]
 
     def keep_float(self) -> Generator[Event, None, FloatModel | None]:
-        """Return what is needed of the model while it is float; None if the outcome is kept, and block by block."""
+        """Return the needed parts of the model while it is float; None if the outcome is stored, and block by block."""
         if self.recipe.distill_norms and not self.norms():
             yield Warned("no norm of this model has weights of its own: scales alone are distilled", "distill_norms")
-        if self.recipe.distill_by == "block" or self.kept() is not None:
+        if self.recipe.distill_by == "block" or self.load_outcome() is not None:
             return None
         yield Stage("measuring the float model", "its predictions on the calibration text")
         return float_model(self.bench.loaded, self.job)
@@ -104,18 +104,18 @@ class ScaleTuning:
         """
         yield Stage(DISTILLING, f"at most {self.recipe.distill} epochs")
         if original is None:
-            outcome = self.kept()
+            outcome = self.load_outcome()
             if outcome is None:
                 raise NotFound("the distilled scales are no longer stored", DISTILLING, _REMEDY)
             for epoch in outcome["epochs"]:
                 yield ScalesDistilled(**epoch, epochs=self.recipe.distill)
         else:
-            outcome = yield from self._tuned(original, reports)
+            outcome = yield from self._tune_model(original, reports)
         self.put()
         return outcome
 
     def put(self) -> None:
-        """Give the model the tuned weights, which are kept."""
+        """Give the model the stored tuned weights."""
         loaded = self.bench.loaded
         by_block = layers_by_block(loaded.checkpoint.layers)
         for index, block in enumerate(loaded.blocks()):
@@ -124,7 +124,7 @@ class ScaleTuning:
                 with loaded.at(block, changes=True):
                     self.put_into_block([info.name for info in by_block.get(index, [])], norms)
         outside = [path for path in self.norms() if not path.startswith(f"{loaded.family.blocks}.")]
-        loaded.replace({f"{path}.weight": self._kept_norm(path) for path in outside})
+        loaded.replace({f"{path}.weight": self._load_norm(path) for path in outside})
 
     def put_into_block(self, names: Iterable[str], norms: Iterable[str]) -> None:
         """Give a block, whose weights are in memory, the tuned weights of these linears and norms."""
@@ -133,22 +133,22 @@ class ScaleTuning:
         for name in names:
             loaded.weight(name).data.copy_(layers[name].dequantized)
         for path in norms:
-            loaded.weight(path).data.copy_(self._kept_norm(path))
+            loaded.weight(path).data.copy_(self._load_norm(path))
 
     def has_parts(self, names: Iterable[str], norms: Iterable[str]) -> bool:
-        """Return True if the tuned linears and norms of these names are kept."""
+        """Return True if the tuned linears and norms of these names are stored."""
         store, key = self.bench.store, self.key()
-        wanted = [(name, SUFFIX) for name in names] + [(path, _NORMS) for path in norms]
-        return all(store.touch(distilled_layer_key(key, name), suffix) for name, suffix in wanted)
+        parts = [(name, SUFFIX) for name in names] + [(path, _NORMS) for path in norms]
+        return all(store.touch(distilled_layer_key(key, name), suffix) for name, suffix in parts)
 
-    def keep_parts(self, found: Distilled) -> None:
-        """Keep tuned linears, with curves and reports of the solver, and norms."""
+    def keep_parts(self, parts: Distilled) -> None:
+        """Store tuned linears, with curves and reports of the solver, and norms."""
         store, key = self.bench.store, self.key()
         layers = {info.name: info for info in self.bench.loaded.checkpoint.layers}
-        for name, layer in found.layers.items():
-            solved = self._solved(layers[name])
+        for name, layer in parts.layers.items():
+            solved = self._solved_layer(layers[name])
             write_layer(store, distilled_layer_key(key, name), replace(solved, quantized=layer))
-        for path, weight in found.norms.items():
+        for path, weight in parts.norms.items():
             store.write(distilled_layer_key(key, path), _NORMS, safetensors.torch.save({"weight": weight.cpu()}))
 
     def linear(self, info: LayerInfo, weight: Tensor, means: InputMeans, report: LayerReport) -> TunedScales:
@@ -163,7 +163,7 @@ class ScaleTuning:
             lam = self.recipe.distill_lambda
         elif "lam" not in METHODS[self.recipe.method].tunes:
             lam = None
-        layer = _on(self.bench.loaded.device, self._solved(info).quantized)
+        layer = _to_device(self.bench.loaded.device, self._solved_layer(info).quantized)
         s = means.drift_scale(weight.float(), gamma)
         grid = self.job.grids[info.name] if self.recipe.distill_codes else None
         return tuned_linear(layer, weight, s, lam or 0.0, grid)
@@ -176,68 +176,67 @@ class ScaleTuning:
             for path in paths
         }
 
-    def _tuned(self, original: FloatModel, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
+    def _tune_model(
+        self, original: FloatModel, reports: Mapping[str, LayerReport]
+    ) -> Generator[Event, None, Distillation]:
         loaded, layers = self.bench.loaded, self.bench.loaded.checkpoint.layers
         linears = {
             info.name: self.linear(info, original.weights[info.name], original.inputs[info.name], reports[info.name])
             for info in layers
         }
         distance, norms = ModelDistance(loaded, self.job, original), self.tuned_norms(self.norms())
-        found, epochs = yield from tuned(linears, distance, self.recipe.distill, norms, None)
-        self.keep_parts(found)
+        parts, epochs = yield from tune_with_events(linears, distance, self.recipe.distill, norms, None)
+        self.keep_parts(parts)
         outcome = outcome_of(epochs, self.recipe.distill, norms=len(norms), codes=self.recipe.distill_codes)
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
         return outcome
 
-    def _kept_norm(self, path: str) -> Tensor:
+    def _load_norm(self, path: str) -> Tensor:
         payload = self.bench.store.read(distilled_layer_key(self.key(), path), _NORMS)
         if payload is None:
             raise NotFound("the distilled norm is no longer stored", path, _REMEDY)
         return safetensors.torch.load(payload)["weight"]
 
-    def _solved(self, info: LayerInfo) -> SolvedLayer:
+    def _solved_layer(self, info: LayerInfo) -> SolvedLayer:
         solved = read_layer(self.bench.store, self.solved[info.name], info)
         if solved is None:
             raise NotFound("the solved layer is no longer stored", info.name, _REMEDY)
         return solved
 
 
-def tuned(
+def tune_with_events(
     linears: Mapping[str, TunedScales],
     distance: Distance,
     epochs: int,
     norms: Mapping[str, TunedNorm],
     block: int | None,
 ) -> Generator[Event, None, tuple[Distilled, list[DistillationEpoch]]]:
-    """Tune scales and norms as ``distilled`` does, and return what came of it with all epochs.
+    """Tune scales and norms as ``distilled`` does, and return the result with all epochs.
 
-    Now and then yields an event for the steps, and for each epoch of the whole model; ``block``: the one that is tuned
-    by itself.
+    Yields an event for the steps now and then, and for each epoch of the whole model; ``block``: the one tuned alone.
     """
     made: list[DistillationEpoch] = []
-    where, said = "" if block is None else f" of block {block}", time.monotonic()
+    where, last_event = "" if block is None else f" of block {block}", time.monotonic()
     for step in (steps := Returning(distilled(linears, distance, epochs=epochs, norms=norms))):
         if isinstance(step, DistillationEpoch):
             made.append(step)
             if block is None:
-                yield ScalesDistilled(**_facts(step), epochs=epochs)
-        elif (now := time.monotonic()) >= said + TOLD_EVERY:
-            said = now
+                yield ScalesDistilled(**_epoch_document(step), epochs=epochs)
+        elif (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
+            last_event = now
             yield Advanced(step.done, step.steps, f"steps of epoch {len(made)}{where}")
     return steps.value, made
 
 
-def what_is_tuned(norms: int, *, codes: bool) -> str:
+def describe_tuning(norms: int, *, codes: bool) -> str:
     """Return the beginning of a sentence about a distillation, with a number of norms, and perhaps codes."""
     further = [*(["codes"] if codes else []), *([f"{norms} norms"] if norms else [])]
     return " and ".join([", ".join(["Scales", *further[:-1]]), *further[-1:]])
 
 
-def outcome_of(
-    epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0, codes: bool = False
-) -> Distillation:
+def outcome_of(epochs: Sequence[DistillationEpoch], limit: int, *, norms: int = 0, codes: bool = False) -> Distillation:
     """Return the outcome of some epochs, the start first, in which norms, and perhaps codes, were tuned too."""
-    what = what_is_tuned(norms, codes=codes)
+    what = describe_tuning(norms, codes=codes)
     first, best, made = epochs[0], best_of(epochs), len(epochs) - 1
     if best is first:
         words = f"{what} stay as they were: no epoch of {made} lowered held-out KL from {first.held_out:.3g}."
@@ -245,9 +244,9 @@ def outcome_of(
         changed = f", {best.changed:.2%} of codes changed" if codes else ""
         words = (
             f"{what} distilled: held-out KL {first.held_out:.3g} → {best.held_out:.3g} in {best.epoch} of "
-            f"{at_most} epochs, drift {first.drift:.3g} → {best.drift:.3g}{changed}. Errors of layers are those before."
+            f"{limit} epochs, drift {first.drift:.3g} → {best.drift:.3g}{changed}. Errors of layers are those before."
         )
-    return {"epochs": [_facts(epoch) for epoch in epochs], "kept": best.epoch, "words": words}
+    return {"epochs": [_epoch_document(epoch) for epoch in epochs], "kept": best.epoch, "words": words}
 
 
 def best_of(epochs: Sequence[DistillationEpoch]) -> DistillationEpoch:
@@ -260,7 +259,7 @@ def with_flag(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
     return {name: replace(report, flags=(*report.flags, BEFORE_DISTILLATION)) for name, report in reports.items()}
 
 
-def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
+def _epoch_document(epoch: DistillationEpoch) -> DistilledEpoch:
     return {
         "epoch": epoch.epoch,
         "calibration_kl": or_none(epoch.calibration),
@@ -269,7 +268,7 @@ def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
     }
 
 
-def _on(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
+def _to_device(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
     """Return a layer without channel scales on another device; its weight is not needed while its scales change."""
     biases = None if layer.biases is None else layer.biases.to(device)
     codes, scales, zero_points = (part.to(device) for part in (layer.codes, layer.scales, layer.zero_points))

@@ -1,8 +1,8 @@
 """The scales of a run's model tuned as its recipe says, block by block where its predictions are out of reach: large
 models and mixtures.
 
-There each block is tuned to the outputs of the float block on the float blocks before it, while it reads what the tuned
-blocks before it make. Finished blocks are kept, so that a run that was stopped goes on after them.
+There each block is tuned to the outputs of the float block on the float blocks before it, while it reads the outputs
+of the tuned blocks before it. Finished blocks are stored, so that a run that was stopped goes on after them.
 """
 
 import json
@@ -16,7 +16,7 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.calibration.whole_model import FloatModel
 from sarqc.documents import Distillation, DistilledBlock
 from sarqc.engine.costs import DISTILLING
-from sarqc.engine.distill import ScaleTuning, best_of, tuned, what_is_tuned
+from sarqc.engine.distill import ScaleTuning, best_of, describe_tuning, tune_with_events
 from sarqc.engine.keys import distilled_layer_key
 from sarqc.events import BlockDistilled, Event, Stage
 from sarqc.files.memory import release_freed
@@ -42,8 +42,8 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
     yield Stage(DISTILLING, f"block by block, at most {tuning.recipe.distill} epochs")
     loaded = tuning.bench.loaded
     by_block = layers_by_block(loaded.checkpoint.layers)
-    found = {index: _kept(tuning, index, layers) for index, layers in by_block.items()}
-    last_missing = max((index for index, outcome in found.items() if outcome is None), default=-1)
+    results = {index: _load_outcome(tuning, index, layers) for index, layers in by_block.items()}
+    last_missing = max((index for index, outcome in results.items() if outcome is None), default=-1)
     walk = PairedWalks(loaded, tuning.job) if last_missing >= 0 else None
     for index, block in enumerate(loaded.blocks()):
         layers, is_walked = by_block.get(index, []), walk is not None and index <= last_missing
@@ -52,7 +52,7 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
         with loaded.at(block, changes=bool(layers)):
             if walk is not None and is_walked and layers:
                 loaded.files.fill(loaded.model, f"{loaded.family.blocks}.{index}", loaded.device, loaded.compute_dtype)
-            outcome = found.get(index)
+            outcome = results.get(index)
             if walk is not None and is_walked:
                 if layers and outcome is None:
                     outcome = yield from _tuned(tuning, walk, block, layers, reports)
@@ -60,18 +60,18 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
                     walk.pass_float(block)
             if outcome is not None:
                 tuning.put_into_block([info.name for info in layers], tuning.norms_of_block(index))
-                found[index] = outcome
+                results[index] = outcome
                 yield BlockDistilled(**outcome, blocks=len(loaded.blocks()))
             if walk is not None and index < last_missing:
                 walk.advance(block)
             release_freed()
-    outcomes = [outcome for outcome in found.values() if outcome is not None]
+    outcomes = [outcome for outcome in results.values() if outcome is not None]
     return blocks_outcome(outcomes, norms=len(tuning.norms()), codes=tuning.recipe.distill_codes)
 
 
 def blocks_outcome(blocks: Sequence[DistilledBlock], *, norms: int = 0, codes: bool = False) -> Distillation:
     """Return the outcome of all blocks, in which norms, and perhaps codes, were tuned too."""
-    what = what_is_tuned(norms, codes=codes)
+    what = describe_tuning(norms, codes=codes)
     better = [block for block in blocks if block["kept"]]
     ratios = [
         block["held_out"] / block["held_out_before"]
@@ -108,11 +108,11 @@ def _tuned(
         for path, info in paths.items()
     }
     norms = {path.removeprefix(prefix): norm for path, norm in tuning.tuned_norms(tuning.norms_of_block(index)).items()}
-    found, epochs = yield from tuned(linears, walk.distance(block), tuning.recipe.distill, norms, index)
+    parts, epochs = yield from tune_with_events(linears, walk.distance(block), tuning.recipe.distill, norms, index)
     tuning.keep_parts(
         Distilled(
-            {paths[path].name: layer for path, layer in found.layers.items()},
-            {f"{prefix}{path}": weight for path, weight in found.norms.items()},
+            {paths[path].name: layer for path, layer in parts.layers.items()},
+            {f"{prefix}{path}": weight for path, weight in parts.norms.items()},
         )
     )
     outcome = _outcome(index, epochs)
@@ -133,8 +133,8 @@ def _outcome(index: int, epochs: Sequence[DistillationEpoch]) -> DistilledBlock:
     }
 
 
-def _kept(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:
-    """Return the kept outcome of the same for a block; None if it is not kept with its layers and norms."""
+def _load_outcome(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:
+    """Return the stored outcome of the same for a block; None if it is not stored with its layers and norms."""
     payload = tuning.bench.store.read(_key(tuning, index), ".json")
     if payload is None or not tuning.has_parts([info.name for info in layers], tuning.norms_of_block(index)):
         return None

@@ -1,4 +1,4 @@
-"""Whether this host's device does what it is asked to: every solver on the embedded model, on it and on the CPU."""
+"""A check of this host's device: every solver on the embedded model, on it and on the CPU."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ FLOAT, QUANTIZED = 0.005, 0.05  # largest relative differences of perplexities
 
 
 def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
-    """Yield one finding after the other. The state folder should be a new one: what is kept there is not done again.
+    """Yield one finding after the other. The state folder should be a new one: nothing stored there is done again.
     ``home`` has the folder for a GPU's rates, which plans read, and the storage of the host's runs.
     """
     yield from _host(home)
@@ -47,12 +47,12 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
 
 def _host(home: Settings) -> Iterator[Finding]:
     if home.is_object_storage():
-        yield _tried(lambda: place_at(home.storage_root()).mark(), f"{home.storage} can be written and read.")
+        yield _try_work(lambda: place_at(home.storage_root()).mark(), f"{home.storage} can be written and read.")
     if home.allow_code_execution:
-        yield _tried(require_isolation, "Programs that a model writes run in bubblewrap.")
+        yield _try_work(require_isolation, "Programs that a model writes run in bubblewrap.")
 
 
-def _tried(work: Callable[[], object], words: str) -> Finding:
+def _try_work(work: Callable[[], object], words: str) -> Finding:
     try:
         work()
     except SarqcError as error:
@@ -76,7 +76,7 @@ def _name(device: torch.device) -> str:
 
 
 def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
-    """Yield what the device does in a second; kept for the plans of this host where it is a GPU."""
+    """Yield the device's rates, which are stored for the plans of this host if it is a GPU."""
     speed = measure_rates(device)
     if device.type == "cuda":
         yield Finding(True, f"Matrix products in 16 bits: {speed.half / 1e12:.3g} TFLOP/s.")
@@ -89,7 +89,7 @@ def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
 
 
 def measure_rates(device: torch.device) -> GpuSpeed:
-    """Return what the device does in a second, roughly: the best of some tries. A CPU computes in float32 alone."""
+    """Return rough rates of the device: the best of some tries. A CPU computes in float32 alone."""
     size, half = (8192, torch.float16) if device.type == "cuda" else (1024, torch.float32)
 
     def products(dtype: torch.dtype) -> float:
@@ -137,16 +137,16 @@ def _whole_run(settings: Settings, device: torch.device) -> Iterator[Finding]:
         yield Finding(True, words)
         return
     expected = _perplexities(execute(recipe, settings.model_copy(update={"device": "cpu"})))
-    yield _alike("float", FLOAT, measured["float"], expected["float"])
-    yield _alike("quantized", QUANTIZED, measured["quantized"], expected["quantized"])
+    yield _compare_perplexities("float", FLOAT, measured["float"], expected["float"])
+    yield _compare_perplexities("quantized", QUANTIZED, measured["quantized"], expected["quantized"])
     peak = torch.cuda.max_memory_reserved(device)
     words = f"Memory on the device: {peak / 2**20:.0f} MiB at the peak, {planned / 2**20:.0f} MiB in the plan."
     yield Finding(planned >= peak, words)
 
 
-def _alike(model: str, bound: float, here: float, there: float) -> Finding:
-    words = f"Perplexity of the {model} model: {here:.2f}, on the CPU {there:.2f}."
-    return Finding(abs(here / there - 1) <= bound, words)
+def _compare_perplexities(model: str, bound: float, measured: float, expected: float) -> Finding:
+    words = f"Perplexity of the {model} model: {measured:.2f}, on the CPU {expected:.2f}."
+    return Finding(abs(measured / expected - 1) <= bound, words)
 
 
 def _perplexities(events: Iterable[Event]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The effort of a recipe on a given model: what of it is not available there, and which effort a recipe amounts to."""
+"""The effort of a recipe on a given model: its unavailable parts, and the effort that a recipe amounts to."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,35 +9,35 @@ from sarqc.recipe import UNDISTILLED, Effort, Fitting, Recipe, fitting_of
 _Planned = TypeVar("_Planned")
 
 
-def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) -> tuple[_Planned, str]:
+def plan_with_fallbacks(recipe: Recipe, plan: Callable[[Recipe], _Planned]) -> tuple[_Planned, str]:
     """Plan a recipe, with the distillation that its effort asked for as far as the model and the memory allow it.
 
     Where the whole model is out of reach, scales are distilled block by block; where these are too, not at all. Returns
-    what ``planned`` returned, and a sentence about what is done otherwise; empty if nothing is. Raises ``Refused`` as
-    ``planned``, also for a distillation that was asked for by its own field.
+    the result of ``plan``, and a sentence about the differences; empty without any. Raises ``Refused`` as
+    ``plan``, also for a distillation requested by its own field.
     """
     try:
-        return planned(recipe), ""
+        return plan(recipe), ""
     except Refused as refusal:
-        if not _is_of_effort(recipe, refusal):
+        if not _concerns_effort(recipe, refusal):
             raise
         reason = refusal.what
     if recipe.distill_by == "model":
         by_block = recipe.model_copy(update={"distill_by": "block"})
         try:
             words = f"effort {recipe.effort} distills scales block by block: {reason}"
-            return planned(by_block), words
+            return plan(by_block), words
         except Refused as refusal:
-            if not _is_of_effort(by_block, refusal):
+            if not _concerns_effort(by_block, refusal):
                 raise
             reason = refusal.what
     left_out = f"effort {recipe.effort} leaves distillation out: {reason}"
-    return planned(recipe.model_copy(update={**UNDISTILLED})), left_out
+    return plan(recipe.model_copy(update={**UNDISTILLED})), left_out
 
 
-def _is_of_effort(recipe: Recipe, refusal: Refused) -> bool:
-    asked = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
-    return refusal.field == "distill" and bool(asked) and recipe.distill == asked
+def _concerns_effort(recipe: Recipe, refusal: Refused) -> bool:
+    requested = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
+    return refusal.field == "distill" and bool(requested) and recipe.distill == requested
 
 
 def without_effort(recipe: Recipe) -> Recipe:

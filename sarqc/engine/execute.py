@@ -19,7 +19,7 @@ from sarqc.engine.feeding import check_feeding
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import describe
 from sarqc.engine.measure import Workbench, device_warnings
-from sarqc.engine.plan import Prepared, output_is_free, prepare
+from sarqc.engine.plan import Prepared, check_output_is_free, prepare
 from sarqc.engine.rotating import check_rotation
 from sarqc.engine.run import Output, Run
 from sarqc.engine.stages.kinds import stages_of
@@ -75,31 +75,33 @@ def execute(
     settings = settings or Settings()
     if checkpoint_dir is not None:
         check_export(recipe, checkpoint_format)
-        output_is_free(checkpoint_dir)
+        check_output_is_free(checkpoint_dir)
     started = time.perf_counter()
     if prepared is None:
-        prepared = yield from _prepared(recipe, settings)
+        prepared = yield from _prepare(recipe, settings)
     if checkpoint_dir is not None:
         check_export(recipe, checkpoint_format, prepared.checkpoint.layers)
-    taken: dict[tuple[str, str], float] = {}
+    durations: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
     output = Output(study_dir, study_id or prepared.recipe.fingerprint(), checkpoint_dir, checkpoint_format)
     try:
-        for event in _executed(recipe, settings, prepared, started, output, crew):
+        for event in _run_stages(recipe, settings, prepared, started, output, crew):
             yield event
             if isinstance(event, Stage | Finished):
                 now = time.perf_counter()
-                taken[phase] = taken.get(phase, 0.0) + now - since
+                durations[phase] = durations.get(phase, 0.0) + now - since
                 if isinstance(event, Stage):
-                    alone = any(one["stage"] == event.name and not one["detail"] for one in prepared.phases)
-                    phase, since = (event.name, "" if alone else event.detail), now
+                    covers_stage = any(
+                        planned["stage"] == event.name and not planned["detail"] for planned in prepared.phases
+                    )
+                    phase, since = (event.name, "" if covers_stage else event.detail), now
     except torch.OutOfMemoryError as error:
         raise out_of_memory(error, prepared, settings, choose_device(settings.device), phase[0]) from error
     if crew == 1:
-        keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
+        keep_pace(settings, prepared.checkpoint.name, prepared.phases, durations)
 
 
-def _executed(
+def _run_stages(
     recipe: Recipe, settings: Settings, prepared: Prepared, started: float, output: Output, crew: int
 ) -> Iterator[Event]:
     for warning in prepared.shown.warnings:
@@ -107,8 +109,8 @@ def _executed(
     device = choose_device(settings.device)
     yield from device_warnings(device)
     if device.type == "cuda":
-        for one in solving_devices(settings, device):
-            yield from require_sound_device(one, settings.model_copy(update={"device": str(one)}))
+        for solving_device in solving_devices(settings, device):
+            yield from require_sound_device(solving_device, settings.model_copy(update={"device": str(solving_device)}))
     rotation = yield from check_rotation(prepared, device, settings)
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
@@ -136,15 +138,15 @@ def _executed(
         run = Run(bench, prepared, job, output, imported, started, rotation)
         for stage in stages_of(run):
             for event in stage(run):
-                yield from _damage(bench.store)
+                yield from _damage_warnings(bench.store)
                 yield event
-        yield from _damage(bench.store)
+        yield from _damage_warnings(bench.store)
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(run.summary, time.perf_counter() - started)
 
 
-def _damage(store: ArtefactStore) -> Iterator[Warned]:
-    """Yield a warning for each kept file that turned out to be damaged."""
+def _damage_warnings(store: ArtefactStore) -> Iterator[Warned]:
+    """Yield a warning for each stored file that turned out to be damaged."""
     while store.damaged:
         what = f"a kept file was damaged (checksum mismatch) and is made again: {store.damaged.pop()}"
         yield Warned(what, "kept files")
@@ -159,7 +161,7 @@ def warm_up() -> None:
         getattr(transformers, name)
 
 
-def _prepared(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prepared]:
+def _prepare(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prepared]:
     """Return the prepared recipe, after a download or unpacking if the model is not ready on this host."""
     try:
         return prepare(recipe, settings)

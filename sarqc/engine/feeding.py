@@ -9,7 +9,7 @@ import numpy as np
 
 from sarqc.calibration.corpora import Text, read_corpus
 from sarqc.engine.keys import beginnings_key, readers_key
-from sarqc.engine.measure import Workbench, kept
+from sarqc.engine.measure import Workbench, load_or_make
 from sarqc.engine.plan_warnings import untried_beginning
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -43,7 +43,7 @@ def check_feeding(
         The same in words by flag: ``read_otherwise`` and ``better_with_bos``.
     """
     loaded, notes = bench.loaded, dict[str, str]()
-    if words := _read_otherwise(bench, read_corpus(corpus, bench.settings)[:_CHARACTERS]):
+    if words := _load_difference(bench, read_corpus(corpus, bench.settings)[:_CHARACTERS]):
         notes["read_otherwise"] = words
     bos = untried_beginning(begin, text, loaded.checkpoint)
     own = min(window - 1, len(text.ids))
@@ -51,7 +51,9 @@ def check_feeding(
         yield Stage("measuring the float model", "what its windows begin with")
         windows = text.ids[: len(text.ids) // own * own].reshape(-1, own)[:WINDOWS]
         key = beginnings_key(bench.model, windows, bos.ids)
-        plain, begun = json.loads(kept(bench.store, key, lambda: json.dumps(_both(loaded, windows, bos.ids)).encode()))
+        plain, begun = json.loads(
+            load_or_make(bench.store, key, lambda: json.dumps(_perplexities(loaded, windows, bos.ids)).encode())
+        )
         if plain > BETTER * begun:
             notes["better_with_bos"] = (
                 f"the float model's perplexity on {len(windows)} windows is {begun:.4g} if each "
@@ -63,7 +65,7 @@ def check_feeding(
     return notes
 
 
-def _both(loaded: LoadedModel, windows: np.ndarray, bos: tuple[int, ...]) -> list[float]:
+def _perplexities(loaded: LoadedModel, windows: np.ndarray, bos: tuple[int, ...]) -> list[float]:
     """Return perplexity of the same tokens of windows (N, T), without and behind the special tokens."""
     begun = np.hstack([np.tile(np.array(bos, dtype=windows.dtype), (len(windows), 1)), windows])
     return [
@@ -72,13 +74,13 @@ def _both(loaded: LoadedModel, windows: np.ndarray, bos: tuple[int, ...]) -> lis
     ]
 
 
-def _read_otherwise(bench: Workbench, text: str) -> str:
+def _load_difference(bench: Workbench, text: str) -> str:
     """Return how other programs read the tokenizer's files, with an example; empty if as tokenizer.json says."""
     loaded = bench.loaded
     if not (loaded.checkpoint.folder / FAST).exists():
         return ""
     key = readers_key(bench.model, text)
-    words: str = json.loads(kept(bench.store, key, lambda: json.dumps(_difference(loaded, text)).encode()))
+    words: str = json.loads(load_or_make(bench.store, key, lambda: json.dumps(_difference(loaded, text)).encode()))
     return words
 
 
@@ -87,12 +89,12 @@ def _difference(loaded: LoadedModel, text: str) -> str:
     try:
         with refusing("it fails", folder, loaded.checkpoint.name):
             readers = auto_tokenizer(folder), tokenizer_of(folder)
-            piece = _first_other((*_SAMPLE, text), *readers)
+            piece = _first_different((*_SAMPLE, text), *readers)
             if piece is None:
                 return ""
-            piece = _first_other(piece.splitlines(keepends=True), *readers) or piece
-            piece = _first_other((f" {word}" for word in piece.split()), *readers) or piece
-            theirs, ours = (_shown(_ids(reader, piece)) for reader in readers)
+            piece = _first_different(piece.splitlines(keepends=True), *readers) or piece
+            piece = _first_different((f" {word}" for word in piece.split()), *readers) or piece
+            theirs, ours = (_format_tokens(_ids(reader, piece)) for reader in readers)
     except Refused as error:
         return f"{reader} can't read the tokenizer's files, from which this run took {FAST} alone: {error.what}"
     return (
@@ -101,11 +103,11 @@ def _difference(loaded: LoadedModel, text: str) -> str:
     )
 
 
-def _first_other(texts: Iterable[str], other: Any, own: Any) -> str | None:
+def _first_different(texts: Iterable[str], other: Any, own: Any) -> str | None:
     return next((text for text in texts if _ids(other, text) != _ids(own, text)), None)
 
 
-def _shown(ids: list[int]) -> str:
+def _format_tokens(ids: list[int]) -> str:
     return str(ids) if len(ids) <= _SHOWN else f"{str(ids[:_SHOWN])[:-1]}, …]"
 
 

@@ -1,4 +1,4 @@
-"""Whether a run fits its host: the memory of its device, and the disk. No torch."""
+"""The fit of a run on its host: the memory of its device, and the disk. No torch."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sarqc.settings import Settings
 
 
 def without_predictions() -> tuple[Fix, Fix]:
-    """Return what to change where a model can't be distilled by its own predictions."""
+    """Return the fixes where a model can't be distilled by its own predictions."""
     return Fix("Distill block by block", {"distill_by": "block"}), _without_distillation()
 
 
@@ -21,19 +21,18 @@ def _without_distillation() -> Fix:
 
 
 def memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
-    """Return whether the weights of a block are on the device only while it is used, and the bytes of the run then.
+    """Return True if the weights of a block are on the device only while it is used, and the bytes of the run.
 
-    That is so where all of them have no room. Raises ``Refused`` with numbers where even that does not fit, or what the
-    host's operator asked for.
+    That is so if not all of them fit. Raises ``Refused`` with numbers if even that, or the operator's choice, does not.
     """
     recipe, free, on_processor = work.recipe, costs.free_bytes(settings), costs.on_processor(settings)
 
     def bytes_of(work: costs.Work, streamed: bool) -> int:
         return costs.memory_bytes(work, costs.sweep_bytes(settings), on_processor=on_processor, streamed=streamed)
 
-    whole, one, device = bytes_of(work, False), bytes_of(work, True), f"memory of the device {settings.device}"
+    whole, by_block, device = bytes_of(work, False), bytes_of(work, True), f"memory of the device {settings.device}"
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
-    needed = one if streamed else whole
+    needed = by_block if streamed else whole
     if streamed and recipe.distills and recipe.distill_by == "model":
         room = "read as a whole" if settings.weights != "auto" or free is None else f"and {gib(free)} are free"
         what = (
@@ -66,7 +65,7 @@ def memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
         raise Refused(
             f"the run needs {gib(needed)}, and {gib(free)} are free",
             device,
-            f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}.",
+            f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(by_block)}.",
         )
     return streamed, needed
 
@@ -81,8 +80,8 @@ def disk_warnings(needed: int, settings: Settings) -> Iterator[str]:
     free = free_bytes(settings.resolved_state_dir())
     if needed <= free:
         return
-    kept = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
-    if needed > free + kept:
+    stored = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
+    if needed > free + stored:
         raise NoRoom(
             f"the run writes about {gib(needed)}, and {gib(free)} of the disk are free",
             "disk of the state folder",

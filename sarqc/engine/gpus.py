@@ -22,22 +22,24 @@ class Gpu:
 
 
 def visible_gpus() -> list[Gpu]:
-    """Return the GPUs that CUDA shows a process, in its order; none where nobody can be asked. Known for some seconds.
+    """Return the GPUs that CUDA shows a process, in its order; none without nvidia-smi. Cached for some seconds.
 
-    nvidia-smi lists every card in the order of the bus, which workers are told to keep to (``CUDA_DEVICE_ORDER``).
+    nvidia-smi lists every card in the order of the bus, which workers keep to (``CUDA_DEVICE_ORDER``).
     ``CUDA_VISIBLE_DEVICES`` says which of them are shown, by number or by the beginning of a uuid.
     """
     program = _nvidia_smi()
-    every = [] if program is None else _asked(program, int(time.monotonic() // KNOWN_SECONDS))
-    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if wanted is None:
+    every = [] if program is None else _query(program, int(time.monotonic() // KNOWN_SECONDS))
+    selection = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if selection is None:
         return list(every)
     visible: list[Gpu] = []
-    for name in map(str.strip, wanted.split(",")):
-        found = [gpu for number, gpu in enumerate(every) if name == str(number) or (name and gpu.uuid.startswith(name))]
-        if len(found) != 1:
-            break  # as CUDA does: what follows a name that means nothing is not there
-        visible += found
+    for name in map(str.strip, selection.split(",")):
+        matches = [
+            gpu for number, gpu in enumerate(every) if name == str(number) or (name and gpu.uuid.startswith(name))
+        ]
+        if len(matches) != 1:
+            break  # as CUDA does: entries after an unknown name do not count
+        visible += matches
     return visible
 
 
@@ -47,9 +49,9 @@ def _nvidia_smi() -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _asked(program: str, _when: int) -> tuple[Gpu, ...]:
-    asked = "uuid,name,memory.free,memory.total,driver_version"
-    question = [program, f"--query-gpu={asked}", "--format=csv,noheader,nounits"]
+def _query(program: str, _when: int) -> tuple[Gpu, ...]:
+    fields = "uuid,name,memory.free,memory.total,driver_version"
+    question = [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
         rows = [map(str.strip, line.split(",")) for line in answer.stdout.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""A recipe's quantized checkpoint as plans need it: where it is, and whether it belongs to the model. No torch."""
+"""A recipe's quantized checkpoint for plans: its place, and a check that it belongs to the model. No torch."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ from sarqc.models.tensor_files import byte_ranges, weight_files
 from sarqc.recipe import Recipe, choice_words
 from sarqc.settings import Settings
 
-_CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"}  # formats, as people do
+_CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"}  # formats by their usual names
 
 
 def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
@@ -27,8 +27,8 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
     Raises ``NotFound`` where there is none, and where one of the Hub is not here and ``download`` does not allow to
     fetch it.
     """
-    if (here := declared_folders(settings).get(name) or exported_folder(name, settings)) is not None:
-        return here
+    if (place := declared_folders(settings).get(name) or exported_folder(name, settings)) is not None:
+        return place
     folder = path_of(name)
     if folder is not None and folder.is_dir():
         return folder
@@ -47,7 +47,7 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
 def with_codes(
     recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool = False
 ) -> tuple[Recipe, Checkpoint, CheckpointLayout | None]:
-    """Return a recipe and its float checkpoint as the recipe's quantized checkpoint has them, with that.
+    """Return a recipe and its float checkpoint fitted to the recipe's quantized checkpoint, and the latter's layout.
 
     The recipe is completed with bits, grid and group size, and the checkpoint restricted to the linears with codes.
     Both stay as they are without one.
@@ -58,58 +58,58 @@ def with_codes(
     """
     if recipe.quantized_checkpoint is None:
         return recipe, checkpoint, None
-    found = describe(folder_of(recipe.quantized_checkpoint, settings, download=download), checkpoint)
-    places = _places(checkpoint, found)
+    layout = describe(folder_of(recipe.quantized_checkpoint, settings, download=download), checkpoint)
+    places = _places(checkpoint, layout)
     if (widest := max(place.bits for place in places)) > 4:
         raise Refused(
             f"it has linears of {widest} bits, and recipes are of 2 to 4",
-            f"quantized checkpoint {found.folder.name}",
+            f"quantized checkpoint {layout.folder.name}",
             "Open one whose linears have 2, 3 or 4 bits.",
         ).about("quantized_checkpoint")
     own = dict(zip(("bits", "grid", "group_size"), _usual_grid(places), strict=True))
     for name, value in own.items():
         if name in recipe.model_fields_set and getattr(recipe, name) != value:
-            said, asked = ("per_channel" if one is None else one for one in (value, getattr(recipe, name)))
+            has, asked = ("per_channel" if each is None else each for each in (value, getattr(recipe, name)))
             raise refused_for(
                 name,
-                f"{str(Recipe.model_fields[name].title).lower()} is {asked}, and the quantized checkpoint has {said}",
-                f"Leave {name} out, or give {said}.",
-                Fix(f"Use {said}", {name: said}),
+                f"{str(Recipe.model_fields[name].title).lower()} is {asked}, and the quantized checkpoint has {has}",
+                f"Leave {name} out, or give {has}.",
+                Fix(f"Use {has}", {name: has}),
             )
-    restricted = replace(checkpoint, only_names=frozenset(layer.name for layer in found.layers))
-    return recipe.model_copy(update=own), restricted, found
+    restricted = replace(checkpoint, only_names=frozenset(layer.name for layer in layout.layers))
+    return recipe.model_copy(update=own), restricted, layout
 
 
-def _places(checkpoint: Checkpoint, found: CheckpointLayout) -> list[StoredLinear]:
-    """Return where the codes of the model's linears are, in their order: not those of an embedding or a head."""
-    return [found.places[checkpoint.family.in_file(layer.name)] for layer in found.layers]
+def _places(checkpoint: Checkpoint, layout: CheckpointLayout) -> list[StoredLinear]:
+    """Return the places of the codes of the model's linears, in their order: not those of an embedding or a head."""
+    return [layout.places[checkpoint.family.in_file(layer.name)] for layer in layout.layers]
 
 
-def kind_words(found: CheckpointLayout) -> str:
-    """Return format, maker and how much is quantized, in words."""
-    maker = f", made by {found.made_by}" if found.made_by else ""
-    return f"{_CALLED.get(found.format, found.format)}{maker}, {len(found.layers)} linears with codes"
+def kind_words(layout: CheckpointLayout) -> str:
+    """Return format, maker and number of quantized linears in words."""
+    maker = f", made by {layout.made_by}" if layout.made_by else ""
+    return f"{_CALLED.get(layout.format, layout.format)}{maker}, {len(layout.layers)} linears with codes"
 
 
-def planned(checkpoint: Checkpoint, found: CheckpointLayout) -> dict[str, Any]:
-    """Return what a plan says of a quantized checkpoint, by its fields."""
-    places, files = _places(checkpoint, found), weight_files(found.folder, found.folder.name)
+def plan_fields(checkpoint: Checkpoint, layout: CheckpointLayout) -> dict[str, Any]:
+    """Return the fields of a plan about a quantized checkpoint."""
+    places, files = _places(checkpoint, layout), weight_files(layout.folder, layout.folder.name)
     bits, grid, group_size = _usual_grid(places)
     scales = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")
     ranges = {name: span for path in files for name, span in byte_ranges(path).items()}
-    # Codes, scales, zero points and whatever else is stored of the linears; a stack of experts once.
+    # Codes, scales, zero points and all other tensors of the linears; a stack of experts once.
     stored = {name for place in places for name in place.tensors}
     return {
-        "opened": f"{found.folder.name}, {kind_words(found)}, {bits} bits, {choice_words(grid)}, {scales}",
+        "opened": f"{layout.folder.name}, {kind_words(layout)}, {bits} bits, {choice_words(grid)}, {scales}",
         "bits_per_weight": 8
         * sum(end - begin for begin, end in (ranges[name] for name in stored))
-        / sum(prod(layer.shape) for layer in found.layers),
+        / sum(prod(layer.shape) for layer in layout.layers),
         "bytes_after": sum(path.stat().st_size for path in files),
-        "warnings": (*found.notices, *_warnings(checkpoint, found, places)),
+        "warnings": (*layout.notices, *_warnings(checkpoint, layout, places)),
     }
 
 
-def _warnings(checkpoint: Checkpoint, found: CheckpointLayout, places: list[StoredLinear]) -> Iterator[str]:
+def _warnings(checkpoint: Checkpoint, layout: CheckpointLayout, places: list[StoredLinear]) -> Iterator[str]:
     grids = {(place.bits, place.kind, place.group_size) for place in places}
     if len(grids) > 1:
         yield f"its linears have {len(grids)} different grids: each is measured on its own"
@@ -118,7 +118,7 @@ def _warnings(checkpoint: Checkpoint, found: CheckpointLayout, places: list[Stor
             f"the groups of {spread} of its linears are not contiguous: each channel has the scale of its group, as "
             "if it were a group by itself"
         )
-    if left := len(checkpoint.linears) - len(found.layers):
+    if left := len(checkpoint.linears) - len(layout.layers):
         yield f"{left} linears have no codes there and are taken as they stand there"
 
 

@@ -1,6 +1,6 @@
-"""A model as others have quantized it, put into the float one: codes of its linears, and what stands beside them.
+"""A model quantized elsewhere, put into the float one: codes of its linears, and its other tensors.
 
-What stands beside them is the original's, but for three reasons: it was rounded to another type; it has codes too, as
+The other tensors are the original's, but for three reasons: it was rounded to another type; it has codes too, as
 embeddings have in MLX; or norms have taken up channel scales, as in AWQ. Then the file is the same function of an
 equivalent float model, whose linears are multiplied by what its norms were divided by, and drift is measured beside
 that. Whatever differs for another reason belongs to another model, and is refused.
@@ -32,7 +32,7 @@ from sarqc.models.weight_files import WeightFiles
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import ImportedCodes
 
-_NEAR = 2**-6  # relative: what rounding a product to bfloat16, twice, may do to it
+_NEAR = 2**-6  # relative: error of rounding a product to bfloat16 twice
 _EXPLAINED = 0.5  # of the squared distance that a fitted scale has to take away
 
 
@@ -64,11 +64,11 @@ class ImportedModel:
 
     @property
     def is_folded(self) -> bool:
-        """Whether its norms have taken up channel scales."""
+        """True if its norms have taken up channel scales."""
         return bool(self._folded)
 
     def words(self) -> Iterator[str]:
-        """Yield what is to be known of what stands beside its codes."""
+        """Yield notes on its tensors without codes."""
         if self._rounded:
             yield f"{len(self._rounded)} of its tensors without codes are the original's, rounded to another type"
         if self._coded:
@@ -80,22 +80,26 @@ class ImportedModel:
             )
 
     def layer(self, info: LayerInfo) -> ImportedCodes:
-        """Return what was found of a linear."""
-        found = self.opened.read(info)
-        affine = found.biases is not None
+        """Return the codes of a linear as stored."""
+        stored = self.opened.read(info)
+        affine = stored.biases is not None
         return ImportedCodes(
-            found.codes, found.scales, found.zero_points if found.biases is None else found.biases, found.weight, affine
+            stored.codes,
+            stored.scales,
+            stored.zero_points if stored.biases is None else stored.biases,
+            stored.weight,
+            affine,
         )
 
     def put_outside(self, loaded: LoadedModel) -> None:
-        """Give embedding, last norm and head the values that they have there."""
+        """Give embedding, last norm and head their values in the checkpoint."""
         prefix = self._checkpoint.family.in_file(f"{self._checkpoint.family.blocks}.")
         others = [*self._rounded, *self._coded]
         loaded.replace({name: self.opened.tensor(name) for name in others if not name.startswith(prefix)})
 
     def put_into(self, loaded: LoadedModel, index: int) -> None:
-        """Give a block, whose weights are there, what stands beside its codes; its linears with codes are multiplied by
-        the channel scales that its norms have taken up.
+        """Give a block, whose weights are in memory, its other tensors; its linears with codes are multiplied by the
+        channel scales that its norms have taken up.
         """
         block, family = loaded.blocks()[index], self._checkpoint.family
         prefix = f"{family.blocks}.{index}."
@@ -109,7 +113,7 @@ class ImportedModel:
                     value.copy_(self.opened.tensor(name))
 
     def _fold(self, loaded: LoadedModel, block: nn.Module, prefix: str) -> None:
-        """Multiply the columns of linears by what the operation before them was divided by."""
+        """Multiply the columns of linears by the divisor of the operation before them."""
         with torch.no_grad():
             for fold in folds(block, loaded.groups(block), self._checkpoint.architecture.num_attention_heads):
                 if fold.source is None:
@@ -127,38 +131,39 @@ class ImportedModel:
                     weight_of(block, path).mul_(scale.to(weight_of(block, path)))
 
     def _norm_scale(self, name: str) -> Tensor:
-        """Return what a norm was divided by, (I,) float64."""
-        own, there = self._files.read(name).double(), self.opened.tensor(name).double()
-        return torch.where(there == 0, 1.0, own / there)
+        """Return the divisor of a norm, (I,) float64."""
+        own, stored = self._files.read(name).double(), self.opened.tensor(name).double()
+        return torch.where(stored == 0, 1.0, own / stored)
 
     def _fitted_scale(self, block: nn.Module, fold: Fold, prefix: str) -> Tensor:
-        """Return the scale of each channel that a linear reads from another which brings its weight nearest to what is
-        stored there, (I,) float64; 1 where that explains little. Channels from one row have one.
+        """Return for each channel that a linear reads from another the scale that brings its weight nearest to the
+        stored one, (I,) float64; 1 where that explains little. Channels from one row share one.
         """
         ties = fold.ties
-        both, own, apart = (torch.zeros(int(ties.max()) + 1, dtype=torch.float64) for _ in range(3))
+        products, squares, distances = (torch.zeros(int(ties.max()) + 1, dtype=torch.float64) for _ in range(3))
         for path in fold.linears:
             info = self._layers.get(f"{prefix}{path}")
             if info is None:
                 return torch.ones(len(ties), dtype=torch.float64)
             weight = weight_of(block, path).double().cpu()
-            there = self.opened.read(info).weight.double()
-            both.index_add_(0, ties, (weight * there).sum(0))
-            own.index_add_(0, ties, weight.square().sum(0))
-            apart.index_add_(0, ties, (there - weight).square().sum(0))
-        fitted = torch.where(own > 0, both / own, 1.0)
-        left = apart - (fitted - 1).square() * own  # of the squared distance: it is least at the fitted scale
-        if float(left.sum()) > _EXPLAINED * float(apart.sum()) or bool((fitted <= 0).any()):
+            stored = self.opened.read(info).weight.double()
+            products.index_add_(0, ties, (weight * stored).sum(0))
+            squares.index_add_(0, ties, weight.square().sum(0))
+            distances.index_add_(0, ties, (stored - weight).square().sum(0))
+        fitted = torch.where(squares > 0, products / squares, 1.0)
+        # Of the squared distance, which is least at the fitted scale.
+        remaining = distances - (fitted - 1).square() * squares
+        if float(remaining.sum()) > _EXPLAINED * float(distances.sum()) or bool((fitted <= 0).any()):
             fitted = torch.ones_like(fitted)
         return fitted[ties]
 
     def _check(self) -> None:
-        """Sort the tensors without codes in the original by why they differ; raise ``Refused`` where none is known."""
+        """Sort the original's tensors without codes by the reason they differ; raise ``Refused`` without one."""
         family, checkpoint = self._checkpoint.family, self._checkpoint
         self._rounded: list[str] = []
         self._coded: list[str] = []
         self._folded: list[str] = []  # norms
-        self._follow: list[str] = []  # what reads such a norm or belongs to a linear that was divided
+        self._follow: list[str] = []  # readers of such a norm, and parts of a linear that was divided
         quantized = {f"{family.in_file(name)}.weight" for name in self._layers}
         different: list[str] = []
         for name in checkpoint.parameter_names:
@@ -167,10 +172,10 @@ class ImportedModel:
             if name.removesuffix(".weight") in self._described.places:
                 self._coded.append(name)
                 continue
-            own, there = self._files.read(name), self.opened.tensor(name)
-            if torch.equal(own.to(there.dtype), there):
-                wide = torch.promote_types(own.dtype, there.dtype)
-                if not torch.equal(own.to(wide), there.to(wide)):
+            own, stored = self._files.read(name), self.opened.tensor(name)
+            if torch.equal(own.to(stored.dtype), stored):
+                wide = torch.promote_types(own.dtype, stored.dtype)
+                if not torch.equal(own.to(wide), stored.to(wide)):
                     self._rounded.append(name)
             else:
                 different.append(name)
@@ -201,10 +206,10 @@ class ImportedModel:
     def _check_follows(self, name: str) -> None:
         """Raise ``Refused`` unless a tensor differs because a norm before it, or a linear's rows, took up scales."""
         family = self._checkpoint.family
-        own, there = self._files.read(name).double(), self.opened.tensor(name).double()
+        own, stored = self._files.read(name).double(), self.opened.tensor(name).double()
         for prefix, group, norm in self._groups():
             readers = [family.in_file(f"{prefix}{path}.weight") for path in (*group.also, *group.linears)]
-            if norm in self._folded and name in readers and _is_near(there, own * self._norm_scale(norm)):
+            if norm in self._folded and name in readers and _is_near(stored, own * self._norm_scale(norm)):
                 return
             source = f"{prefix}{group.source}"
             if source in self._layers and name == f"{family.in_file(source)}.bias" and self._folded:
@@ -219,12 +224,12 @@ class ImportedModel:
     def _check_first(self) -> None:
         info = self.opened.layers[0]
         family = self._checkpoint.family
-        own, there = self._files.read(f"{family.in_file(info.name)}.weight").double(), self.layer(info).weight.double()
+        own, stored = self._files.read(f"{family.in_file(info.name)}.weight").double(), self.layer(info).weight.double()
         for prefix, group, norm in self._groups():
             if norm in self._folded and info.name in {f"{prefix}{path}" for path in group.linears}:
                 own = own * self._norm_scale(norm)
-        apart = float((there - own).norm() / own.norm())
-        if not apart < 1:
+        distance = float((stored - own).norm() / own.norm())
+        if not distance < 1:
             raise Refused(
                 f"its codes of {info.name} are as far from the original's weight as that is from nothing",
                 f"quantized checkpoint {self._described.folder.name}",
@@ -232,7 +237,7 @@ class ImportedModel:
             ).about("quantized_checkpoint")
 
     def facts(self, name: str) -> OpenedCheckpoint:
-        """Return what summaries and studies say of it; ``name``: as people gave it."""
+        """Return its facts for summaries and studies; ``name``: as people gave it."""
         described = self._described
         return {
             "name": Path(name).name,

@@ -1,5 +1,5 @@
-"""What solving a line of a survey on one draw left, as one safetensors file: a survey that was stopped need not solve
-again what it has measured."""
+"""A line of a survey, solved on one draw, as one safetensors file: a survey that was stopped need not solve again what
+it has measured."""
 
 import json
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class SolvedLine:
 
 
 def write_line(store: ArtefactStore, key: str, line: SolvedLine) -> None:
-    """Keep a line under its key."""
+    """Store a line under its key."""
     document = {
         "lams": line.curves[0][0].lams,
-        "tokens": [of_layer[0].tokens for of_layer in line.curves],
+        "tokens": [curves[0].tokens for curves in line.curves],
         "gammas": len(line.curves[0]),
         "models": [[*point, model] for point, model in line.models.items()],
     }
@@ -40,7 +40,7 @@ def write_line(store: ArtefactStore, key: str, line: SolvedLine) -> None:
 
 
 def read_line(store: ArtefactStore, key: str) -> SolvedLine | None:
-    """Return the line kept under a key, or None."""
+    """Return the line stored under a key, or None."""
     payload = store.read(key, SUFFIX)
     if payload is None:
         return None
@@ -49,8 +49,8 @@ def read_line(store: ArtefactStore, key: str) -> SolvedLine | None:
     lams = tuple(document["lams"])
 
     def curve(layer: int, g: int, tokens: int) -> LayerCurve:
-        known = {name: tensors.get(f"{layer}.{g}.{name}") for name in CURVE_ARRAYS}
-        arrays = {name: array for name, array in known.items() if array is not None}  # see ``LayerNumbers``
+        stored = {name: tensors.get(f"{layer}.{g}.{name}") for name in CURVE_ARRAYS}
+        arrays = {name: array for name, array in stored.items() if array is not None}  # see ``LayerNumbers``
         return LayerCurve(lams, tokens, **arrays)
 
     curves = [

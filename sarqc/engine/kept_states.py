@@ -1,4 +1,4 @@
-"""What the float model's head reads of a test text, in files, so that quantized models are measured beside it later.
+"""The input of the float model's head on a test text, in files, so that quantized models are measured beside it later.
 
 Axes: N windows, T tokens of a window, D hidden size.
 """
@@ -16,7 +16,7 @@ _TENSORS, _INDEX = ".safetensors", ".json"
 
 
 class StatesGone(Exception):
-    """What was kept of the float model is there no longer, or in part only."""
+    """The stored states of the float model are gone or incomplete."""
 
 
 class KeptStates:
@@ -31,13 +31,13 @@ class KeptStates:
         self._parts: list[tuple[str, int, int]] = []  # key, first window and end of each, once they are read
         self._last: tuple[str, Tensor] = ("", torch.empty(0))  # the part that was read last
 
-    def are_kept(self) -> bool:
-        """Return whether all parts are there; they count as used. That none is damaged shows when they are read."""
-        self._parts = self._kept_parts()
+    def is_complete(self) -> bool:
+        """Return True if all parts are there; they count as used. Damage shows when they are read."""
+        self._parts = self._list_parts()
         return bool(self._parts) and all(self._store.touch(key, _TENSORS) for key, _, _ in self._parts)
 
     def add(self, states: Tensor) -> None:
-        """Keep the next windows (n, T, D), which are on the CPU."""
+        """Store the next windows (n, T, D), which are on the CPU."""
         first = sum(self._sizes)
         key = self._part(first, first + len(states))
         self._store.write(key, _TENSORS, safetensors.torch.save({"states": states.contiguous()}))
@@ -49,22 +49,22 @@ class KeptStates:
 
     def __getitem__(self, windows: slice) -> Tensor:
         """Return the windows (n, T, D) of a slice with both ends. Raises ``StatesGone``."""
-        self._parts = self._parts or self._kept_parts()
-        found = [
+        self._parts = self._parts or self._list_parts()
+        pieces = [
             self._read(key)[max(windows.start - first, 0) : windows.stop - first]
             for key, first, end in self._parts
             if first < windows.stop and end > windows.start
         ]
-        if not found:
+        if not pieces:
             raise StatesGone
-        return torch.cat(found) if len(found) > 1 else found[0]
+        return torch.cat(pieces) if len(pieces) > 1 else pieces[0]
 
     def _part(self, first: int, end: int) -> str:
         """Return the key of a part. It names both ends: batches are smaller where less memory is free."""
         return chain_key(self._key, first, end)
 
-    def _kept_parts(self) -> list[tuple[str, int, int]]:
-        """Return the parts that are kept; none where they are not whole."""
+    def _list_parts(self) -> list[tuple[str, int, int]]:
+        """Return the stored parts; none if they are incomplete."""
         payload = self._store.read(self._key, _INDEX)
         ends = [0, *itertools.accumulate([] if payload is None else json.loads(payload))]
         return [(self._part(first, end), first, end) for first, end in itertools.pairwise(ends)]

@@ -1,7 +1,7 @@
-"""Every key under which results are kept: what a layer's bits, a measurement or a comparison depend on, as one hash.
+"""Every key under which results are stored: what a layer's bits, a measurement or a comparison depend on, as one hash.
 
-The number of a format is part of its keys: raise it when the same inputs would give another result, or when what is
-kept holds more. Nothing else may change the bytes of a key, or everything kept is made again.
+The number of a format is part of its keys: raise it when the same inputs would give another result, or when stored
+data holds more. Nothing else may change the bytes of a key, or everything stored is made again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ class Weights:
 class ModelDescription:
     """A float model and the libraries that compute with it: all that a result may depend on besides a recipe.
 
-    Every key of what is computed with a model begins with one of its keys.
+    The key of every result of a model begins with one of its keys.
     """
 
     libraries: list[str]
@@ -73,7 +73,7 @@ class ModelDescription:
 
     @cached_property
     def key(self) -> str:
-        """Key of what is measured of the model on tokens."""
+        """Key of measurements of the model on tokens."""
         return chain_key(*self.libraries, self.device, self.dtype, self.configuration, _fingerprint_of(self.weights))
 
     @cached_property
@@ -110,17 +110,17 @@ def weights_of(loaded: LoadedModel) -> Weights:
     outside = {
         path: fingerprint(module)
         for path, module in loaded.model.named_modules()
-        if id(module) not in inside and (_has_own(module) or not any(True for _ in module.children()))
+        if id(module) not in inside and (_has_tensors(module) or not any(True for _ in module.children()))
     }
 
-    def of_block(block: nn.Module) -> str:
+    def hash_block(block: nn.Module) -> str:
         with loaded.at(block):
             return fingerprint(block)
 
     if loaded.streaming is not None:  # one block at a time is in memory
-        return Weights(outside, [of_block(block) for block in loaded.blocks()])
+        return Weights(outside, [hash_block(block) for block in loaded.blocks()])
     with ThreadPoolExecutor(_HASHED_AT_ONCE) as threads:
-        return Weights(outside, list(threads.map(of_block, loaded.blocks())))
+        return Weights(outside, list(threads.map(hash_block, loaded.blocks())))
 
 
 def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
@@ -141,8 +141,8 @@ def layer_keys(model: ModelDescription, job: CalibrationJob) -> dict[str, str]:
     # the number of threads.
     threads = model.threads if job.method.unit == "block" else []
     keys: dict[str, str] = {}
-    for index, (of_block, names) in enumerate(zip(model.weights.blocks, model.layers, strict=True)):
-        chain = chain_key(chain, of_block)
+    for index, (block_hash, names) in enumerate(zip(model.weights.blocks, model.layers, strict=True)):
+        chain = chain_key(chain, block_hash)
         grids, choices = {name: asdict(job.grids[name]) for name in names}, _choices(job.in_block(index))
         block_keys = [
             chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, choices, *threads)
@@ -168,18 +168,18 @@ def statistics_keys(model: ModelDescription, sequences: np.ndarray) -> list[str]
         model.embedding,
     )
     keys = []
-    for of_block in model.weights.blocks:
-        chain = chain_key(chain, of_block)
+    for block_hash in model.weights.blocks:
+        chain = chain_key(chain, block_hash)
         keys.append(chain)
     return keys
 
 
-def _has_own(module: nn.Module) -> bool:
+def _has_tensors(module: nn.Module) -> bool:
     return any(True for _ in module.parameters(recurse=False))
 
 
 def _choices(job: CalibrationJob) -> list[object]:
-    """Return methods and their values as plain data; a kept layer holds its curve, so further λ count too."""
+    """Return methods and their values as plain data; a stored layer holds its curve, so further λ count too."""
     return [_points((job.method, *job.candidates)), job.curves.lams, job.validation_samples, job.channel_fraction]
 
 
@@ -204,7 +204,7 @@ def selection_key(
 
 
 def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequence[Method], *further: object) -> str:
-    """Return the key of what tuning finds out with some methods from statistics of these keys: errors of layers, or a
+    """Return the key of a result of tuning with some methods from statistics of these keys: errors of layers, or a
     measurement.
     """
     return chain_key(what, TUNING_FORMAT, [*statistics], grids, _points(points), *further)
@@ -244,7 +244,7 @@ def distilled_layer_key(key: str, name: str) -> str:
 
 
 def rotation_key(checkpoint: RotatedCheckpoint, files: RotatedFiles, keys: Mapping[str, str]) -> str:
-    """Return the key of what a rotation did to a model's weights: ``keys`` of its layers, which know the rotated
+    """Return the key of a rotation's effect on a model's weights: ``keys`` of its layers, which know the rotated
     weights.
 
     The original ones follow from these, the norms and Q.
@@ -267,12 +267,12 @@ def perplexity_key(model_key: str, test: Text, window: int) -> str:
 
 
 def states_key(model: ModelDescription, test: Text, window: int) -> str:
-    """Return the key of what the float model's head reads of a text."""
+    """Return the key of the inputs of the float model's head on a text."""
     return chain_key("float states", DIVERGENCE_FORMAT, model.key, *text_parts(test, window))
 
 
 def divergence_key(quantized_key: str, test: Text, window: int) -> str:
-    """Return the key of how far a quantized model's predictions are from the float model's, which its key names too."""
+    """Return the key of the divergence of a quantized model from the float model, which its key names too."""
     return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, *text_parts(test, window))
 
 
@@ -284,7 +284,7 @@ def accuracy_key(model: ModelDescription, model_key: str, task: str, limit: int 
 
 
 def readers_key(model: ModelDescription, text: str) -> str:
-    """Return the key of how other programs read the tokenizer's files, on a text."""
+    """Return the key of the readings of the tokenizer's files by other programs, on a text."""
     parts = (model.text_key, model.configuration, transformers.__version__)
     return chain_key("read by others", 1, *parts, text.encode(errors="surrogatepass"))
 
@@ -309,12 +309,12 @@ def survey_line_key(
     by_size: Sequence[np.ndarray],
 ) -> str:
     """Return the key of a line of a survey, solved on one draw: each of the methods at each λ."""
-    tokens = [np.ascontiguousarray(one).tobytes() for one in (sequences, held_out, *by_size)]
+    tokens = [np.ascontiguousarray(part).tobytes() for part in (sequences, held_out, *by_size)]
     return chain_key("survey line", SURVEY_FORMAT, model.key, asdict(grid), _points(methods), [*lams], *tokens)
 
 
 def survey_point_key(model: ModelDescription, model_key: str, test: Text, window: int) -> str:
-    """Return the key of what a point of a survey says of a text, beside the float model."""
+    """Return the key of the measurements at a point of a survey on a text, beside the float model."""
     return chain_key("survey point", MEASUREMENT_FORMAT, model_key, model.key, *text_parts(test, window))
 
 

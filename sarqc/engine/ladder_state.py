@@ -1,4 +1,4 @@
-"""What the ladder of a model knows: what each draw says of each step, and where it stands as a document.
+"""The state of a model's ladder: the results of each step in each draw, and the progress as a document.
 
 Nothing is measured here: ``stages.ladder`` does that.
 """
@@ -16,14 +16,14 @@ from sarqc.quantization.methods import METHODS
 from sarqc.quantization.storage import Kind, bits_per_weight
 from sarqc.study.paired import geometric_mean
 
-_FOR_INTERVALS = 2  # draws
+_INTERVAL_DRAWS = 2  # draws
 _RESERVE = 1.2  # of the minutes that are proposed, times those that were needed so far
 
 
 class LadderState(Comparison):
-    """What a ladder knows so far: trials are of the draws that were begun, by the positions of steps."""
+    """The results of a ladder so far: trials are of the draws that were begun, by the positions of steps."""
 
-    why: LadderEnd = ""  # it ended
+    why: LadderEnd = ""  # the reason of its end
 
     @cached_property
     def steps(self) -> tuple[StepMethod, ...]:
@@ -39,14 +39,14 @@ class LadderState(Comparison):
         return sum(not self.missing(draw) for draw in range(len(self.trials)))
 
     def to_json(self) -> LadderRun:
-        """Return where it stands; after its end how it ended, and what to do next."""
+        """Return its progress; after its end the reason, and the next step."""
         measured, best, step = sum(map(len, self.trials)), self._best(), self._next()
         more = self._more_minutes() if step == "go_on" else None
         perplexity = self.run.original.perplexity
         return {
             "model": Path(self.recipe.model).name,
             "bits": self.recipe.bits,
-            "rows": [self._row(at, one) for at, one in enumerate(self.steps)],
+            "rows": [self._row(at, entry) for at, entry in enumerate(self.steps)],
             "left_out": left_out(self.recipe),
             "perplexity_float": None if perplexity is None else perplexity.value,
             "draws": self.whole(),
@@ -59,12 +59,12 @@ class LadderState(Comparison):
             "next": step,
             "best": best,
             "more_minutes": more,
-            "recipe": self._following(step, best, more),
+            "recipe": self._next_recipe(step, best, more),
         }
 
     def _row(self, at: int, step: StepMethod) -> LadderRow:
-        of_draws = [of_draw.get(at) for of_draw in self.trials]
-        kl = [None if one is None or one.divergence is None else one.divergence.kl.mean for one in of_draws]
+        trials = [by_step.get(at) for by_step in self.trials]
+        kl = [None if trial is None or trial.divergence is None else trial.divergence.kl.mean for trial in trials]
         return {
             "step": step.step,
             "method": step.name,
@@ -72,7 +72,7 @@ class LadderState(Comparison):
             "lambda": step.method.lam if METHODS[step.name].make.sweeps() else None,
             "grid": step.grid,
             "bits_per_weight": self._bits_per_weight(step.grid),
-            "perplexity": [None if one is None else one.perplexity for one in of_draws],
+            "perplexity": [None if trial is None else trial.perplexity for trial in trials],
             "kl": kl,
         }
 
@@ -81,24 +81,24 @@ class LadderState(Comparison):
         return bits_per_weight(shapes, grid, self.recipe.bits, self.recipe.group_size)
 
     def _best(self) -> int | None:
-        whole = [of_draw for of_draw in self.trials if len(of_draw) == len(self.steps)]
+        whole = [by_step for by_step in self.trials if len(by_step) == len(self.steps)]
         if not whole:
             return None
-        values = np.array([[of_draw[step].perplexity for step in range(len(self.steps))] for of_draw in whole], float)
+        values = np.array([[by_step[step].perplexity for step in range(len(self.steps))] for by_step in whole], float)
         return int(np.argmin(geometric_mean(values)))
 
     def _next(self) -> LadderNext:
         if not self.why:
             return ""
-        return "go_on" if self.why == "budget" and self.whole() < _FOR_INTERVALS else "run"
+        return "go_on" if self.why == "budget" and self.whole() < _INTERVAL_DRAWS else "run"
 
     def _more_minutes(self) -> float:
         """Return a budget in which a ladder that goes on from here has its first intervals."""
-        missing = _FOR_INTERVALS * len(self.steps) - sum(map(len, self.trials))
+        missing = _INTERVAL_DRAWS * len(self.steps) - sum(map(len, self.trials))
         needed = missing * self.model_seconds() if self.trials else 0.0
         return rounded_up(_RESERVE * (needed or 3 * (self.budget.seconds or 0.0)) / 60)
 
-    def _following(self, step: LadderNext, best: int | None, more: float | None) -> dict[str, object] | None:
-        if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
+    def _next_recipe(self, step: LadderNext, best: int | None, more: float | None) -> dict[str, object] | None:
+        if step == "go_on":  # stored results cost nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": more}).to_json()
         return None if step == "" or best is None else run_after(self.recipe, self.steps[best]).to_json()

@@ -14,7 +14,7 @@ LAST = ("refit", "affine", "joint")
 # Of the solver in general, and not a step: they hold for every point from GPTQ 1 % on.
 _THROUGHOUT = ("static_groups", "expert_damping")
 # Fields that the run after a ladder leaves at their defaults, unless its method says otherwise.
-_OF_THE_LADDER = (
+_LADDER_FIELDS = (
     "kind",
     "minutes",
     "draws",
@@ -47,8 +47,8 @@ def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
     Passes and rounds are those of the recipe, or of the effort “best” where it has none.
     """
     point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
-    taken = StepMethod("gptq", BASELINE, point, recipe.grid)
-    steps = [StepMethod("nearest", "rtn", method("rtn"), recipe.grid), taken]
+    current = StepMethod("gptq", BASELINE, point, recipe.grid)
+    steps = [StepMethod("nearest", "rtn", method("rtn"), recipe.grid), current]
     changes: dict[str, dict[str, Any]] = {
         "order": {"order": "activation"},
         "range": {"range": EFFORTS["balanced"]["range"]},
@@ -58,16 +58,16 @@ def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
         "affine": {},
         "joint": {"range": "joint"},
     }
-    out = {one["step"] for one in left_out(recipe)}
+    out = {entry["step"] for entry in left_out(recipe)}
     for step in (step for step in (*STEPS, *LAST) if step not in out):
-        taken = replace(
-            taken,
+        current = replace(
+            current,
             step=step,
-            name=LADDER_METHOD if step == "lambda" else taken.name,
-            method=taken.method.with_(**changes[step]),
-            grid="affine" if step == "affine" else taken.grid,
+            name=LADDER_METHOD if step == "lambda" else current.name,
+            method=current.method.with_(**changes[step]),
+            grid="affine" if step == "affine" else current.grid,
         )
-        steps.append(taken)
+        steps.append(current)
     return tuple(steps)
 
 
@@ -77,7 +77,7 @@ def ladder_lambda(recipe: Recipe) -> float:
 
 
 def left_out(recipe: Recipe) -> list[LeftOutStep]:
-    """Return the steps after which the model would be what it was before, each with the reason."""
+    """Return the steps that would not change the model, each with the reason."""
     alike: list[LeftOutStep] = []
     if ladder_lambda(recipe) == PLAIN_LAMBDA:
         alike.append({"step": "lambda", "why": f"λ = {PLAIN_LAMBDA:g} is the damping of GPTQ 1 % itself"})
@@ -89,7 +89,7 @@ def left_out(recipe: Recipe) -> list[LeftOutStep]:
 def run_after(recipe: Recipe, step: StepMethod) -> Recipe:
     """Return the run that quantizes the whole model as it is after a step."""
     point = step.method
-    plain = {name: Recipe.model_fields[name].default for name in _OF_THE_LADDER}
+    plain = {name: Recipe.model_fields[name].default for name in _LADDER_FIELDS}
     fitting = {name: getattr(point, name) for name in METHODS[step.name].options if hasattr(point, name)}
     lam = point.lam if "lam" in METHODS[step.name].tunes else None
     return recipe.model_copy(update=plain | fitting | {"method": step.name, "lam": lam, "grid": step.grid})

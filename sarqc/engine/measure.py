@@ -1,4 +1,4 @@
-"""What is measured of a model, each under a key: made once, read from then on."""
+"""Measurements of a model, each under a key: made once, read from then on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sarqc.engine.keys import (
     survey_point_key,
 )
 from sarqc.engine.plan import Prepared
-from sarqc.engine.progress import TOLD_EVERY, Returning, Tell, with_progress
+from sarqc.engine.progress import EVENT_INTERVAL, Returning, Tell, with_progress
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
 from sarqc.evaluation.divergence import Divergence
@@ -56,7 +56,7 @@ _TENSORS = ".safetensors"
 
 @dataclass(frozen=True, eq=False)
 class Workbench:
-    """A loaded model, and the store of what was solved and measured on this host."""
+    """A loaded model, and the store of solved layers and measurements of this host."""
 
     loaded: LoadedModel
     model: ModelDescription  # with float weights, whatever it is given later
@@ -65,14 +65,14 @@ class Workbench:
     spread: MultiDevice | None = None  # where single linears are solved; None: on the model's own device
 
     def calibrated(self, job: CalibrationJob, keys: dict[str, str]) -> Iterator[SolvedLayer | Progress]:
-        """Quantize the model in place, see ``calibrate``; layers are kept under ``keys``."""
+        """Quantize the model in place, see ``calibrate``; layers are stored under ``keys``."""
         budget = sweep_bytes(self.settings)
         return calibrate(self.loaded, job, self.store, keys, budget_bytes=budget, spread=self.spread)
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured of one model, float or quantized."""
+    """Measurements of one model, float or quantized."""
 
     perplexity: Measured | None
     divergence: Divergence | None  # of a quantized model from the float one
@@ -92,8 +92,8 @@ class Measurements:
 NOTHING_MEASURED = Measurements(None, None, (), (), 0.0)
 
 
-def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
-    """Return what is kept under a key, after ``make`` where nothing is yet."""
+def load_or_make(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
+    """Return the bytes stored under a key, made by ``make`` if there are none yet."""
     payload = store.read(key, suffix)
     if payload is None:
         payload = make()
@@ -104,8 +104,7 @@ def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str 
 def measure(
     bench: Workbench, prepared: Prepared, which: Which, model_key: str, states: KeptStates | None
 ) -> Generator[Event, None, Measurements]:
-    """Measure perplexity and accuracies that the recipe asks for, of the model as it is now and as ``model_key`` names
-    it.
+    """Measure perplexity and accuracies that the recipe asks for, of the model as it is now, under ``model_key``.
 
     ``states`` of the test text, where there is one, are made of the float model, and a quantized one is measured beside
     them.
@@ -117,7 +116,7 @@ def measure(
         if which == "float":
             value, protocol = yield from _float_perplexity(bench, prepared, model_key, states)
         else:
-            value, protocol, divergence = yield from beside_float(bench, prepared, model_key, states)
+            value, protocol, divergence = yield from measure_beside_float(bench, prepared, model_key, states)
         perplexity = Measured("perplexity", which, value, None, protocol)
         yield perplexity
         if divergence is not None:
@@ -126,10 +125,10 @@ def measure(
             yield Warned(STATES_GONE, "test text")
     for task in recipe.tasks:
         yield Stage(stage, task)
-        accuracy, items, taken = yield from _accuracy(bench, task, recipe.task_limit, which, model_key)
+        accuracy, items, task_seconds = yield from _accuracy(bench, task, recipe.task_limit, which, model_key)
         accuracies.append(accuracy)
         correct += items
-        seconds += taken
+        seconds += task_seconds
         yield accuracy
     return Measurements(perplexity, divergence, tuple(accuracies), tuple(correct), seconds)
 
@@ -141,62 +140,64 @@ STATES_GONE = (
 
 
 def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event]:
-    """Make the states of the test text where they are not kept, while the model is float."""
-    if not states.are_kept():
+    """Make the states of the test text, unless they are stored, while the model is float."""
+    if not states.is_complete():
         yield Stage("measuring the float model", "its predictions")
-        yield from _perplexity_keeping(bench, prepared, states)
+        yield from _measure_and_store_states(bench, prepared, states)
 
 
 def _float_perplexity(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
 ) -> Generator[Event, None, tuple[float, PerplexityProtocol]]:
-    """Return the perplexity of the float model. A pass that is made keeps the states too."""
+    """Return the perplexity of the float model. A pass that is made stores the states too."""
     key = _perplexity_key(prepared, model_key)
     payload = bench.store.read(key, ".json")
     if payload is None:
-        payload = _as_kept((yield from _perplexity_keeping(bench, prepared, states)))
+        payload = _to_bytes((yield from _measure_and_store_states(bench, prepared, states)))
         bench.store.write(key, ".json", payload)
     return _read(prepared, payload)
 
 
-def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event, None, Perplexity]:
+def _measure_and_store_states(
+    bench: Workbench, prepared: Prepared, states: KeptStates
+) -> Generator[Event, None, Perplexity]:
     test = measured_text(prepared)
     steps = perplexity_steps(
         bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=len(test.begin)
     )
-    found, _ = yield from _told(steps)
+    perplexity, _ = yield from _report_windows(steps)
     states.finish()
-    return found
+    return perplexity
 
 
-def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
-    """Return what the steps return, and yield now and then how far they are."""
-    told = time.monotonic()
+def _report_windows(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
+    """Return the result of the steps, and yield their progress now and then."""
+    last_event = time.monotonic()
     for done, total in (passes := Returning(steps)):
-        if (now := time.monotonic()) >= told + TOLD_EVERY:
-            told = now
+        if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
+            last_event = now
             yield Advanced(done, total, "windows of the test text")
     return passes.value
 
 
-def beside_float(
+def measure_beside_float(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
 ) -> Generator[Event, None, tuple[float, PerplexityProtocol, Divergence | None]]:
     """Return perplexity of the quantized model, with its protocol, and from the same passes how far it is from the
     float one; None for that where the states are gone.
     """
     test, store = measured_text(prepared), bench.store
-    if (found := kept_beside(bench, prepared, model_key)) is not None:
-        return found
+    if (stored := load_beside_float(bench, prepared, model_key)) is not None:
+        return stored
     text = (bench.loaded, test.ids, test.corpus, prepared.window)
     try:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, states, begin=len(test.begin)))
+        perplexity, divergence = yield from _report_windows(perplexity_steps(*text, states, begin=len(test.begin)))
         assert divergence is not None
         key = divergence_key(model_key, test, prepared.window)
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, None, begin=len(test.begin)))
-    payload = _as_kept(perplexity)
+        perplexity, divergence = yield from _report_windows(perplexity_steps(*text, None, begin=len(test.begin)))
+    payload = _to_bytes(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
 
@@ -206,27 +207,27 @@ def measure_another(
 ) -> Generator[Event, None, tuple[float, Divergence | None]]:
     """Return the perplexity and the divergence of the model that another job than the run's makes of the float one.
 
-    The model is float before and after. ``stage`` and ``doing`` name what is done where nothing is kept of that model.
+    The model is float before and after. ``stage`` and ``doing`` name the work where nothing of that model is stored.
     """
     keys = layer_keys(bench.model, job)
     key = quantized_model_key(bench.model, keys)
-    if (known := kept_beside(bench, prepared, key)) is not None:
+    if (known := load_beside_float(bench, prepared, key)) is not None:
         return known[0], known[2]
     yield Stage(stage, doing)
     try:
         for _ in bench.calibrated(job, keys):
             pass  # its layers are not the run's
         yield Stage(stage, "perplexity")
-        perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
+        perplexity, _, divergence = yield from measure_beside_float(bench, prepared, key, states)
     finally:
         bench.loaded.reset()
     return perplexity, divergence
 
 
-def kept_beside(
+def load_beside_float(
     bench: Workbench, prepared: Prepared, model_key: str
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
-    """Return what ``beside_float`` found before; None where something of it is not kept."""
+    """Return the stored result of ``measure_beside_float``; None if a part of it is not stored."""
     test = measured_text(prepared)
     keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test, prepared.window)
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
@@ -235,16 +236,16 @@ def kept_beside(
     return *_read(prepared, perplexity), Divergence.from_json(json.loads(divergence))
 
 
-def divergences(found: Divergence) -> Divergences:
-    """Return a divergence as documents have it."""
+def divergences(divergence: Divergence) -> Divergences:
+    """Return a divergence for documents."""
     return {
-        "log_ratio": or_none(found.log_ratio.mean),
-        "log_ratio_standard_error": or_none(found.log_ratio.error),
-        "kl": or_none(found.kl.mean),
-        "kl_standard_error": or_none(found.kl.error),
-        "kl_99": or_none(found.kl_99),
-        "same_top": or_none(found.same_top.mean),
-        "same_top_standard_error": or_none(found.same_top.error),
+        "log_ratio": or_none(divergence.log_ratio.mean),
+        "log_ratio_standard_error": or_none(divergence.log_ratio.error),
+        "kl": or_none(divergence.kl.mean),
+        "kl_standard_error": or_none(divergence.kl.error),
+        "kl_99": or_none(divergence.kl_99),
+        "same_top": or_none(divergence.same_top.mean),
+        "same_top_standard_error": or_none(divergence.same_top.error),
     }
 
 
@@ -258,14 +259,12 @@ def _perplexity_key(prepared: Prepared, model_key: str) -> str:
     return perplexity_key(model_key, measured_text(prepared), prepared.window)
 
 
-def _as_kept(found: Perplexity) -> bytes:
-    return json.dumps({"value": found.value, "protocol": found.protocol}).encode()
+def _to_bytes(perplexity: Perplexity) -> bytes:
+    return json.dumps({"value": perplexity.value, "protocol": perplexity.protocol}).encode()
 
 
 def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol]:
-    """Return a kept perplexity, with what this recipe takes of its text: two may take the same tokens of different
-    ones.
-    """
+    """Return a stored perplexity with this recipe's protocol: two may take the same tokens of different texts."""
     document = json.loads(payload)
     text = measured_text(prepared)
     facts = {
@@ -299,7 +298,7 @@ def _accuracy(
 
 
 def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, None, tuple[str, ...]]:
-    """Continue the recipe's prompts by the model while it is the float one; return the keys of what is kept.
+    """Continue the recipe's prompts by the model while it is the float one; return the keys of the results.
 
     The log-probabilities of a prompt take up to half a gigabyte: they stay in the store, not in memory.
     """
@@ -312,7 +311,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, N
         def make(ids: np.ndarray = ids) -> bytes:
             return continue_float(bench.loaded, ids, recipe.new_tokens, recipe.seed)
 
-        kept(bench.store, key, make, _TENSORS)
+        load_or_make(bench.store, key, make, _TENSORS)
         keys.append(key)
     return tuple(keys)
 
@@ -320,7 +319,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared) -> Generator[Event, N
 def compare_prompts(
     bench: Workbench, prepared: Prepared, text_keys: tuple[str, ...], quantized_key: str
 ) -> Generator[Event, None, tuple[TextsCompared, ...]]:
-    """Continue the same prompts by the quantized model, each beside what is kept of the float one."""
+    """Continue the same prompts by the quantized model, each beside the float one's stored result."""
     recipe, compared = prepared.recipe, []
     if text_keys:
         yield Stage("measuring the quantized model", TEXTS)
@@ -337,7 +336,7 @@ def compare_prompts(
             document = compare_texts(bench.loaded, ids, recipe.new_tokens, recipe.seed, float_part)
             return json.dumps(document).encode()
 
-        document = json.loads(kept(bench.store, compared_text_key(text_key, quantized_key), make))
+        document = json.loads(load_or_make(bench.store, compared_text_key(text_key, quantized_key), make))
         event = TextsCompared(recipe.prompts[index], index, len(recipe.prompts), **document)
         compared.append(event)
         yield event
@@ -363,7 +362,7 @@ class SurveyPoint:
 
 @dataclass(frozen=True, eq=False)
 class FloatStates:
-    """What the float model says of a test text, before its weights are replaced, and what is measured beside it."""
+    """The float model's states on a test text, taken before its weights are replaced, and measurements beside them."""
 
     bench: Workbench
     test: Text
@@ -384,7 +383,7 @@ class FloatStates:
         ]
 
     def is_measured(self, model_key: str, tasks: Sequence[str]) -> bool:
-        """Return whether ``point`` needs no model, because everything is kept."""
+        """Return True if ``point`` needs no model, because everything is stored."""
         return all(self.bench.store.has(key, ".json") for key in self._keys(model_key, tasks))
 
     def point(self, model_key: str, tasks: Sequence[str]) -> SurveyPoint:
@@ -403,10 +402,10 @@ class FloatStates:
             measured = measure_accuracy(bench.loaded, task, bench.settings, limit=self.task_limit)
             return json.dumps(measured.correct).encode()
 
-        of_text, *of_tasks = self._keys(model_key, tasks)
-        document, correct = json.loads(kept(bench.store, of_text, on_text)), []
-        for task, of_task in zip(tasks, of_tasks, strict=True):
-            correct += json.loads(kept(bench.store, of_task, partial(on_task, task)))
+        text_key, *task_keys = self._keys(model_key, tasks)
+        document, correct = json.loads(load_or_make(bench.store, text_key, on_text)), []
+        for task, task_key in zip(tasks, task_keys, strict=True):
+            correct += json.loads(load_or_make(bench.store, task_key, partial(on_task, task)))
         return SurveyPoint(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 
 
@@ -415,18 +414,18 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
 
 
-def of_weights(checkpoint: Checkpoint) -> WeightsProtocol:
-    """Return what is to be known of the float model's weights; empty where it is nothing."""
+def weights_protocol(checkpoint: Checkpoint) -> WeightsProtocol:
+    """Return notes on the float model's weights; empty if there are none."""
     words = "" if checkpoint.origin is None else checkpoint.origin.words
     return {"weights": words} if words else {}
 
 
-def of_feeding(prepared: Prepared) -> FeedingProtocol:
-    """Return what is to be known of the float model's input; empty where it is nothing."""
+def feeding_protocol(prepared: Prepared) -> FeedingProtocol:
+    """Return notes on the float model's input; empty if there are none."""
     return {"feeding": prepared.feeding} if prepared.feeding else {}
 
 
 def device_warnings(device: torch.device) -> Iterator[Warned]:
-    """Yield what a run does otherwise on this device than it should; results are not touched by it."""
+    """Yield warnings about deviations of a run on this device; results are not affected."""
     if reason := kernel_obstacle(device):
         yield Warned(f"columns are solved one by one, which is slow on a GPU: {reason}", str(device))

@@ -1,6 +1,6 @@
 """Codes of a point beside its study, with which pages run the model: packed, listed, and written by a run.
 
-They are kept for a model that ships with the app, whose float weights pages can fetch, if pages can run its
+They are stored for a model that ships with the app, whose float weights pages can fetch, if pages can run its
 architecture.
 """
 
@@ -39,7 +39,7 @@ def model_files_of(model: str, settings: Settings) -> list[ModelFile] | None:
 
 
 def file_of(path: Path) -> ModelFile:
-    """Return what pages know of a file."""
+    """Return a file's facts for pages."""
     return {"name": path.name, "bytes": path.stat().st_size, "version": sha256_of(path)[:16]}
 
 
@@ -48,8 +48,8 @@ def packed_point(
 ) -> bytes:
     """Return the quantized linears of a point in the format ``pack-quantized`` of compressed-tensors, as safetensors.
 
-    A scale search adds ``<linear>.channel_scale`` (I,), by which pages divide the columns. ``about``: what the header
-    says of the point beside the format.
+    A scale search adds ``<linear>.channel_scale`` (I,), by which pages divide the columns. ``about``: the header's
+    entries on the point beside the format.
     """
     tensors = {
         name: tensor
@@ -97,9 +97,9 @@ def keep_codes(
 
 def _is_for_pages(recipe: Recipe, checkpoint: Checkpoint) -> bool:
     """Return True if quantized linears alone make the model of a recipe, and one point of its study is that model."""
-    is_one_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
+    is_single_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
     if (
-        not is_one_point
+        not is_single_point
         or recipe.rotates
         or recipe.distill_norms  # which change more than the linears
         or recipe.grid != "asymmetric"

@@ -1,4 +1,4 @@
-"""What solving takes where several devices share a block's linears, see ``calibration.multi_device``. No torch."""
+"""The time of solving where several devices share a block's linears, see ``calibration.multi_device``. No torch."""
 
 import heapq
 from collections import Counter
@@ -21,7 +21,7 @@ def speedup(method: Method, task: Workload, layers: Sequence[LayerInfo], devices
     """
     if method.unit != "layer" or devices == 1:
         return 1.0
-    blocks = Counter(tuple(parts_of(list(of_block), devices)) for _, of_block in groupby(layers, lambda one: one.block))
+    blocks = Counter(tuple(parts_of(list(infos), devices)) for _, infos in groupby(layers, lambda layer: layer.block))
     alone = together = 0.0
     for parts, count in blocks.items():
         seconds = [TWO_CORES.seconds(method.count(replace(task, shapes=part))) for part in parts]
@@ -44,14 +44,14 @@ def parts_of(layers: Sequence[LayerInfo], devices: int) -> list[Part]:
 
 
 def last_done(seconds: Sequence[float], devices: int) -> float:
-    """Return when the last of some tasks is done that go in their order to the device that is free first."""
+    """Return the time at which the last task is done, if each goes in order to the device that is free first."""
     free = [0.0] * devices
-    for taken in seconds:
-        heapq.heappush(free, heapq.heappop(free) + taken)
+    for duration in seconds:
+        heapq.heappush(free, heapq.heappop(free) + duration)
     return max(free)
 
 
-def moved(layers: Sequence[LayerInfo], stored: float, sets: int) -> Count:
+def transfers(layers: Sequence[LayerInfo], stored: float, sets: int) -> Count:
     """Return weights at ``stored`` bytes and ``sets`` of Grams to the devices, quantized weights and codes back.
     Linears of one expert and one shape read one tensor and go together.
     """

@@ -26,9 +26,9 @@ from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
 from sarqc.engine import costs, fit, plan_warnings
-from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, too_short, tuning_plan
-from sarqc.engine.effort import as_far_as_possible, effort_and_fitting, without_effort
-from sarqc.engine.imported_checkpoint import planned, with_codes
+from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, short_budget_warnings, tuning_plan
+from sarqc.engine.effort import effort_and_fitting, plan_with_fallbacks, without_effort
+from sarqc.engine.imported_checkpoint import plan_fields, with_codes
 from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.errors import Fix, Refused, refused_for
 from sarqc.evaluation.tasks import known_task, size_of
@@ -87,12 +87,12 @@ def together(plans: Sequence[Plan]) -> Plan:
     """Return the plan of a batch: time and disk of all runs, memory of the one that needs most, and all else in which
     they agree.
     """
-    values = {name: [getattr(one, name) for one in plans] for name in Plan.model_fields}
+    values = {name: [getattr(entry, name) for entry in plans] for name in Plan.model_fields}
     agreed = {name: each[0] for name, each in values.items() if all(value == each[0] for value in each)}
     return Plan.model_validate(
         agreed
-        | {name: _of_all(sum, values[name]) for name in ("minutes", "disk_bytes")}
-        | {name: _of_all(max, values[name]) for name in ("memory_bytes", "host_bytes", "calibration_tokens")}
+        | {name: _combine(sum, values[name]) for name in ("minutes", "disk_bytes")}
+        | {name: _combine(max, values[name]) for name in ("memory_bytes", "host_bytes", "calibration_tokens")}
         | {
             "runs": len(plans),
             "model": ", ".join(dict.fromkeys(values["model"])),
@@ -101,13 +101,13 @@ def together(plans: Sequence[Plan]) -> Plan:
     )
 
 
-def _of_all(combine: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+def _combine(combine: Callable[[list[Any]], Any], values: list[Any]) -> Any:
     return None if None in values else combine(values)
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A recipe with all that planning found out about it on this host: what a run goes on from."""
+    """A recipe with all results of its planning on this host, from which a run goes on."""
 
     recipe: Recipe
     checkpoint: Checkpoint  # restricted to what the recipe quantizes
@@ -126,7 +126,7 @@ class Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A recipe as it is queued, and what a person is shown of it."""
+    """A recipe as it is queued, and its plan for a person."""
 
     recipe: Recipe  # with every value that the host supplies: bits, grid and group size of a quantized checkpoint
     plan: Plan
@@ -145,12 +145,12 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
     try:
         prepared = prepare(recipe, settings)
     except NotCached as missing:
-        job, left_out = as_far_as_possible(recipe, partial(_promised, missing=missing, settings=settings))
+        job, left_out = plan_with_fallbacks(recipe, partial(_plan_unfetched, missing=missing, settings=settings))
         return replace(job, recipe=without_effort(job.recipe), plan=_with_effort(job.plan, job.recipe, left_out))
     return Job(prepared.recipe, prepared.shown, prepared)
 
 
-def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
+def _plan_unfetched(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
     if missing.config is None:
         if recipe.quantized_checkpoint is not None:
             raise missing
@@ -162,12 +162,12 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
         )
         return Job(recipe, shown)
     checkpoint = promised_checkpoint(recipe.model, missing.config)
-    checkpoint = replace(_as_asked(checkpoint, recipe), origin=missing.origin)
+    checkpoint = replace(_apply_recipe(checkpoint, recipe), origin=missing.origin)
     recipe, checkpoint, opened = with_codes(recipe, checkpoint, settings)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
     tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
     work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
-    shown = _shown(work, settings, per_channel, opened)
+    shown = _make_plan(work, settings, per_channel, opened)
     timed = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
     counted = f"{missing.note}. Sizes are those of its configuration, and time is {timed}"
     update: dict[str, Any] = {"warnings": (*shown.warnings, counted)}
@@ -183,7 +183,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
 
 
 def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:
-    """Check a recipe against this host and find out what a run of it needs to know.
+    """Check a recipe against this host and return what a run of it needs.
 
     Distillation that an effort asked for is done block by block or left out, with a warning, where it is not available.
 
@@ -192,9 +192,9 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     is still on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is
     checked.
     """
-    prepared, left_out = as_far_as_possible(recipe, partial(_prepared, settings=settings, download=download))
-    asked = prepared.recipe
-    return replace(prepared, recipe=without_effort(asked), shown=_with_effort(prepared.shown, asked, left_out))
+    prepared, left_out = plan_with_fallbacks(recipe, partial(_prepare, settings=settings, download=download))
+    requested = prepared.recipe
+    return replace(prepared, recipe=without_effort(requested), shown=_with_effort(prepared.shown, requested, left_out))
 
 
 def _with_effort(plan: Plan, recipe: Recipe, left_out: str) -> Plan:
@@ -204,7 +204,7 @@ def _with_effort(plan: Plan, recipe: Recipe, left_out: str) -> Plan:
     return plan.model_copy(update={"effort": effort, "fitting": fitting, "warnings": warnings})
 
 
-def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared:
+def _prepare(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared:
     try:
         checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=download)
     except NotCached:
@@ -213,7 +213,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
             check_corpus(corpus, settings)
         raise
     _check_tasks(recipe, settings)
-    recipe, checkpoint, opened = with_codes(recipe, _as_asked(checkpoint, recipe), settings, download=download)
+    recipe, checkpoint, opened = with_codes(recipe, _apply_recipe(checkpoint, recipe), settings, download=download)
     if recipe.length > checkpoint.max_positions:
         raise refused_for(
             "length",
@@ -253,14 +253,14 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks},
         span=settings.span,
     )
-    shown = _shown(work, settings, per_channel, opened)
+    shown = _make_plan(work, settings, per_channel, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
     warnings = plan_warnings.warnings_of_texts(recipe, checkpoint, calibration, sequences, whole_test, beginning)
     update = {
         "warnings": (*warnings, *shown.warnings),
         "begin": calibration.begin.text,
-        "calibration_text": _size_of(calibration),
-        "test_text": "" if whole_test is None else _size_of(whole_test),
+        "calibration_text": _size_words(calibration),
+        "test_text": "" if whole_test is None else _size_words(whole_test),
     }
     shown = shown.model_copy(update=update)
     return Prepared(
@@ -279,13 +279,13 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     )
 
 
-def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
+def _apply_recipe(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """Return the checkpoint, rotated where that is asked for, with the linears that the recipe quantizes."""
-    asked = in_basis(checkpoint, recipe).restricted(
+    restricted = in_basis(checkpoint, recipe).restricted(
         recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include
     )
-    _check_later(recipe, asked)
-    is_mixture = any(layer.expert is not None for layer in asked.layers)
+    _check_later(recipe, restricted)
+    is_mixture = any(layer.expert is not None for layer in restricted.layers)
     if recipe.distills and recipe.distill_by == "model" and is_mixture:
         raise refused_for(
             "distill",
@@ -294,7 +294,7 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
             "Set distill_by to block.",
             *fit.without_predictions(),
         )
-    return asked
+    return restricted
 
 
 def in_basis(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
@@ -340,7 +340,7 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     return test
 
 
-def _size_of(text: Text) -> str:
+def _size_words(text: Text) -> str:
     rows = "" if text.rows is None else f" in {text.rows:,} rows"
     return f"{len(text.ids):,}{rows}"
 
@@ -432,7 +432,9 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
     return tuple(layer.name for layer in odd)
 
 
-def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], opened: CheckpointLayout | None) -> Plan:
+def _make_plan(
+    work: costs.Work, settings: Settings, per_channel: tuple[str, ...], opened: CheckpointLayout | None
+) -> Plan:
     """Return the plan. Raises ``Refused`` where the device has no room for the work, ``NoRoom`` where the disk has
     none.
     """
@@ -477,33 +479,33 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], o
         warnings=(
             *plan_warnings.warnings_of(recipe, checkpoint, per_channel, streamed=streamed),
             *fit.disk_warnings(disk, settings),
-            *too_short(tuning, recipe.minutes),
-            *too_short(ladder, recipe.minutes),
+            *short_budget_warnings(tuning, recipe.minutes),
+            *short_budget_warnings(ladder, recipe.minutes),
         ),
         tuning=tuning,
         ladder=ladder,
     )
     if opened is None:
         return shown
-    of_codes = planned(checkpoint, opened)
-    return shown.model_copy(update=of_codes | {"warnings": (*of_codes["warnings"], *shown.warnings)})
+    fields = plan_fields(checkpoint, opened)
+    return shown.model_copy(update=fields | {"warnings": (*fields["warnings"], *shown.warnings)})
 
 
-def output_is_free(folder: Path) -> None:
+def check_output_is_free(folder: Path) -> None:
     """Raise ``Refused`` unless a folder can be written as a run's output and holds nothing yet."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused("the output folder is not empty", str(folder), "Give a new folder; nothing is overwritten.")
-    can_be_written(folder)
+    check_writable(folder)
 
 
-def can_keep(settings: Settings) -> None:
-    """Raise ``Refused`` unless a run can keep what it makes: in the state folder and in object storage."""
-    can_be_written(settings.resolved_state_dir())
+def check_can_store(settings: Settings) -> None:
+    """Raise ``Refused`` unless a run can store its results: in the state folder and in object storage."""
+    check_writable(settings.resolved_state_dir())
     if settings.is_object_storage():
         place_at(settings.storage_root()).mark()
 
 
-def can_be_written(folder: Path) -> None:
+def check_writable(folder: Path) -> None:
     """Raise ``Refused`` unless a folder can be written, or can be made. Nothing is left behind."""
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:

@@ -1,4 +1,4 @@
-"""Warnings of a plan: what is to be known of a run before it begins. No torch."""
+"""Warnings of a plan, shown before its run begins. No torch."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def warnings_of_texts(
     whole: Text | None,
     test: Text | None,
 ) -> Iterator[str]:
-    """Yield what is to be known of the texts of a run; ``test`` is as much of the ``whole`` text as is measured on."""
+    """Yield warnings about the texts of a run; ``test`` is the measured part of the ``whole`` text."""
     named = {"calibration": calibration.written_by, "test": "" if test is None else test.written_by}
     for writer in sorted({*named.values()} - {""}):
         texts = [name for name, by in named.items() if by == writer]
@@ -68,10 +68,10 @@ def untried_beginning(begin: str, text: Text, checkpoint: Checkpoint) -> Beginni
 def warnings_of(
     recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], *, streamed: bool
 ) -> Iterator[str]:
-    """Yield what is to be known of a run on this model, whatever its texts are."""
-    yield from _of_origin(recipe, checkpoint)
+    """Yield warnings about a run on this model, whatever its texts are."""
+    yield from _origin_warnings(recipe, checkpoint)
     yield from filter(None, (checkpoint.notice, unread_notice(checkpoint.unread)))
-    yield from _of_decoder(checkpoint)
+    yield from _decoder_warnings(checkpoint)
     yield from recipe.ignored()
     if isinstance(checkpoint, RotatedCheckpoint):
         yield (checkpoint.words)
@@ -116,7 +116,7 @@ def without_source(checkpoint: Checkpoint) -> list[LayerInfo]:
     return [layer for layer in checkpoint.layers if groups[layer.block][layer.path_in_block(blocks)].source is None]
 
 
-def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
+def _decoder_warnings(checkpoint: Checkpoint) -> Iterator[str]:
     decoder = checkpoint.decoder
     if decoder is None:
         return
@@ -133,7 +133,7 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
     yield words
 
 
-def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
+def _origin_warnings(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
     if checkpoint.origin is None or not checkpoint.origin.words:
         return
     yield checkpoint.origin.words

@@ -1,4 +1,4 @@
-"""Generators of events: of work that calls back how far it is, and with a value that they return."""
+"""Generators of events: of work that reports its progress, and with a return value."""
 
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -11,11 +11,11 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Tell = Callable[[int, int], None]  # how many are done, of how many
 
-TOLD_EVERY = 1.0  # seconds
+EVENT_INTERVAL = 1.0  # seconds
 
 
 class Returning(Generic[Item, T]):
-    """The items of a generator; ``value`` is what it returned at their end."""
+    """The items of a generator; ``value`` is its return value, set at their end."""
 
     value: T
 
@@ -30,25 +30,25 @@ class _Stopped(BaseException):
     """The caller has stopped waiting. A ``BaseException``, so that the work does not handle it."""
 
 
-def with_progress(work: Callable[[Tell], T], what: str, every: float = TOLD_EVERY) -> Generator[Advanced, None, T]:
-    """Return or raise what ``work`` does in a thread of its own, and yield every so many seconds how far it is.
+def with_progress(work: Callable[[Tell], T], what: str, every: float = EVENT_INTERVAL) -> Generator[Advanced, None, T]:
+    """Return or raise what ``work`` does in a thread of its own, and yield its progress every so many seconds.
 
-    ``what`` it counts is in the words of ``Advanced``. Where the generator is closed, work ends when it next tells.
+    ``what`` is the unit in the words of ``Advanced``. If the generator is closed, work ends at its next report.
     """
-    told: list[tuple[int, int]] = []
+    latest: list[tuple[int, int]] = []
     stopped = threading.Event()
 
     def tell(done: int, total: int) -> None:
         if stopped.is_set():
             raise _Stopped
-        told[:] = [(done, total)]
+        latest[:] = [(done, total)]
 
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(work, tell)
         try:
             while not wait([working], every).done:
-                if told:
-                    yield Advanced(*told[0], what)
+                if latest:
+                    yield Advanced(*latest[0], what)
             return working.result()
         finally:
             stopped.set()

@@ -1,4 +1,4 @@
-"""What a repair is worth: the checkpoint as it was found, measured beside the float model, and the same repaired."""
+"""The gain of a repair: the original checkpoint, measured beside the float model, and the same repaired."""
 
 import math
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.documents import Repair
-from sarqc.engine.costs import MEASURING_FOUND
+from sarqc.engine.costs import MEASURING_CODES
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, measure_another
 from sarqc.engine.run import Run
@@ -22,7 +22,7 @@ from sarqc.study.paired import Difference, paired_difference
 
 
 def unrepaired_job(job: CalibrationJob) -> CalibrationJob:
-    """Return the same calibration with the codes as they were found."""
+    """Return the same calibration with the checkpoint's own codes."""
     return replace(
         job, method=ExistingCodes(), candidates=(), validation_samples=0, channel_fraction=1.0, curves=Curves()
     )
@@ -34,17 +34,26 @@ def unrepaired_key(model: ModelDescription, job: CalibrationJob) -> str:
 
 
 def measure_before_repair(run: Run) -> Iterator[Event]:
-    """Measure a checkpoint that the run repairs as it was found, beside the float model."""
+    """Measure the checkpoint that the run repairs, beside the float model, before its repair."""
     if run.recipe.repairs and run.states is not None:
         job = unrepaired_job(run.job)
-        run.before = yield from measure_another(run.bench, run.prepared, job, run.states, MEASURING_FOUND, "its layers")
+        run.before = yield from measure_another(run.bench, run.prepared, job, run.states, MEASURING_CODES, "its layers")
 
 
 def gain(run: Run) -> Repair:
-    """Return what came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
+    """Return the outcome of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in run.reports.values()]
-    layers, kept, worse = len(flags), sum(UNCHANGED in each for each in flags), sum(WORSE in each for each in flags)
-    counts = {"layers": layers, "kept": kept, "worse": worse, "layers_words": _of_layers(layers, kept, worse)}
+    layers, unchanged, worse = (
+        len(flags),
+        sum(UNCHANGED in each for each in flags),
+        sum(WORSE in each for each in flags),
+    )
+    counts = {
+        "layers": layers,
+        "kept": unchanged,
+        "worse": worse,
+        "layers_words": _layers_words(layers, unchanged, worse),
+    }
     nothing = cast(Repair, dict.fromkeys(Repair.__annotations__) | counts)
     if run.before is None:
         return {**nothing, "words": "What the repair is worth was not measured, since there is no test text."}
@@ -69,7 +78,7 @@ def gain(run: Run) -> Repair:
 
 
 def gain_words(before: float, after: float, difference: Difference) -> str:
-    """Return what happened to KL, in words: by how much it fell, that there is no gain, or that it rose."""
+    """Return the change of KL in words: by how much it fell, that there is no gain, or that it rose."""
     span = f"from {before:.4g} to {after:.4g} nats a token"
     if not math.isfinite(difference.error):
         return f"KL went {span} on a single window, which says nothing about chance."
@@ -90,10 +99,10 @@ def _with_interval(difference: Difference) -> str:
     return span_text(mean, float(difference.low), float(difference.high), decimals)
 
 
-def _of_layers(layers: int, kept: int, worse: int) -> str:
-    words = f"{layers - kept} of {layers} layers have other codes"
-    if kept:
-        words += f"; the codes found are better for {kept}, on sequences kept for judging, and stay"
+def _layers_words(layers: int, unchanged: int, worse: int) -> str:
+    words = f"{layers - unchanged} of {layers} layers have other codes"
+    if unchanged:
+        words += f"; the codes found are better for {unchanged}, on sequences kept for judging, and stay"
     if worse:
         words += f"; {worse} have a larger error on held-out text than with the codes found"
     return f"{words}."

@@ -12,7 +12,7 @@ from sarqc.documents import (
     Summary,
     TaskAccuracy,
 )
-from sarqc.engine.measure import Measurements, divergences, of_feeding, of_weights, versions
+from sarqc.engine.measure import Measurements, divergences, feeding_protocol, versions, weights_protocol
 from sarqc.engine.plan import Prepared
 from sarqc.engine.repair import gain
 from sarqc.engine.run import Run
@@ -21,13 +21,13 @@ from sarqc.events import Measured
 from sarqc.study.experts import counts_of_run
 
 
-def fill_in(run: Run) -> None:
-    """Give a run's summary the numbers of its quantized model; what happened to each layer is in the study."""
+def fill_in_summary(run: Run) -> None:
+    """Give a run's summary the numbers of its quantized model; those of layers are in the study."""
     layers, quantized, recipe = run.prepared.checkpoint.layers, run.quantized, run.recipe
     counts = counts_of_run(layers, {name: report.n_tokens for name, report in run.reports.items()})
     accuracy, accuracy_error = quantized.mean_accuracy() or (None, None)
     run.summary |= {
-        "selection": _chosen(run),
+        "selection": _selection(run),
         "perplexity": value(quantized.perplexity),
         **({} if quantized.divergence is None else divergences(quantized.divergence)),
         "protocol": protocol_of(run.prepared, run.job.sequences.protocol, quantized),
@@ -48,13 +48,13 @@ def fill_in(run: Run) -> None:
     }
 
 
-def _chosen(run: Run) -> Selection | None:
-    """Return how “auto” chose; the candidates of layers are in their reports."""
+def _selection(run: Run) -> Selection | None:
+    """Return the choice of “auto”; the candidates of layers are in their reports."""
     lams: Sequence[float | None]
     if run.selection is not None:
         chosen, lams = run.selection.to_json(), (run.selection.lam,)
     elif run.recipe.candidates():
-        chosen, lams = Selection(by="layer"), tuple(one.chosen.get("lam") for one in run.reports.values())
+        chosen, lams = Selection(by="layer"), tuple(report.chosen.get("lam") for report in run.reports.values())
     else:
         return None
     edge = edge_words([point.lam for point in run.recipe.candidates()], lams)
@@ -62,12 +62,10 @@ def _chosen(run: Run) -> Selection | None:
 
 
 def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summary:
-    """Return the summary of every run, as far as it is known without a quantized model; ``original``: of the float
-    model.
-    """
+    """Return the summary as far as it is known without a quantized model; ``original``: of the float model."""
     checkpoint, planned = prepared.checkpoint, prepared.shown
     accuracy, accuracy_error = original.mean_accuracy() or (None, None)
-    known = {
+    summary = {
         "recipe": prepared.recipe.to_json(),
         "device": device,
         "share_quantized": checkpoint.share_quantized,
@@ -84,23 +82,23 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "texts": [],
         "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
-    return cast(Summary, dict.fromkeys(Summary.__annotations__) | known)
+    return cast(Summary, dict.fromkeys(Summary.__annotations__) | summary)
 
 
 def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: Measurements) -> RunProtocol:
-    """Return what the numbers of a run rest on."""
+    """Return the conditions of a run's numbers."""
     test = measured.perplexity
     return {
         "calibration": calibration,
         "test": None if test is None else cast(PerplexityProtocol, test.protocol),
         "versions": versions(),
-        **of_weights(prepared.checkpoint),
-        **of_feeding(prepared),
+        **weights_protocol(prepared.checkpoint),
+        **feeding_protocol(prepared),
     }
 
 
 def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) -> str:
-    """Return what it says that an end of the candidates was chosen, for the whole model or for some of its layers.
+    """Return a note if an end of the candidates was chosen, for the whole model or for some of its layers.
 
     Below 0 there is nothing that a candidate could have missed. Empty where no end was chosen.
     """
@@ -109,19 +107,19 @@ def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) ->
         return ""
     ends = [(lams[0], "smallest", "smaller")] if lams[0] > 0 else []
     ends.append((lams[-1], "largest", "larger"))
-    found = [(lam, end, beyond, chosen.count(lam)) for lam, end, beyond in ends if lam in chosen]
-    if not found:
+    reached = [(lam, end, beyond, chosen.count(lam)) for lam, end, beyond in ends if lam in chosen]
+    if not reached:
         return ""
     if len(chosen) == 1:
-        [(lam, end, beyond, _)] = found
+        [(lam, end, beyond, _)] = reached
         return f"λ = {lam:g} is the {end} of the candidates: a {beyond} one may be better still."
-    took = " and ".join(f"{count} took the {end} λ tried ({lam:g})" for lam, end, _, count in found)
-    beyond = " or ".join(beyond for _, _, beyond, _ in found)
-    return f"Of {len(chosen)} layers, {took}: a {beyond} one may suit them better."
+    counts = " and ".join(f"{count} took the {end} λ tried ({lam:g})" for lam, end, _, count in reached)
+    beyond = " or ".join(beyond for _, _, beyond, _ in reached)
+    return f"Of {len(chosen)} layers, {counts}: a {beyond} one may suit them better."
 
 
 def value(event: Measured | None) -> float | None:
-    """Return the number that was measured, if it was."""
+    """Return the measured number, if there is one."""
     return None if event is None else event.value
 
 

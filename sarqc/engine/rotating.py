@@ -1,4 +1,4 @@
-"""The stages of a run that quantizes a rotated model: the check before it, and what the rotation did to the weights.
+"""The stages of a run that quantizes a rotated model: the check before it, and the effect on the weights.
 
 Axes: O out_features, I in_features.
 """
@@ -20,7 +20,7 @@ from sarqc.engine.costs import CHECKING_ROTATION, COMPARING_ROTATED
 from sarqc.engine.keys import rotation_key
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
-from sarqc.engine.progress import TOLD_EVERY
+from sarqc.engine.progress import EVENT_INTERVAL
 from sarqc.events import Advanced, Event, Stage
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import STORED, LoadedModel
@@ -70,14 +70,14 @@ def check_rotation(
         return None
     yield Stage(CHECKING_ROTATION, "logits beside the original's")
     tokens = torch.from_numpy(prepared.sequences.calibration[:1, :TOKENS].copy())
-    original, apart = checked_logits(checkpoint, tokens, device, settings.scratch_dir())
-    return RotationCheck(checkpoint, tokens, original, apart)
+    original, largest_difference = checked_logits(checkpoint, tokens, device, settings.scratch_dir())
+    return RotationCheck(checkpoint, tokens, original, largest_difference)
 
 
 def rotated_layers(
     bench: Workbench, checkpoint: RotatedCheckpoint, job: CalibrationJob, keys: Mapping[str, str], layers: KeptLayers
 ) -> Generator[Event, None, dict[str, RotatedLayer]]:
-    """Compare all quantized linears with their rotated and their original weights; what is found is kept.
+    """Compare all quantized linears with their rotated and their original weights; results are stored.
 
     ``keys``: of the quantized ``layers``, by name. Returns the comparisons by name.
     """
@@ -85,34 +85,35 @@ def rotated_layers(
     key = rotation_key(checkpoint, files, keys)
     if (payload := bench.store.read(key, ".json")) is None:
         yield Stage(COMPARING_ROTATED)
-        found, told = {}, time.monotonic()
+        comparisons, last_event = {}, time.monotonic()
         for number, info in enumerate(checkpoint.layers):
-            found[info.name] = _compared(files, checkpoint, info, job.grids[info.name], layers[info.name].dequantized)
-            if (now := time.monotonic()) >= told + TOLD_EVERY:
-                told = now
+            comparisons[info.name] = _compare(
+                files, checkpoint, info, job.grids[info.name], layers[info.name].dequantized
+            )
+            if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
+                last_event = now
                 yield Advanced(number + 1, len(checkpoint.layers), "linears")
         files.close()
-        payload = json.dumps({name: asdict(layer) for name, layer in found.items()}).encode()
+        payload = json.dumps({name: asdict(layer) for name, layer in comparisons.items()}).encode()
         bench.store.write(key, ".json", payload)
     return {name: RotatedLayer(**numbers) for name, numbers in json.loads(payload).items()}
 
 
 def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str, RotatedLayer]) -> ResidualRotation:
-    """Return what a summary says of a rotation; ``rounded``: the result of ``RotationCheck.rounded``."""
+    """Return the entry of a rotation in a summary; ``rounded``: the result of ``RotationCheck.rounded``."""
     checkpoint = check.checkpoint
     by_module: dict[str, list[RotatedLayer]] = {}
     for info in checkpoint.layers:
         by_module.setdefault(info.module, []).append(layers[info.name])
-    everything = _means("all", list(layers.values()))
-    said = checkpoint.words
+    total = _means("all", list(layers.values()))
+    text = checkpoint.words
     words = (
-        f"{said[0].upper()}{said[1:]}. The float model's logits move by {check.difference:.1g} of the largest, "
+        f"{text[0].upper()}{text[1:]}. The float model's logits move by {check.difference:.1g} of the largest, "
         f"{rounded:.1g} with its weights rounded. Drift and errors of layers are those of the rotated weights"
     )
-    if everything["drift"] is not None and everything["original_drift"] is not None:
+    if total["drift"] is not None and total["original_drift"] is not None:
         words += (
-            f" (mean drift {everything['drift']:.3g}); turned back to the original basis it is "
-            f"{everything['original_drift']:.3g}"
+            f" (mean drift {total['drift']:.3g}); turned back to the original basis it is {total['original_drift']:.3g}"
         )
     return {
         "kind": checkpoint.rotation.kind,
@@ -121,7 +122,7 @@ def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str,
         "added_bytes": checkpoint.added_bytes,
         "logit_difference": check.difference,
         "rounded_logit_difference": or_none(rounded),
-        "modules": [*(_means(name, of_module) for name, of_module in by_module.items()), everything],
+        "modules": [*(_means(name, group) for name, group in by_module.items()), total],
         "words": f"{words}.",
     }
 
@@ -135,7 +136,7 @@ def _means(module: str, layers: list[RotatedLayer]) -> RotatedModule:
     return cast(RotatedModule, {"module": module, "layers": len(layers), **means})
 
 
-def _compared(
+def _compare(
     files: RotatedFiles, checkpoint: RotatedCheckpoint, info: LayerInfo, grid: Grid, quantized: Tensor
 ) -> RotatedLayer:
     name = f"{checkpoint.family.in_file(info.name)}.weight"
@@ -144,10 +145,10 @@ def _compared(
     return RotatedLayer(
         range_before=_range(original, grid),
         range_after=_range(rotated, grid),
-        rounding_before=_relative(_rounded(original, grid, storage), original),
-        rounding_after=_relative(_rounded(rotated, grid, storage), rotated),
-        drift=_relative(quantized.cpu(), rotated),
-        original_drift=_relative(turned_back, original),
+        rounding_before=_relative_distance(_round(original, grid, storage), original),
+        rounding_after=_relative_distance(_round(rotated, grid, storage), rotated),
+        drift=_relative_distance(quantized.cpu(), rotated),
+        original_drift=_relative_distance(turned_back, original),
     )
 
 
@@ -158,11 +159,11 @@ def _range(weight: Tensor, grid: Grid) -> float:
     return float((groups.abs().amax(dim=-1) / size)[size > 0].mean())
 
 
-def _rounded(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
+def _round(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
     work = weight.to(torch.promote_types(storage, torch.float32))
     return dequantize_groups(*round_to_grid(work, grid, storage), grid.is_affine).to(storage)
 
 
-def _relative(found: Tensor, weight: Tensor) -> float:
+def _relative_distance(approximation: Tensor, weight: Tensor) -> float:
     size = float(weight.double().norm())
-    return float((found.double() - weight.double()).norm()) / size if size else math.nan
+    return float((approximation.double() - weight.double()).norm()) / size if size else math.nan

@@ -1,4 +1,4 @@
-"""A run whose model is loaded, and what its stages leave to later ones."""
+"""A run whose model is loaded, with the results that its stages share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from sarqc.study.stamp import LayerHashes, Stamp
 
 @dataclass(frozen=True)
 class Output:
-    """What a run leaves: a study, a quantized model, or nothing."""
+    """The output of a run: a study, a quantized model, or nothing."""
 
     study_dir: Path | None
     study_id: str
@@ -44,7 +44,7 @@ class Output:
 
 @dataclass(eq=False)
 class Run:
-    """A run; stages read what the ones before them left. Weights and codes are in the store."""
+    """A run; stages read the results of earlier ones. Weights and codes are in the store."""
 
     bench: Workbench
     prepared: Prepared

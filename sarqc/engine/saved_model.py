@@ -1,4 +1,4 @@
-"""The quantized model written to files, and read again from them: the same tokens as before, or where they part."""
+"""The quantized model written to files, and read again: the same tokens as before, or the first difference."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ def save_checkpoint(run: Run) -> Iterator[Event]:
         return
     if run.is_float:
         for _ in run.bench.calibrated(run.job, run.solved):
-            pass  # the run's own layers, from the store: they were told
+            pass  # the run's own layers, from the store: they were reported
         if run.tuning is not None:
             run.tuning.put()
     repair = run.summary["repair"]
@@ -63,16 +63,16 @@ def _save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[E
         else:
             _WITH_CODES[checkpoint_format](loaded, run.layers, run.job.grids, folder, beside)
 
-    yield from _written(run, write, lambda: read_again(loaded, folder, checkpoint_format))
+    yield from _write_and_compare(run, write, lambda: read_again(loaded, folder, checkpoint_format))
     _write_card(folder, card())
     yield Saved("checkpoint", str(folder))
 
 
 def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Iterator[Event]:
     """Write the files of a quantized checkpoint with the run's codes, read them again and compare as ``_save_model``
-    does. Every other byte stays as it was found.
+    does. Every other byte is unchanged.
     """
-    yield from _written(
+    yield from _write_and_compare(
         run,
         lambda: opened.write_with(_Codes(run.layers), folder),
         lambda: _read_repaired(run.bench, QuantizedCheckpoint.open(folder, run.prepared.checkpoint), opened),
@@ -80,7 +80,7 @@ def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Itera
     yield Saved("checkpoint", str(folder))
 
 
-def _written(run: Run, write: Callable[[], object], read: Callable[[], list[str]]) -> Iterator[Event]:
+def _write_and_compare(run: Run, write: Callable[[], object], read: Callable[[], list[str]]) -> Iterator[Event]:
     """Compare the files that ``write`` makes; ``read`` gives the model their weights and returns those that differ."""
     loaded, positions = run.bench.loaded, run.prepared.checkpoint.max_positions
     count = min(NEW_TOKENS, positions - 1)
@@ -95,14 +95,14 @@ def _written(run: Run, write: Callable[[], object], read: Callable[[], list[str]
     before = continued()
     write()
     yield Stage("saving", "reading it again")
-    written = _compared(read(), before, continued())
+    written = _comparison(read(), before, continued())
     if written["other_tensors"] or written["parts_at"] is not None:
         yield Warned(written["words"], "checkpoint")
     run.summary["written"] = written
 
 
 class _Codes(Mapping[str, Tensor]):
-    """Codes (O, I) by the names of linears, each read when it is asked for."""
+    """Codes (O, I) by the names of linears, each read on demand."""
 
     def __init__(self, layers: KeptLayers) -> None:
         self._layers = layers
@@ -124,11 +124,11 @@ def _read_repaired(bench: Workbench, written: QuantizedCheckpoint, opened: Quant
         with loaded.at(block), torch.no_grad():
             for info in (layer for layer in written.layers if layer.block == index):
                 weight = loaded.weight(info.name)
-                there = written.read(info).weight.to(weight.device, weight.dtype)
-                if not torch.equal(there, weight):
+                stored = written.read(info).weight.to(weight.device, weight.dtype)
+                if not torch.equal(stored, weight):
                     others.append(info.name)
                 if loaded.streaming is None:
-                    weight.copy_(there)
+                    weight.copy_(stored)
     coded = {f"{loaded.family.in_file(info.name)}.weight" for info in written.layers}
     for name in loaded.checkpoint.parameter_names:
         if name not in coded and not torch.equal(written.tensor(name), opened.tensor(name)):
@@ -136,7 +136,7 @@ def _read_repaired(bench: Workbench, written: QuantizedCheckpoint, opened: Quant
     return others
 
 
-def _compared(others: list[str], before: list[int] | None, after: list[int] | None) -> Written:
+def _comparison(others: list[str], before: list[int] | None, after: list[int] | None) -> Written:
     if others:
         words = f"{len(others)} tensors read otherwise than those of the measured model, {others[0]} among them"
     else:
@@ -155,7 +155,7 @@ def _compared(others: list[str], before: list[int] | None, after: list[int] | No
 
 
 def _write_card(folder: Path, card: str) -> None:
-    """Write the card in place of the one that could not know yet what reading the files would say."""
+    """Write the card in place of the first one, which was written before the files were read again."""
     path = folder / CARD
     partial = path.with_suffix(".partial")
     partial.write_text(card, encoding="utf-8")

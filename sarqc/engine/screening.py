@@ -2,7 +2,7 @@
 
 Without a budget all linears are solved at all points, block by block. With one a part of each block's linears comes
 first, at the method's own γ, while the float model passes the text; then the same linears at the other γ, then the
-others, in blocks that are spread over the model. So whenever it stops, what is known is of the whole depth.
+others, in blocks that are spread over the model. So whenever it stops, the results are of the whole depth.
 
 Axes: L layers, G values of γ, M values of λ.
 """
@@ -19,7 +19,7 @@ from sarqc.calibration.block import BlockStatistics
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.budget import Budget
 from sarqc.engine.keys import tuning_key
-from sarqc.engine.trials import Draw, errors_of_layers, grids_as_values, kept_or_made
+from sarqc.engine.trials import Draw, errors_of_layers, grids_as_values, load_or_make_each
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.methods import Method
 
@@ -30,14 +30,14 @@ FEWEST = 3  # λ that are left
 MATTERS = 0.01  # by so much smaller must the errors at another γ be to leave the method's own
 FIRST_SHARE = 1 / 3  # of a budget, for the first part of the layers
 SHARE = 1 / 5  # after which no more are begun
-SAMPLED = 7  # of so many linears of a block one comes first: of those of a dense block one
+SAMPLED = 7  # one of so many linears of a block comes first: one of a dense block
 
 _SUFFIX = ".screened"
 
 
 @dataclass
 class Screening:
-    """What is known so far. ``errors`` (L, G, M): relative errors on unseen text, NaN where not known."""
+    """The errors so far. ``errors`` (L, G, M): relative errors on unseen text, NaN where not known."""
 
     draw: Draw
     base: Method
@@ -48,7 +48,7 @@ class Screening:
 
     @classmethod
     def of(cls, draw: Draw, base: Method, lams: tuple[float, ...], gammas: tuple[float | None, ...]) -> Screening:
-        """Return one of which nothing is known yet."""
+        """Return one without any errors yet."""
         return cls(draw, base, lams, gammas, np.full((len(draw.ground.layers), len(gammas), len(lams)), np.nan))
 
     @property
@@ -58,11 +58,11 @@ class Screening:
     def known(self, gamma: int) -> np.ndarray:
         """Return logarithms (layers, M) at a γ, of the layers that are known there at every λ."""
         rows = self.errors[:, gamma]
-        known: np.ndarray = np.log(np.maximum(rows[np.isfinite(rows).all(axis=1)], np.finfo(float).tiny))
-        return known
+        logarithms: np.ndarray = np.log(np.maximum(rows[np.isfinite(rows).all(axis=1)], np.finfo(float).tiny))
+        return logarithms
 
     def compared(self) -> list[int]:
-        """Return positions of the γ of which something is known."""
+        """Return positions of the γ that have errors."""
         return [gamma for gamma in range(len(self.gammas)) if len(self.known(gamma))]
 
     def of_gammas(self) -> list[float]:
@@ -84,87 +84,87 @@ class Screening:
         self.budget = budget
         every = range(len(self.gammas))
         if budget.seconds is None or budget.is_shared:
-            yield from self._passed(1, every)
+            yield from self._solve_in_order(1, every)
         else:
-            yield from self._passed(SAMPLED, [self.gammas.index(self.base.gamma)])
-            yield from self._later(SAMPLED, every)
-            yield from self._later(1, [self.gamma()])
-            yield from self._later(1, every)
-        while self._has_time() and (further := _beyond(self.lams, self.known(self.gamma()))):
-            yield from self._widened(further)
+            yield from self._solve_in_order(SAMPLED, [self.gammas.index(self.base.gamma)])
+            yield from self._solve_from_stored(SAMPLED, every)
+            yield from self._solve_from_stored(1, [self.gamma()])
+            yield from self._solve_from_stored(1, every)
+        while self._has_time() and (further := _further_lams(self.lams, self.known(self.gamma()))):
+            yield from self._solve_further(further)
 
     def _has_time(self, share: float = SHARE) -> bool:
         self.budget.check()
         return self.budget.seconds is None or self.budget.is_shared or self.budget.spent() < share * self.budget.seconds
 
-    def _passed(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
-        """Solve in the order of the model, in which statistics are collected. ``part``: of so many linears one."""
+    def _solve_in_order(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
+        """Solve in the order of the model, in which statistics are collected. ``part``: one of so many linears."""
         by_block = layers_by_block(self.draw.ground.layers)
-        wanted = {index: self._wanted(layers, part) for index, layers in by_block.items()}
-        missing = [index for index in wanted if not self._read(wanted[index], gammas)]
+        positions = {index: self._choose_positions(layers, part) for index, layers in by_block.items()}
+        missing = [index for index in positions if not self._read(positions[index], gammas)]
         if not missing:
             yield
             return
         for block in self.draw.blocks():
             index = next(iter(block.layers.values())).block
             if index in missing:
-                self._solve(block, wanted[index], gammas)
+                self._solve(block, positions[index], gammas)
             yield
             if not self._has_time(FIRST_SHARE):
                 return
 
-    def _later(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
-        """Solve from kept statistics, in blocks that are spread over the model, while there is time."""
+    def _solve_from_stored(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
+        """Solve from stored statistics, in blocks that are spread over the model, while there is time."""
         by_block = layers_by_block(self.draw.ground.layers)
-        for index in _spread([*by_block]):
-            wanted = self._wanted(by_block[index], part)
+        for index in _spread_order([*by_block]):
+            positions = self._choose_positions(by_block[index], part)
             for gamma in gammas:
                 if not self._has_time():
                     return
-                missing = [at for at in wanted if not np.isfinite(self.errors[at, gamma]).all()]
+                missing = [at for at in positions if not np.isfinite(self.errors[at, gamma]).all()]
                 if missing and not self._read(missing, [gamma]):
                     self._solve(self._block(index), missing, [gamma])
                     yield
 
-    def _widened(self, further: Sequence[float]) -> Iterator[None]:
+    def _solve_further(self, further: Sequence[float]) -> Iterator[None]:
         """Solve further λ of all linears that are known; none of them where the time does not suffice."""
         before, finite = (self.lams, self.errors), np.isfinite(self.errors)
         self._widen(further)
         try:
-            yield from self._filled(finite)
+            yield from self._fill_gaps(finite)
         finally:
             if np.isfinite(self.errors).sum() * len(before[0]) < finite.sum() * len(self.lams):
                 self.lams, self.errors = before
 
-    def _filled(self, finite: np.ndarray) -> Iterator[None]:
+    def _fill_gaps(self, finite: np.ndarray) -> Iterator[None]:
         for index, layers in layers_by_block(self.draw.ground.layers).items():
-            positions = self._wanted(layers, 1)
+            positions = self._choose_positions(layers, 1)
             for gamma in range(len(self.gammas)):
                 if not self._has_time():
                     return
-                wanted = [at for at in positions if finite[at, gamma].any()]
-                if wanted and not self._read(wanted, [gamma]):
-                    self._solve(self._block(index), wanted, [gamma])
+                incomplete = [at for at in positions if finite[at, gamma].any()]
+                if incomplete and not self._read(incomplete, [gamma]):
+                    self._solve(self._block(index), incomplete, [gamma])
                     yield
 
     def _block(self, index: int) -> BlockStatistics:
         [block] = self.draw.blocks([index])
         return block
 
-    def _wanted(self, layers: Sequence[LayerInfo], part: int) -> list[int]:
+    def _choose_positions(self, layers: Sequence[LayerInfo], part: int) -> list[int]:
         """Return positions of a part of a block's linears, another one in each block."""
         chosen = layers[layers[0].block % min(part, len(layers)) :: part]
         return [self.draw.ground.layers.index(layer) for layer in chosen]
 
-    def _missing(self, wanted: Sequence[int], gammas: Sequence[int]) -> list[int]:
+    def _missing(self, positions: Sequence[int], gammas: Sequence[int]) -> list[int]:
         """Return positions of the λ that some of these linears lack."""
-        finite = np.isfinite(self.errors[np.ix_(wanted, gammas)])
+        finite = np.isfinite(self.errors[np.ix_(positions, gammas)])
         return np.flatnonzero(~finite.all(axis=(0, 1))).tolist()
 
-    def _keys(self, wanted: Sequence[int], gammas: Sequence[int], lams: Sequence[int]) -> list[str]:
+    def _keys(self, positions: Sequence[int], gammas: Sequence[int], lams: Sequence[int]) -> list[str]:
         layers = self.draw.ground.layers
-        block, grids = layers[wanted[0]].block, grids_as_values(self.draw.ground)
-        names = [layers[at].name for at in wanted]
+        block, grids = layers[positions[0]].block, grids_as_values(self.draw.ground)
+        names = [layers[at].name for at in positions]
         statistics = [self.draw.own_keys[block], self.draw.unseen_keys[block]]
         chosen = [self.gammas[gamma] for gamma in gammas]
         return [
@@ -177,27 +177,27 @@ class Screening:
             for lam in lams
         ]
 
-    def _note(self, wanted: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes) -> None:
+    def _note(self, positions: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes) -> None:
         document = json.loads(payload)
-        self.errors[np.ix_(wanted, gammas, [lam])] = np.array(document["errors"], dtype=np.float64)[:, :, None]
+        self.errors[np.ix_(positions, gammas, [lam])] = np.array(document["errors"], dtype=np.float64)[:, :, None]
         self.budget.count(document["seconds"])
 
-    def _read(self, wanted: Sequence[int], gammas: Sequence[int]) -> bool:
-        """Take what is kept of all λ; return whether it is."""
-        if not wanted:
+    def _read(self, positions: Sequence[int], gammas: Sequence[int]) -> bool:
+        """Read the stored errors of all λ; return True if none is missing."""
+        if not positions:
             return True
-        store, lams = self.draw.ground.bench.store, self._missing(wanted, gammas)
-        kept = [store.read(key, _SUFFIX) for key in self._keys(wanted, gammas, lams)]
-        for lam, payload in zip(lams, kept, strict=True):
+        store, lams = self.draw.ground.bench.store, self._missing(positions, gammas)
+        payloads = [store.read(key, _SUFFIX) for key in self._keys(positions, gammas, lams)]
+        for lam, payload in zip(lams, payloads, strict=True):
             if payload is None:
                 return False
-            self._note(wanted, gammas, lam, payload)
+            self._note(positions, gammas, lam, payload)
         return True
 
-    def _solve(self, block: BlockStatistics, wanted: Sequence[int], gammas: Sequence[int]) -> None:
-        """Solve what is not kept, as one of several workers a share of the λ."""
-        ground, lams = self.draw.ground, self._missing(wanted, gammas)
-        names = [ground.layers[at].name for at in wanted]
+    def _solve(self, block: BlockStatistics, positions: Sequence[int], gammas: Sequence[int]) -> None:
+        """Solve the λ that are not stored, as one of several workers a share of them."""
+        ground, lams = self.draw.ground, self._missing(positions, gammas)
+        names = [ground.layers[at].name for at in positions]
         some = {path: layer for path, layer in block.layers.items() if layer.name in names}
         part = BlockStatistics(some, {path: block.weights[path] for path in some}, block.own, block.unseen)
 
@@ -210,12 +210,12 @@ class Screening:
             )
             table = np.array([rows[name] for name in names], dtype=np.float64).reshape(len(names), len(gammas), -1)
             for number in range(len(missing)):
-                errors = [[None if np.isnan(one) else one for one in row] for row in table[:, :, number].tolist()]
+                errors = [[None if np.isnan(error) else error for error in row] for row in table[:, :, number].tolist()]
                 yield json.dumps({"errors": errors, "seconds": seconds / len(missing)}).encode()
 
-        keys = self._keys(wanted, gammas, lams)
-        for number, payload in kept_or_made(ground.bench.store, keys, _SUFFIX, make):
-            self._note(wanted, gammas, lams[number], payload)
+        keys = self._keys(positions, gammas, lams)
+        for number, payload in load_or_make_each(ground.bench.store, keys, _SUFFIX, make):
+            self._note(positions, gammas, lams[number], payload)
 
     def _widen(self, further: Sequence[float]) -> None:
         """Add further λ, of which nothing is known yet."""
@@ -233,22 +233,22 @@ def mean_of_logarithms(errors: np.ndarray) -> np.ndarray:
 
 
 def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
-    """Return positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the layers
-    that are known, of so many ``layers``.
+    """Return positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the known
+    ones of ``layers`` layers.
 
-    A λ is ruled out where its mean is more than ``DULL`` above the smallest one, beyond what the layers that are not
-    known may change of that; the best three are always left, because a λ that is compared with none says nothing.
+    A λ is ruled out where its mean is more than ``DULL`` above the smallest one, beyond the possible effect of
+    unknown layers; the best three are always left, because a λ that is compared with none says nothing.
     """
     above = errors - errors[:, [int(errors.mean(axis=0).argmin())]]
-    known, mean = len(above), above.mean(axis=0)
-    spread = above.std(axis=0, ddof=1) if known > 1 else np.full(mean.shape, np.inf)
-    doubt = 2 * spread * np.sqrt((1 - known / layers) / known) if known < layers else np.zeros(mean.shape)
+    count, mean = len(above), above.mean(axis=0)
+    spread = above.std(axis=0, ddof=1) if count > 1 else np.full(mean.shape, np.inf)
+    doubt = 2 * spread * np.sqrt((1 - count / layers) / count) if count < layers else np.zeros(mean.shape)
     left: np.ndarray = mean - doubt <= DULL
     left[np.argsort(mean, kind="stable")[:FEWEST]] = True
     return np.flatnonzero(left)
 
 
-def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
+def _further_lams(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
     """Return further λ where the best one is the last or the last but one of the range, at either end. ``errors`` (L,
     M).
     """
@@ -263,7 +263,7 @@ def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
     return beyond
 
 
-def _spread(blocks: Sequence[int]) -> list[int]:
+def _spread_order(blocks: Sequence[int]) -> list[int]:
     """Return the blocks in an order in which any first few of them are spread over all: by reversed bits."""
     digits = max(1, (len(blocks) - 1).bit_length())
     return sorted(blocks, key=lambda block: int(f"{blocks.index(block):0{digits}b}"[::-1], 2))

@@ -1,4 +1,4 @@
-"""The search for λ as a plan: what to measure next, what is known so far, and when it ends. Nothing is measured here.
+"""The search for λ as a plan: the next measurement, the results so far, and the end. Nothing is measured here.
 
 Two draws of three λ come first, because a single λ or a single draw compares nothing, and the better of two is often
 still far from the best. Then come further λ, each in all draws so far, then further draws of those that are left
@@ -40,7 +40,7 @@ class Costs:
 
     model: float  # one candidate, solved and measured
     draw: float = 0.0  # the statistics of a draw that is new
-    known: Callable[[int, int], bool] = lambda _draw, _candidate: False  # what is kept from before costs nothing
+    known: Callable[[int, int], bool] = lambda _draw, _candidate: False  # stored results cost nothing
 
     def of(self, step: Step, *, is_new: bool) -> float:
         models = sum(not self.known(step.draw, candidate) for candidate in step.candidates)
@@ -49,11 +49,11 @@ class Costs:
 
 @dataclass(frozen=True)
 class Search:
-    """What is known after some measurements.
+    """The conclusions from some measurements.
 
     ``values`` (R, K): ln(perplexity / float model's), NaN where nothing was measured. ``windows`` (R, K, W): how far
     each is below the first baseline in each window of the test text. ``order``: the λ that the errors of layers leave,
-    the most promising first. ``baselines`` are measured in every draw, the first of them is what a gain is over;
+    the most promising first. ``baselines`` are measured in every draw, gains are over the first of them;
     ``once`` in the first draw alone.
     """
 
@@ -65,7 +65,7 @@ class Search:
 
     @cached_property
     def seen(self) -> np.ndarray:
-        """(R, K)."""
+        """True where a candidate was measured, (R, K)."""
         seen: np.ndarray = np.isfinite(self.values)
         return seen
 
@@ -74,7 +74,7 @@ class Search:
         """The λ that were measured in both of the first draws, in their order; none before the baselines were."""
         if not self.seen[:2, list(self.baselines)].all():
             return ()
-        return tuple(one for one in self.order if self.seen[:2, one].all())
+        return tuple(index for index in self.order if self.seen[:2, index].all())
 
     @cached_property
     def draws(self) -> int:
@@ -88,37 +88,37 @@ class Search:
 
     def _race(self, draws: int) -> SuccessiveElimination:
         values = np.where(np.arange(len(self.values))[:, None] < draws, self.values, np.nan)[:, list(self.order)]
-        values[:, [one not in self.compared for one in self.order]] = np.nan
+        values[:, [index not in self.compared for index in self.order]] = np.nan
         return SuccessiveElimination(values)
 
     def _running(self, draws: int) -> list[int]:
         left = self._race(draws).running()
-        return [one for one, is_left in zip(self.order, left, strict=True) if is_left and one in self.compared]
+        return [index for index, is_left in zip(self.order, left, strict=True) if is_left and index in self.compared]
 
     @cached_property
     def running(self) -> tuple[int, ...]:
-        """Of the compared λ those that none beats, in their order."""
+        """The compared λ that none beats, in their order."""
         return tuple(self._running(self.draws)) if self.compared else ()
 
     @cached_property
     def means(self) -> np.ndarray:
-        """(K,), over the draws that count."""
+        """Means over the draws that count, (K,)."""
         return mean_over_draws(self.values[: self.draws])
 
     @cached_property
     def best(self) -> int | None:
-        """Of enough λ that were compared in at least two draws the one with the smallest mean."""
+        """The λ with the smallest mean, once enough were compared in at least two draws."""
         if len(self.compared) < max(2, min(ENOUGH, len(self.order))) or self.draws < 2:
             return None
-        return min(self.running, key=lambda one: float(self.means[one]))
+        return min(self.running, key=lambda index: float(self.means[index]))
 
     @cached_property
     def leading(self) -> int | None:
         """The λ with the smallest mean so far, compared or not."""
         if self.best is not None:
             return self.best
-        measured = [one for one in self.order if self.seen[0, one]]
-        return min(measured, key=lambda one: float(mean_over_draws(self.values)[one]), default=None)
+        measured = [index for index in self.order if self.seen[0, index]]
+        return min(measured, key=lambda index: float(mean_over_draws(self.values)[index]), default=None)
 
     def standing(self, candidate: int) -> Standing:
         """Return the word for a candidate: the only place where it is decided."""
@@ -134,7 +134,7 @@ class Search:
 
     @cached_property
     def gains(self) -> Gains:
-        """Over the first baseline, of all candidates; intervals hold for all compared λ at once."""
+        """Gains of all candidates over the first baseline; intervals hold for all compared λ at once."""
         count = self.values.shape[1]
         mean, low, high = (np.full(count, np.nan) for _ in range(3))
         draws = np.zeros(count, dtype=int)
@@ -144,13 +144,13 @@ class Search:
         if self.best is not None:
             some = list(self.compared)
             windows = None if self.windows is None else self.windows[: self.draws, some]
-            of_some = gains(seen[:, some], seen[:, self.baselines[0]], windows)
-            low[some], high[some] = of_some.low, of_some.high
+            compared_gains = gains(seen[:, some], seen[:, self.baselines[0]], windows)
+            low[some], high[some] = compared_gains.low, compared_gains.high
         return Gains(mean, low, high, draws)
 
     def told_apart(self) -> bool:
-        """Return whether further draws would change nothing that matters: neither which λ are left nor the verdict on
-        the best one, or the latter not by as many draws as patience allows.
+        """Return True if further draws would change nothing that matters: neither which λ are left nor the verdict on
+        the best one, or the latter not within ``PATIENCE`` draws.
         """
         if self.best is None or not self._race(self.draws).told_apart():
             return False
@@ -159,7 +159,7 @@ class Search:
         return bool(decided) or self.draws >= PATIENCE
 
     def end(self, lams: Sequence[float | None], narrow: float | None) -> End | None:
-        """Return why there is nothing to do even with time left; None: there is. ``narrow``: the largest λ that is as
+        """Return the reason to end even with time left; None without one. ``narrow``: the largest λ that is as
         good as the best is at most so many times the smallest.
         """
         if self.best is None or len(self.compared) < len(self.order):
@@ -167,7 +167,7 @@ class Search:
         if self.told_apart():
             return "known"
         if narrow is not None:
-            left = [lams[one] or 0.0 for one in self.running]
+            left = [lams[index] or 0.0 for index in self.running]
             if max(left) <= narrow * min(left):
                 return "narrow"
         return "draws" if self.draws == len(self.values) else None
@@ -187,12 +187,12 @@ class Search:
     def _is_new(self, step: Step) -> bool:
         return not self.seen[step.draw].any()
 
-    def _missing(self, draw: int, wanted: Sequence[int]) -> Step:
-        return Step(draw, tuple(one for one in wanted if not self.seen[draw, one]))
+    def _missing(self, draw: int, indices: Sequence[int]) -> Step:
+        return Step(draw, tuple(index for index in indices if not self.seen[draw, index]))
 
     def _comparison(self, left: float) -> Step | None:
-        """Return what is missing of two draws of three λ, tried at any cost, since less says nothing; without a budget
-        of all λ. Nothing once there is a best λ.
+        """Return the missing measurements of two draws of three λ, made at any cost, since fewer say nothing; without a
+        budget of all λ. None once there is a best λ.
         """
         if self.best is not None:
             return None
@@ -222,7 +222,7 @@ class Search:
         return step if costs.of(step, is_new=not self.seen[self.draws].any()) <= left else None
 
 
-def by_promise(left: Sequence[int], errors: Sequence[float]) -> tuple[int, ...]:
+def order_by_promise(left: Sequence[int], errors: Sequence[float]) -> tuple[int, ...]:
     """Return places on the axis of λ that the errors of layers leave, the most promising first: nearest to the place
     after that of the smallest error, since perplexity prefers a λ two to three times as large (docs/results.md).
     """
@@ -233,4 +233,4 @@ def by_promise(left: Sequence[int], errors: Sequence[float]) -> tuple[int, ...]:
 def rounded_up(minutes: float) -> float:
     """Return a budget that a person would choose, at least so many minutes."""
     usual = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
-    return next((float(one) for one in usual if one >= minutes), float(1440 * math.ceil(minutes / 1440)))
+    return next((float(value) for value in usual if value >= minutes), float(1440 * math.ceil(minutes / 1440)))

@@ -41,7 +41,7 @@ def stamp_of(
     model.
     """
     return Stamp(
-        recipe=_said(prepared.recipe),
+        recipe=_describe_recipe(prepared.recipe),
         lam=lam,
         layer_format=LAYER_FORMAT,
         text=text_of_stamp(prepared.calibration, job.sequences),
@@ -49,7 +49,7 @@ def stamp_of(
         computing=computing(loaded, job, distills=prepared.recipe.distills),
         opened=None if job.imported is None else job.imported.fingerprint,
         layers=dict(layers),
-        folded=dict(_changed_beside(prepared.recipe, loaded, job)),
+        folded=dict(_changed_tensors(prepared.recipe, loaded, job)),
         made_with=made_with(loaded.device),
         feeding=prepared.feeding,
     ).sealed()
@@ -80,7 +80,7 @@ class LayerHashing:
 
     def __init__(self, job: CalibrationJob) -> None:
         self._job, self._threads = job, ThreadPoolExecutor(_HASHED_AT_ONCE, thread_name_prefix="layer-hashes")
-        self._found: dict[str, Future[LayerHashes]] = {}
+        self._hashes: dict[str, Future[LayerHashes]] = {}
         self._waiting: deque[Future[LayerHashes]] = deque()
 
     def __enter__(self) -> Self:
@@ -90,16 +90,16 @@ class LayerHashing:
         self._threads.shutdown(wait=True)
 
     def add(self, name: str, layer: QuantizedLayer) -> None:
-        """Take a layer; wait while as many others are in memory as there may be."""
+        """Take a layer; wait while the allowed number of others is in memory."""
         hashes = self._threads.submit(solved_hashes, layer, self._job.grids[name], self._job)
-        self._found[name] = hashes
+        self._hashes[name] = hashes
         self._waiting.append(hashes)
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft().result()
 
     def finish(self) -> dict[str, LayerHashes]:
         """Return the hashes of all layers, in the order in which they came."""
-        return {name: hashes.result() for name, hashes in self._found.items()}
+        return {name: hashes.result() for name, hashes in self._hashes.items()}
 
 
 def stored_weights(checkpoint: Checkpoint, files: WeightFiles) -> StampedWeights:
@@ -127,7 +127,7 @@ def text_of_stamp(text: Text, sequences: Sequences) -> StampedText:
 
 
 def computing(loaded: LoadedModel, job: CalibrationJob, *, distills: bool = False) -> Computing:
-    """Return what this process computes with, as far as codes and scales depend on it, see ``keys.layer_keys``."""
+    """Return the environment of this process, as far as codes and scales depend on it, see ``keys.layer_keys``."""
     learns = (distills or job.method.unit == "block") and loaded.device.type == "cpu"
     return Computing(
         torch=torch.__version__,
@@ -144,8 +144,8 @@ def made_with(device: torch.device) -> dict[str, str | int]:
     return {"sarqc": sarqc.__version__, **versions(), "processor": processor, "threads": torch.get_num_threads()}
 
 
-def _said(recipe: Recipe) -> dict[str, Any]:
-    """Return what of a recipe decides about the codes; of files and folders of this host only the names."""
+def _describe_recipe(recipe: Recipe) -> dict[str, Any]:
+    """Return the fields of a recipe that decide about the codes; of files and folders of this host only the names."""
     document = recipe.to_json()
     for name, info in Recipe.model_fields.items():
         if field_extra(info).section in ("measure", "tune") and name not in _SOLVED_FOR:
@@ -159,7 +159,7 @@ def _without_folder(name: str) -> str:
     return name if path is None else Path(name).name or path.name
 
 
-def _changed_beside(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) -> Iterator[tuple[str, str]]:
+def _changed_tensors(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) -> Iterator[tuple[str, str]]:
     """Yield tensors that are not quantized weights and are others than in the float checkpoint, as hashes."""
     tunes_norms = recipe.distills and recipe.distill_norms
     if job.method.unit == "group" or job.imported is not None or tunes_norms:

@@ -1,4 +1,4 @@
-"""From what was solved and measured to a study: lines, arrays and the document, for single runs and for surveys.
+"""Studies from solved layers and measurements: lines, arrays and the document, for single runs and for surveys.
 
 Axes in comments: D calibration draws, L layers, G γ values, M λ values.
 """
@@ -159,8 +159,10 @@ def auto_arrays(
         }
         best = np.nan_to_num(tables["validation"], nan=np.inf).argmin(axis=-1, keepdims=True)
         for name, table in tables.items():
-            of_best = np.take_along_axis(table, best, axis=-1)[..., 0]
-            arrays[f"candidate_{name}"] = writer.add(of_best, ("draw", "layer", "candidate_gamma", "candidate_lambda"))
+            best_values = np.take_along_axis(table, best, axis=-1)[..., 0]
+            arrays[f"candidate_{name}"] = writer.add(
+                best_values, ("draw", "layer", "candidate_gamma", "candidate_lambda")
+            )
     else:
         table = np.array([selection.perplexities for selection in selections if selection is not None])  # (D, M)
         arrays["candidate_perplexity"] = writer.add(table, ("draw", "candidate_lambda"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -50,11 +50,10 @@ from sarqc.engine.measure import (
     SurveyPoint,
     Workbench,
     device_warnings,
-    of_weights,
     versions,
+    weights_protocol,
 )
 from sarqc.engine.plan import indivisible_layers
-from sarqc.engine.progress import Returning, T
 from sarqc.engine.study_output import (
     AXES,
     LAYER_AXES,
@@ -69,6 +68,7 @@ from sarqc.engine.study_output import (
     study_writer,
 )
 from sarqc.errors import Refused
+from sarqc.evaluation.perplexity import drain
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.yaml_document import read_yaml
 from sarqc.models.admission import admit
@@ -91,7 +91,7 @@ from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, St
 
 Auto = Literal["auto"]
 
-_OF_A_LINE = ("method", "bits", "range", "order", "refine", "refit", "expert_damping", "warm_start")
+_LINE_FIELDS = ("method", "bits", "range", "order", "refine", "refit", "expert_damping", "warm_start")
 _IN_COMMON = (
     "model",
     "grid",
@@ -149,8 +149,8 @@ class SurveyLine(BaseModel):
 
     def fitting(self) -> dict[str, str | int | float]:
         """Return the values of ``FITTING`` that are not plain."""
-        given = self.recipe.differences()
-        return {name: given[name] for name in FITTING if name in _OF_A_LINE and name in given}
+        differences = self.recipe.differences()
+        return {name: differences[name] for name in FITTING if name in _LINE_FIELDS and name in differences}
 
     def to_method(self, second: float | None = None) -> Method:
         """Return the method with its own λ.
@@ -217,13 +217,13 @@ class Survey(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _lines_have_recipes(cls, document: Any) -> Any:
-        given = document.get("lines") if isinstance(document, dict) else None
-        if not isinstance(given, list) or not all(isinstance(line, dict) for line in given):
+        given_lines = document.get("lines") if isinstance(document, dict) else None
+        if not isinstance(given_lines, list) or not all(isinstance(line, dict) for line in given_lines):
             return document  # which is refused
         common = {"inputs_from": "float"} | {name: document[name] for name in _IN_COMMON if name in document}
         lines = []
-        for line in map(renamed, given):
-            own = {name: value for name, value in line.items() if name in _OF_A_LINE}
+        for line in map(renamed, given_lines):
+            own = {name: value for name, value in line.items() if name in _LINE_FIELDS}
             lines.append({name: value for name, value in line.items() if name not in own})
             lines[-1]["recipe"] = Recipe.parse(common | own)
         return {name: value for name, value in document.items() if name not in _IN_COMMON} | {"lines": lines}
@@ -282,7 +282,7 @@ class Survey(BaseModel):
 
 
 def _problems_of_second(line: SurveyLine) -> Iterator[tuple[bool, str, str]]:
-    """Yield what is wrong with α or β: other values beside them, or no 0 that they are compared with."""
+    """Yield problems of α or β: other values beside them, or no 0 to compare them with."""
     if line.second == "gamma":
         return
     sign, values = SECOND_SIGNS[line.second], line.seconds()
@@ -306,7 +306,7 @@ class LineResult:
     """Results of one line of the survey, draw by draw."""
 
     survey: Survey
-    asked: SurveyLine
+    spec: SurveyLine
     items: int  # of the task; 0 without one
     curves: list[list[list[LayerCurve]]] = field(default_factory=list)  # [draw][layer][gamma]
     reports: list[list[LayerReport]] = field(default_factory=list)  # [draw][layer], of lines with “auto”
@@ -314,12 +314,12 @@ class LineResult:
     by_size: list[dict[str, np.ndarray]] = field(default_factory=list)  # [draw], layer × size × γ × λ
 
     def __post_init__(self) -> None:
-        shape = (len(self.survey.draws_of(self.asked)), *self.asked.shape)
+        shape = (len(self.survey.draws_of(self.spec)), *self.spec.shape)
         self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
     def note(self, draw: int, point: tuple[int, int], quality: SurveyPoint) -> None:
-        """Take what was measured at a point of a draw."""
+        """Take the measurements at a point of a draw."""
         at = (draw, *point)
         self.perplexity[at], self.kl[at] = quality.perplexity, quality.kl
         if (accuracy := quality.accuracy()) is not None:
@@ -327,61 +327,61 @@ class LineResult:
 
     def point_text(self, point: tuple[int, int]) -> str:
         """Return the name of a point in words."""
-        if self.asked.lams == "auto":
+        if self.spec.lams == "auto":
             return "auto" if self.selections[-1] is None else f"auto, λ {self.selections[-1].lam}"
-        sign = SECOND_SIGNS[self.asked.second]
-        return f"{sign} {self.asked.seconds()[point[0]]}, λ {self.asked.lams[point[1]]}"
+        sign = SECOND_SIGNS[self.spec.second]
+        return f"{sign} {self.spec.seconds()[point[0]]}, λ {self.spec.lams[point[1]]}"
 
     def line(self, writer: StudyWriter) -> Line:
         """Return the line of the study."""
-        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, self.asked.pictures)
+        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, self.spec.pictures)
         arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
         if self.items:
             arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
-        if self.asked.lams == "auto":
-            recipe = self.asked.run_at(self.survey.draws[0])
+        if self.spec.lams == "auto":
+            recipe = self.spec.run_at(self.survey.draws[0])
             arrays |= auto_arrays(writer, recipe, self.reports, self.selections)
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
-        return _planned(self.survey, self.asked, arrays)
+        return _planned_line(self.survey, self.spec, arrays)
 
 
-def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
+def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence[Study] = ()) -> Iterator[str]:
     """Make the study in ``folder`` and yield a line of progress for each kept line and each point.
 
-    Measurements, solved lines, and under a quantized prefix finished layers are kept as artefacts: a survey that was
+    Measurements, solved lines, and under a quantized prefix finished layers are stored as artefacts: a survey that was
     stopped continues where it was.
 
     Args:
         survey: The survey.
         settings: Settings of the host.
         folder: Folder of the study.
-        had: Existing studies; lines of them that the survey asks for are copied as they are.
+        existing: Studies; lines of them that the survey asks for are copied as they are.
 
     Raises:
         Refused: If such a study was made of another model, on other texts or with other libraries.
     """
-    shared, recipe = _prepared(survey, settings), survey.recipe
+    shared, recipe = _prepare(survey, settings), survey.recipe
     bench, test = shared.bench, shared.original.test
     original = shared.original.point(survey_model_key(bench.model, bench.loaded), recipe.tasks)
     accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(bench.loaded.device):
         yield f"warning: {warned.what}"
-    for words in returned(check_feeding(bench, recipe.calibration, recipe.begin, test, survey.window)).values():
+    for words in drain(check_feeding(bench, recipe.calibration, recipe.begin, test, survey.window)).values():
         yield f"warning: {words}"
-    of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
-    yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
-    yield from _of_one_text(shared)
+    accuracy_words = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
+    yield f"float model: perplexity {original.perplexity:.4f}{accuracy_words}"
+    yield from _warn_of_shared_text(shared)
     protocol = _protocol(shared, items)
     taken: dict[SurveyLine, tuple[Study, Line]] = {}
-    for study in had:
-        _fits(study, survey, protocol, original.perplexity)
+    for study in existing:
+        _check_fits(study, survey, protocol, original.perplexity)
         for held in study.lines:
-            line = next((line for line in survey.lines if _axes(_planned(survey, line, {})) == _axes(held)), None)
+            line = next((line for line in survey.lines if _axes(_planned_line(survey, line, {})) == _axes(held)), None)
             if line is None:
-                asked = "which the survey does not ask for as it was made"
-                yield f"not taken over: {held.bits} bits, {held.name}, {asked}"
+                reason = "which the survey does not ask for as it was made"
+                yield f"not taken over: {held.bits} bits, {held.name}, {reason}"
             elif line not in taken:
                 taken[line] = (study, held)
                 yield f"kept as it is: {held.bits} bits, {held.name}"
@@ -390,10 +390,10 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in results)
     for number, seed in enumerate(survey.draws):
         drawn = [result for line, result in results.items() if seed in survey.draws_of(line)]
-        draw = _Draw(shared, number, tuple(result.asked for result in drawn))
+        draw = _Draw(shared, number, tuple(result.spec for result in drawn))
         for result in drawn:
-            line = result.asked
-            for point, model in (_from_statistics if _shares(line) else _from_runs)(draw, result):
+            line = result.spec
+            for point, model in (_solve_from_statistics if _shares_statistics(line) else _solve_by_runs)(draw, result):
                 quality = shared.original.point(model, draw.tasks(line, point))
                 result.note(number, point, quality)
                 done += 1
@@ -420,16 +420,23 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     yield f"study written to {folder}"
 
 
-def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
+def _check_fits(existing: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
     now = (survey.recipe.inputs_from, survey.recipe.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
-    then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
-    for other, one, another in zip(
+    model = existing.model
+    # Threads change the last digits.
+    then = (
+        existing.prefix,
+        model.name,
+        f"{model.perplexity or 0:.5g}",
+        existing.protocol,
+    )  # threads change last digits
+    for other, new, old in zip(
         ("its inputs", "its model", "the float model's perplexity", "its protocol"), now, then, strict=True
     ):
-        if one != another:
+        if new != old:
             raise Refused(
                 f"its lines can't stand beside new ones: {other} would be another",
-                f"study {had.id}",
+                f"study {existing.id}",
                 "Make all of it anew.",
             )
 
@@ -449,7 +456,7 @@ _axes = attrgetter(
 )
 
 
-def _planned(survey: Survey, line: SurveyLine, arrays: dict[str, ArrayRef]) -> Line:
+def _planned_line(survey: Survey, line: SurveyLine, arrays: dict[str, ArrayRef]) -> Line:
     """Return a line as it is in the study, with the arrays that were made for it."""
     fields: dict[str, Any] = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
     if line.lams == "auto":
@@ -480,7 +487,7 @@ class _Shared:
 
     @cached_property
     def unseen(self) -> dict[str, LayerStatistics]:
-        """Of the held-out sequences, by layer."""
+        """Statistics of the held-out sequences, by layer."""
         return self.collected(self.held_out.calibration)
 
     def collected(self, sequences: np.ndarray) -> dict[str, LayerStatistics]:
@@ -496,7 +503,7 @@ class _Shared:
         return collected
 
 
-def _prepared(survey: Survey, settings: Settings) -> _Shared:
+def _prepare(survey: Survey, settings: Settings) -> _Shared:
     recipe = survey.recipe
     checkpoint = checkpoint_of(recipe.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
@@ -529,7 +536,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     )
 
 
-def _of_one_text(shared: _Shared) -> Iterator[str]:
+def _warn_of_shared_text(shared: _Shared) -> Iterator[str]:
     """Yield warnings about texts that are measured on and of which calibration has tokens, or would."""
     for word, part in (("held-out", shared.held_out_part), ("test", shared.original.test.part)):
         if part:
@@ -548,7 +555,7 @@ class _Draw:
     lines: tuple[SurveyLine, ...]
 
     def drawn(self, samples: int) -> Sequences:
-        """Return so many sequences, of which the first are those of fewer."""
+        """Return ``samples`` sequences, which begin with those of smaller numbers."""
         return draw_sequences(
             self.shared.calibration,
             samples=samples,
@@ -574,7 +581,7 @@ class _Draw:
     @cached_property
     def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
         """Statistics by layer for all numbers of sequences that a line asks for, in ascending order."""
-        sizes = sorted({size for line in self.lines if _shares(line) for size in line.sizes})
+        sizes = sorted({size for line in self.lines if _shares_statistics(line) for size in line.sizes})
         sequences = self.drawn(sizes[-1]).calibration
         total: dict[str, LayerStatistics] = {}
         by_size = []
@@ -585,17 +592,17 @@ class _Draw:
         return by_size
 
 
-def _shares(line: SurveyLine) -> bool:
+def _shares_statistics(line: SurveyLine) -> bool:
     return line.recipe.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 
-def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+def _solve_from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
     """Put a line's weights into the model, one point (γ, λ) after the other, each with the key of that model.
 
     The curves go to ``result``. Points that are solved and measured already are taken from the artefacts, without
     weights.
     """
-    shared, line, bench = draw.shared, result.asked, draw.shared.bench
+    shared, line, bench = draw.shared, result.spec, draw.shared.bench
     grid = Grid(line.recipe.bits, line.recipe.group_size, line.recipe.grid)
     methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
@@ -607,9 +614,9 @@ def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[in
         shared.held_out.calibration,
         [draw.drawn(size).calibration for size in line.sizes],
     )
-    kept = read_line(bench.store, key)
-    if kept is None or not all(
-        shared.original.is_measured(model, draw.tasks(line, point)) for point, model in kept.models.items()
+    solution = read_line(bench.store, key)
+    if solution is None or not all(
+        shared.original.is_measured(model, draw.tasks(line, point)) for point, model in solution.models.items()
     ):
         loaded = bench.loaded
         loaded.restore(shared.float_weights)
@@ -618,23 +625,23 @@ def _from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[in
             for layer in loaded.checkpoint.layers
         }
         by_size = _errors_by_size(draw, line, grid, weights) if line.sizes else {}
-        stored, curves = _solved(draw, line, grid, methods, weights)
+        stored, curves = _solve(draw, line, grid, methods, weights)
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
                 loaded.weight(name).data.copy_(by_gamma[g][m]())
             models[g, m] = survey_model_key(bench.model, loaded)
             yield (g, m), models[g, m]
-        kept = SolvedLine(curves, by_size, models)
-        write_line(bench.store, key, kept)
+        solution = SolvedLine(curves, by_size, models)
+        write_line(bench.store, key, solution)
     else:
-        yield from kept.models.items()
-    result.curves.append(kept.curves)
+        yield from solution.models.items()
+    result.curves.append(solution.curves)
     if line.sizes:
-        result.by_size.append(kept.by_size)
+        result.by_size.append(solution.by_size)
 
 
-def _solved(
+def _solve(
     draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
     """Return makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves,
@@ -648,8 +655,8 @@ def _solved(
     for layer in draw.shared.bench.loaded.checkpoint.layers:
         weight, own, unseen = weights[layer.name], draw.own[layer.name], draw.shared.unseen[layer.name]
         points = (method_for(layer, chosen) for chosen in methods)
-        solved = [solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points]
-        stored.append([[one.without_dequantized() for one in at_lams] for at_lams, _ in solved])
+        solved = [solve_curve(weight, own, unseen, grid, point, line.points(), budget) for point in points]
+        stored.append([[solution.without_dequantized() for solution in at_lams] for at_lams, _ in solved])
         curves.append([curve for _, curve in solved])
     return stored, curves
 
@@ -662,7 +669,7 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
         [
             sweep_layer(
                 weights[layer.name],
-                of_size[layer.name],
+                statistics[layer.name],
                 grid,
                 method_for(layer, line.to_method()),
                 lams=line.points(),
@@ -670,7 +677,7 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
                 held_out=draw.shared.unseen[layer.name],
                 budget_bytes=sweep_bytes(draw.shared.bench.settings),
             )
-            for size, of_size in draw.by_size
+            for size, statistics in draw.by_size
             if size in line.sizes
         ]
         for layer in draw.shared.bench.loaded.checkpoint.layers
@@ -681,9 +688,9 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
     }
 
 
-def _from_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
     """Quantize the model as a run of each point (γ, λ) would, one after the other, and note curves in ``result``."""
-    shared, line, bench = draw.shared, result.asked, draw.shared.bench
+    shared, line, bench = draw.shared, result.spec, draw.shared.bench
     checkpoint, unseen = bench.loaded.checkpoint, shared.held_out
     by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
     lams: tuple[float | Auto, ...] = ("auto",) if line.lams == "auto" else line.lams
@@ -695,7 +702,7 @@ def _from_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int
             own = draw.drawn(recipe.samples)
             sequences = Sequences(own.calibration, unseen.calibration, {**own.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
-            job, selection = returned(settle(bench, recipe, job))
+            job, selection = drain(settle(bench, recipe, job))
             steps = bench.calibrated(job, layer_keys(bench.model, job))
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             by_gamma[-1].append([layer.curve for layer in solved])
@@ -704,22 +711,15 @@ def _from_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int
                 result.selections.append(selection)
             yield (g, m), survey_model_key(bench.model, bench.loaded)
     layers = range(len(checkpoint.layers))
-    result.curves.append([[joined([at[layer] for at in of_gamma]) for of_gamma in by_gamma] for layer in layers])
-
-
-def returned(steps: Generator[object, None, T]) -> T:
-    """Return the return value of a generator, whatever it yields before."""
-    for _ in (every := Returning(steps)):
-        pass
-    return every.value
+    result.curves.append([[joined([at[layer] for at in by_lam]) for by_lam in by_gamma] for layer in layers])
 
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     survey, recipe, loaded, test = shared.survey, shared.survey.recipe, shared.bench.loaded, shared.original.test
-    windows, given = len(test.ids) // survey.window, max(1, len(test.begin))
+    windows, unpredicted = len(test.ids) // survey.window, max(1, len(test.begin))
 
     def text(name: str, corpus: str, part: str, samples: int = 0) -> dict[str, Any]:
-        """Return facts of a text, with the name that a recipe gives it, where that is not what it is called."""
+        """Return facts of a text, with the recipe's name for it where that is another."""
         facts: dict[str, Any] = {"corpus": corpus} if name == corpus else {"corpus": corpus, "text": name}
         if part:
             facts["part"] = part
@@ -741,7 +741,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
         | {
             "window": survey.window,
             "windows": windows,
-            "predicted_tokens": windows * (survey.window - given),
+            "predicted_tokens": windows * (survey.window - unpredicted),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
         }
         | ({} if test.first is None else {"only_the_first_tokens": test.first}),
@@ -750,5 +750,5 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
         "items": items,
         "device": str(loaded.device),
         "versions": versions(),
-        **of_weights(loaded.checkpoint),
+        **weights_protocol(loaded.checkpoint),
     }

@@ -1,4 +1,4 @@
-"""What quantized models answer on tasks: for the λ that a tuning run can't tell apart by perplexity."""
+"""Answers of quantized models on tasks: for the λ that a tuning run can't tell apart by perplexity."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sarqc.engine.keys import tuning_key
-from sarqc.engine.trials import Check, Draw, Solution, grids_as_values, judged, quantized_by
+from sarqc.engine.trials import Check, Draw, Solution, grids_as_values, judge_points, quantized_by
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.quantization.methods import Method
 from sarqc.study.paired import Difference, mean_of, paired_items
@@ -18,20 +18,20 @@ _ANSWERS = ".answers"
 
 @dataclass(frozen=True)
 class TaskAnswers:
-    """What a model answered: 0 or 1 for each item of each task, with the seconds that quantizing and asking took."""
+    """A model's answers: 0 or 1 for each item of each task, with the seconds that quantizing and asking took."""
 
     correct: tuple[tuple[int, ...], ...]
     seconds: float
 
     def accuracy(self) -> float:
         """Return the mean over the tasks."""
-        return float(np.mean([np.mean(of_task) for of_task in self.correct]))
+        return float(np.mean([np.mean(items) for items in self.correct]))
 
 
 def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, TaskAnswers]]:
     """Quantize the model at each point, which are of one family, and ask it the recipe's tasks; yield positions with
-    answers, those that are kept first. The model is float before and after each. ``check`` is called between parts of
-    the work; what it raises ends it.
+    answers, stored ones first. The model is float before and after each. ``check`` is called between parts of
+    the work; an error of it ends them.
     """
     ground = draw.ground
     bench, recipe = ground.bench, ground.prepared.recipe
@@ -63,18 +63,20 @@ def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Ite
         document = {"correct": correct, "seconds": solution.seconds + time.perf_counter() - began}
         return json.dumps(document).encode()
 
-    for index, payload in judged(draw, points, keys, _ANSWERS, judge, check=check):
-        kept = json.loads(payload)
-        yield index, TaskAnswers(tuple(map(tuple, kept["correct"])), kept["seconds"])
+    for index, payload in judge_points(draw, points, keys, _ANSWERS, judge, check=check):
+        answers = json.loads(payload)
+        yield index, TaskAnswers(tuple(map(tuple, answers["correct"])), answers["seconds"])
 
 
 def difference(answers: Sequence[TaskAnswers], reference: Sequence[TaskAnswers] | None) -> Difference:
     """Return accuracy, or how much higher it is than a reference's in the same draws: the mean over tasks, with its
     error over items and draws.
     """
-    of_tasks = []
+    differences = []
     for task in range(len(answers[0].correct)):
-        correct = np.array([one.correct[task] for one in answers])  # draws, items
-        theirs = np.zeros_like(correct) if reference is None else np.array([one.correct[task] for one in reference])
-        of_tasks.append(paired_items(correct, theirs))
-    return mean_of(of_tasks)
+        correct = np.array([answer.correct[task] for answer in answers])  # draws, items
+        baseline = (
+            np.zeros_like(correct) if reference is None else np.array([answer.correct[task] for answer in reference])
+        )
+        differences.append(paired_items(correct, baseline))
+    return mean_of(differences)

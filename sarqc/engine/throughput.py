@@ -1,4 +1,4 @@
-"""What the device of a run does in a second: as the doctor measured it there, as published, or as two CPU cores."""
+"""Rates of the device of a run: as the doctor measured it there, as published, or as two CPU cores."""
 
 import json
 import math
@@ -30,7 +30,7 @@ _REACHED, _STARTED = 0.75, 1.2e5
 
 @dataclass(frozen=True)
 class GpuSpeed:
-    """What a GPU does in a second, as the doctor measured it."""
+    """Rates of a GPU, as the doctor measured them."""
 
     half: float  # floating-point operations a second of large products in 16 bits
     single: float  # in float32
@@ -42,17 +42,17 @@ class GpuSpeed:
 
 
 def keep(settings: Settings, uuid: str, measured: GpuSpeed) -> None:
-    """Keep rates for the plans of this host, until the doctor measures again."""
+    """Store rates for the plans of this host, until the doctor measures again."""
     path = _file(settings, uuid)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(measured)))
 
 
 def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
-    """Return the rates of the device of a run, and whose they are in words."""
+    """Return the rates of the device of a run, and their source in words."""
     gpu = None if on_processor(settings) else gpu_of(settings)
     if gpu is not None:
-        if (measured := _kept(settings, gpu.uuid)) is not None:
+        if (measured := _read_speed(settings, gpu.uuid)) is not None:
             return measured.rates(), f"this {gpu.name}, by what the doctor measured"
         if (published := published_rates(gpu.name)) is not None:
             return published, f"{gpu.name}, by its published rates"
@@ -61,10 +61,10 @@ def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
 
 @dataclass(frozen=True)
 class Pace:
-    """How many times longer than counted the work of runs takes on a device, by its last runs."""
+    """The factor by which runs take longer than counted on a device, by its last runs."""
 
     factor: float
-    words: str  # how that is known; empty where nothing is
+    words: str  # its source; empty without one
 
 
 _LAST = 5  # runs of a model that say how fast it is
@@ -75,26 +75,26 @@ _PARTS_FROM = 0.1  # of what was counted: what took less was on disk from before
 def pace_of(settings: Settings, model: str) -> Pace:
     """Return the pace of a model whose runs this host has seen, else that of the other models.
 
-    What else a host does makes a run slower and never faster, so the fastest of the last runs counts; see ``_alone``
-    for a model of which there is only one.
+    Other work of a host makes a run slower and never faster, so the fastest of the last runs counts; see
+    ``_pace_of_single_run`` for a model of which there is only one.
     """
     by_model = _paces(settings)
     others = [
-        min(last) if len(last) > 1 else _alone(last[0], 1.0)
+        min(last) if len(last) > 1 else _pace_of_single_run(last[0], 1.0)
         for name, last in by_model.items()
         if name != model and last
     ]
     elsewhere = statistics.median(others) if others else 1.0
-    known = by_model.get(model, [])
-    if len(known) > 1:
-        return Pace(min(known), "as fast as in the fastest of its last runs of this model")
-    if known:
-        return Pace(_alone(known[0], elsewhere), "by its one run of this model so far")
+    factors = by_model.get(model, [])
+    if len(factors) > 1:
+        return Pace(min(factors), "as fast as in the fastest of its last runs of this model")
+    if factors:
+        return Pace(_pace_of_single_run(factors[0], elsewhere), "by its one run of this model so far")
     return Pace(elsewhere, "by runs of other models" if others else "")
 
 
-def _alone(factor: float, usual: float) -> float:
-    """Return what a single run says where another pace was usual: halfway, as it may have been a slow one."""
+def _pace_of_single_run(factor: float, usual: float) -> float:
+    """Return the pace after a single run where another one was usual: halfway, as it may have been a slow one."""
     return math.sqrt(factor * usual) if factor > usual else factor
 
 
@@ -111,11 +111,11 @@ def keep_pace(settings: Settings, model: str, planned: Sequence[Phase], taken: M
         return
     by_model = _paces(settings)
     last = [*by_model.pop(model, []), measured / counted][-_LAST:]
-    kept = dict([*by_model.items(), (model, last)][-_MODELS:])
+    paces = dict([*by_model.items(), (model, last)][-_MODELS:])
     path = _pace_file(settings)
     with suppress(OSError):  # a full disk: plans are as good as before
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(kept))
+        path.write_text(json.dumps(paces))
 
 
 _SHORTEST = 0.2  # seconds: less says nothing
@@ -128,14 +128,14 @@ def _pace_file(settings: Settings) -> Path:
 
 def _paces(settings: Settings) -> dict[str, list[float]]:
     try:
-        found: dict[str, list[float]] = json.loads(_pace_file(settings).read_text())
-        return {str(model): [float(factor) for factor in last] for model, last in found.items()}
+        paces: dict[str, list[float]] = json.loads(_pace_file(settings).read_text())
+        return {str(model): [float(factor) for factor in last] for model, last in paces.items()}
     except (OSError, ValueError, TypeError, AttributeError):  # not there, or damaged
         return {}
 
 
 def published_rates(name: str) -> Throughput | None:
-    """Return the rates of a GPU by its name; None for one that nobody has written down."""
+    """Return the rates of a GPU by its name; None for an unknown one."""
     for part, (half, single, memory) in PUBLISHED.items():
         if part in name:
             reached = _REACHED * 1e12
@@ -147,7 +147,7 @@ def _file(settings: Settings, uuid: str) -> Path:
     return settings.resolved_state_dir() / "rates" / f"{uuid}.json"
 
 
-def _kept(settings: Settings, uuid: str) -> GpuSpeed | None:
+def _read_speed(settings: Settings, uuid: str) -> GpuSpeed | None:
     try:
         return GpuSpeed(**json.loads(_file(settings, uuid).read_text()))
     except (OSError, ValueError, TypeError):  # not there, or damaged: the doctor writes it again

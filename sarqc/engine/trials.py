@@ -1,6 +1,6 @@
-"""What calibration draws say of methods, from the float model's statistics: errors of layers, and of the whole model.
+"""Results of methods on calibration draws, from the float model's statistics: errors of layers and of the whole model.
 
-Everything is kept under a key with the seconds that it took: what was found out once is read from then on, and a tuning
+Everything is stored under a key with the seconds that it took: a result is computed once and read from then on, and a
 run that was stopped goes on where it was, with the same account of its budget.
 
 Axes: L layers, G values of γ, M values of λ.
@@ -36,7 +36,7 @@ from sarqc.engine.measure import Workbench, measured_text
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
-from sarqc.evaluation.perplexity import drained, perplexity_steps
+from sarqc.evaluation.perplexity import drain, perplexity_steps
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
@@ -46,7 +46,7 @@ from sarqc.quantization.solving import Context
 from sarqc.quantization.storage import Kind
 from sarqc.recipe import Recipe
 
-_FOUND = ".found"
+_RESULT = ".found"
 Check = Callable[[], object]
 
 log = logging.getLogger("sarqc.worker")
@@ -55,7 +55,7 @@ _NUMBERS = tuple(field.name for field in dataclasses.fields(LayerNumbers) if fie
 
 @dataclass(frozen=True, eq=False)
 class TuningContext:
-    """What all draws of a model have in common. The model is float whenever nothing is being measured."""
+    """The common context of all draws of a model. The model is float whenever nothing is being measured."""
 
     bench: Workbench
     prepared: Prepared
@@ -72,7 +72,7 @@ class TuningContext:
 
 
 def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid]) -> TuningContext:
-    """Return the context of a recipe with a test text; its states are still to be kept, see ``keep_states``."""
+    """Return the context of a recipe with a test text; its states are still to be stored, see ``keep_states``."""
     states = KeptStates(bench.store, states_key(bench.model, measured_text(prepared), prepared.window))
     statistics = ArtefactStore(bench.settings.statistics_root(), bench.store.claims.crew)
     return TuningContext(bench, prepared, grids, states, statistics)
@@ -111,14 +111,14 @@ class Draw:
         own, unseen = (
             float_statistics(loaded, sequences, [*by_block], keys, self.ground.statistics) for sequences, keys in parts
         )
-        for (index, of_own), (_, of_unseen) in zip(own, unseen, strict=True):
+        for (index, own_statistics), (_, unseen_statistics) in zip(own, unseen, strict=True):
             layers = {layer.path_in_block(loaded.family.blocks): layer for layer in by_block[index]}
             with loaded.at(loaded.blocks()[index]):
                 weights = {
                     path: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
                     for path, layer in layers.items()
                 }
-            yield BlockStatistics(layers, weights, of_own, of_unseen)
+            yield BlockStatistics(layers, weights, own_statistics, unseen_statistics)
 
 
 def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
@@ -136,7 +136,7 @@ def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one draw says of one method: each layer, and the whole model on the test text where that was measured."""
+    """Results of one method in one draw: each layer, and the whole model on the test text where that was measured."""
 
     perplexity: float | None
     divergence: Divergence | None
@@ -150,34 +150,34 @@ def errors_of_layers(
     """Yield each layer's name with its relative errors on unseen text at these points; None without unseen tokens."""
     for block in blocks:
         for path, solved in solve_points(block, grids, points, context):
-            yield block.layers[path].name, [one.report.relative_held_out for one in solved]
+            yield block.layers[path].name, [layer.report.relative_held_out for layer in solved]
 
 
 def run_trials(
     draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True, check: Check = bool
 ) -> Iterator[tuple[int, TrialResult]]:
-    """Quantize the model at each point and measure it unless layers are enough; yield positions with what was found,
-    those that are kept first. The model is float before and after each. The seconds of statistics and of solving are
-    shared out evenly. ``check`` is called between parts of the work; what it raises ends it.
+    """Quantize the model at each point and measure it unless layers are enough; yield positions with results,
+    stored ones first. The model is float before and after each. The seconds of statistics and of solving are
+    shared out evenly. ``check`` is called between parts of the work; an error of it ends them.
     """
     keys = [_key(draw, point, pictures, measured) for point in points]
 
     def judge(solution: Solution) -> bytes:
         began = time.perf_counter()
-        perplexity, divergence = _measured(draw.ground, solution, check) if measured else (None, None)
-        taken = solution.seconds + time.perf_counter() - began
-        return _written(TrialResult(perplexity, divergence, solution.layers, taken))
+        perplexity, divergence = _measure(draw.ground, solution, check) if measured else (None, None)
+        seconds = solution.seconds + time.perf_counter() - began
+        return _to_bytes(TrialResult(perplexity, divergence, solution.layers, seconds))
 
-    for index, payload in judged(draw, points, keys, _FOUND, judge, pictures=pictures, check=check):
+    for index, payload in judge_points(draw, points, keys, _RESULT, judge, pictures=pictures, check=check):
         yield index, _read(payload)
 
 
-def is_kept(draw: Draw, point: Method, *, pictures: bool) -> bool:
-    """Return whether ``run_trials`` would measure nothing."""
-    return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _FOUND)
+def is_stored(draw: Draw, point: Method, *, pictures: bool) -> bool:
+    """Return True if ``run_trials`` would measure nothing."""
+    return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _RESULT)
 
 
-def judged(
+def judge_points(
     draw: Draw,
     points: Sequence[Method],
     keys: Sequence[str],
@@ -187,21 +187,19 @@ def judged(
     pictures: bool = False,
     check: Check = bool,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield positions of the points with what is kept of each, first that which is kept already; the others are solved
-    and judged.
-    """
+    """Yield positions of the points with each one's result, stored ones first; the others are solved and judged."""
 
-    def make(wanted: list[int]) -> Iterator[bytes]:
-        return map(judge, solutions_of(draw, [points[index] for index in wanted], pictures=pictures, check=check))
+    def make(positions: list[int]) -> Iterator[bytes]:
+        return map(judge, solutions_of(draw, [points[index] for index in positions], pictures=pictures, check=check))
 
-    return kept_or_made(draw.ground.bench.store, keys, suffix, make)
+    return load_or_make_each(draw.ground.bench.store, keys, suffix, make)
 
 
-def kept_or_made(
+def load_or_make_each(
     store: ArtefactStore, keys: Sequence[str], suffix: str, make: Callable[[list[int]], Iterator[bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield positions of the keys with what is kept of each, first that which is kept already; the rest is made, by
-    each worker of the store's crew a share, and told by all of them.
+    """Yield positions of the keys with each one's bytes, stored ones first; the rest is made, by each worker of the
+    store's crew a share, and yielded by all of them.
     """
     missing = dict(enumerate(keys))
     while missing:
@@ -255,28 +253,28 @@ def solutions_of(
     holds. The model stays float.
     """
     stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
-    for part in _solved_at_once(points, max(1, HELD // stored)):
+    for part in _batches(points, max(1, HELD // stored)):
         started = time.perf_counter()
-        layers, quantized = _solved(draw, part, pictures=pictures, check=check)
+        layers, quantized = _solve(draw, part, pictures=pictures, check=check)
         seconds = (time.perf_counter() - started) / len(part)
         for numbers, weights in zip(layers, quantized, strict=True):
             yield Solution(tuple(numbers), weights, seconds)
 
 
-def _solved_at_once(points: Sequence[Method], at_most: int) -> Iterator[Sequence[Method]]:
+def _batches(points: Sequence[Method], limit: int) -> Iterator[Sequence[Method]]:
     """Yield the points in their order, in parts that one solver takes together."""
-    for _, group in groupby(points, _beside_the_penalty):
-        alike = [*group]
-        for first in range(0, len(alike), at_most):
-            yield alike[first : first + at_most]
+    for _, group in groupby(points, _batch_key):
+        members = [*group]
+        for first in range(0, len(members), limit):
+            yield members[first : first + limit]
 
 
-def _beside_the_penalty(point: Method) -> tuple[object, ...]:
+def _batch_key(point: Method) -> tuple[object, ...]:
     values = {field.name: getattr(point, field.name) for field in dataclasses.fields(point)}
     return (type(point), *(value for name, value in values.items() if name not in ("lam", "gamma")))
 
 
-def _solved(
+def _solve(
     draw: Draw, points: Sequence[Method], *, pictures: bool, check: Check
 ) -> tuple[list[list[LayerNumbers]], list[dict[str, Tensor]]]:
     ground, context = draw.ground, draw.ground.context()
@@ -286,24 +284,24 @@ def _solved(
         for path, solved in solve_points(block, ground.grids, points, context):
             check()
             name, texts = block.layers[path].name, (block.weights[path], block.own[path], block.unseen[path])
-            for at, (point, one) in enumerate(zip(points, solved, strict=True)):
+            for at, (point, layer) in enumerate(zip(points, solved, strict=True)):
                 lams = (point.lam or 0.0,)
                 numbers[at].append(
-                    curve_of(lams, [one], *texts, ground.grids[name])
+                    curve_of(lams, [layer], *texts, ground.grids[name])
                     if pictures
-                    else numbers_of(lams, [one.report], *texts)
+                    else numbers_of(lams, [layer.report], *texts)
                 )
-                quantized[at][name] = one.dequantized.cpu()
+                quantized[at][name] = layer.dequantized.cpu()
     return numbers, quantized
 
 
-def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[float, Divergence]:
+def _measure(ground: TuningContext, solution: Solution, check: Check) -> tuple[float, Divergence]:
     test = measured_text(ground.prepared)
     try:
         with quantized_by(ground, solution) as loaded:
             text = (loaded, test.ids, test.corpus, ground.prepared.window)
             steps = perplexity_steps(*text, ground.states, begin=len(test.begin))
-            perplexity, divergence = drained(steps, check)
+            perplexity, divergence = drain(steps, check)
     except StatesGone:
         raise SarqcError(
             "the cached predictions of the float model are gone",
@@ -319,17 +317,17 @@ def quantized_by(ground: TuningContext, solution: Solution) -> Iterator[LoadedMo
     """Give the model the weights of a solution. It is float again afterwards."""
     loaded, names = ground.bench.loaded, solution.weights
     float_weights = {name: loaded.weight(name).detach().clone() for name in names} if not loaded.streaming else {}
-    _put(ground, solution.weights)
+    _put_weights(ground, solution.weights)
     try:
         yield loaded
     finally:
         if loaded.streaming is None:
-            _put(ground, float_weights)
+            _put_weights(ground, float_weights)
         else:
             loaded.streaming.forget_changes()
 
 
-def _put(ground: TuningContext, weights: dict[str, Tensor]) -> None:
+def _put_weights(ground: TuningContext, weights: dict[str, Tensor]) -> None:
     loaded = ground.bench.loaded
     for index, block in enumerate(loaded.blocks()):
         names = [layer.name for layer in ground.layers if layer.block == index]
@@ -339,15 +337,15 @@ def _put(ground: TuningContext, weights: dict[str, Tensor]) -> None:
                     loaded.weight(name).data.copy_(weights[name])
 
 
-def _written(found: TrialResult) -> bytes:
-    layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in found.layers]
-    divergence = None if found.divergence is None else asdict(found.divergence)
+def _to_bytes(trial: TrialResult) -> bytes:
+    layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in trial.layers]
+    divergence = None if trial.divergence is None else asdict(trial.divergence)
     document = {
-        "perplexity": found.perplexity,
+        "perplexity": trial.perplexity,
         "divergence": divergence,
-        "seconds": found.seconds,
-        "lams": found.layers[0].lams,
-        "tokens": [layer.tokens for layer in found.layers],
+        "seconds": trial.seconds,
+        "lams": trial.layers[0].lams,
+        "tokens": [layer.tokens for layer in trial.layers],
     }
     tensors = {f"{index}.{name}": array for index, layer in enumerate(layers) for name, array in layer.items()}
     tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
@@ -367,6 +365,6 @@ def _read(payload: bytes) -> TrialResult:
         index, _, field = name.partition(".")
         arrays[int(index)][field] = tensor.numpy()
     layers = tuple(kind(lams, tokens, **of) for tokens, of in zip(document["tokens"], arrays, strict=True))
-    said: dict[str, Any] | None = document["divergence"]
-    divergence = None if said is None else Divergence.from_json(said)
+    stored: dict[str, Any] | None = document["divergence"]
+    divergence = None if stored is None else Divergence.from_json(stored)
     return TrialResult(document["perplexity"], divergence, layers, document["seconds"])

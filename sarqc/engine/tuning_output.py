@@ -27,8 +27,8 @@ from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 def write_tuning(state: TuningState, folder: Path) -> Study:
     """Write the study: a line of the tuned method over λ and draws, and one for each baseline.
 
-    Lines are as long as there was time for them, and what a draw did not measure is NaN. Needs a model that was
-    measured, see ``has_study``.
+    Lines are as long as there was time for, and missing measurements of a draw are NaN. Needs a measured model, see
+    ``has_study``.
     """
     run, recipe, original = state.run, state.recipe, state.run.original
     names = list(dict.fromkeys(state.candidates[index].name for index in sorted(state.trials[0])))
@@ -52,7 +52,7 @@ def write_tuning(state: TuningState, folder: Path) -> Study:
 
 
 def has_study(state: TuningState) -> bool:
-    """Return whether a λ was measured at all."""
+    """Return True if a λ was measured at all."""
     return any(state.search.seen[0, list(state.order)])
 
 
@@ -62,16 +62,16 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
     indices = [index for index in sorted(trials[0]) if state.candidates[index].name == name]
     points = [state.candidates[index].method for index in indices]
     first = [_curves(trials[0][index]) for index in indices]
-    curves = [[joined([of[layer] for of in first])] for layer in range(len(first[0]))]
-    further = [[[numbers] for numbers in _numbers(of_draw, indices, first)] for of_draw in trials[1:]]
+    curves = [[joined([curves_at[layer] for curves_at in first])] for layer in range(len(first[0]))]
+    further = [[[numbers] for numbers in _numbers(by_index, indices, first)] for by_index in trials[1:]]
     arrays = curve_arrays(writer, [curves], further=further)
     shape = (len(trials), 1, len(indices))
     for quantity in ("perplexity", "kl"):
         values = np.full(shape, np.nan)
-        for draw, of_draw in enumerate(trials):
+        for draw, by_index in enumerate(trials):
             for at, index in enumerate(indices):
                 # What no draw changes was measured in the first.
-                trial = of_draw.get(index) if index not in search.once else trials[0][index]
+                trial = by_index.get(index) if index not in search.once else trials[0][index]
                 if trial is not None and trial.divergence is not None:
                     values[draw, 0, at] = trial.perplexity if quantity == "perplexity" else trial.divergence.kl.mean
         arrays[quantity] = writer.add(values, AXES)
@@ -94,43 +94,46 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
 def _answers(
     state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
 ) -> dict[str, ArrayRef]:
-    """Return accuracies, and what was answered to each item of all tasks."""
-    accuracy, given = np.full(shape, np.nan), [one for of_draw in state.answers for one in of_draw.values()]
-    if not given:
+    """Return accuracies, and the answers to each item of all tasks."""
+    accuracy, all_answers = (
+        np.full(shape, np.nan),
+        [answers for by_index in state.answers for answers in by_index.values()],
+    )
+    if not all_answers:
         return {"accuracy": writer.add(accuracy, AXES)}
-    correct = np.full((*shape, sum(map(len, given[0].correct))), UNMEASURED, dtype=np.uint8)
-    for draw, of_draw in enumerate(state.answers):
+    correct = np.full((*shape, sum(map(len, all_answers[0].correct))), UNMEASURED, dtype=np.uint8)
+    for draw, by_index in enumerate(state.answers):
         for at, index in enumerate(indices):
-            if index in of_draw:
-                accuracy[draw, 0, at] = of_draw[index].accuracy()
-                correct[draw, 0, at] = [item for of_task in of_draw[index].correct for item in of_task]
+            if index in by_index:
+                accuracy[draw, 0, at] = by_index[index].accuracy()
+                correct[draw, 0, at] = [item for task_items in by_index[index].correct for item in task_items]
     return {"accuracy": writer.add(accuracy, AXES), "correct": writer.add(correct, (*AXES, "item"))}
 
 
-def _curves(found: TrialResult) -> list[LayerCurve]:
-    return [layer for layer in found.layers if isinstance(layer, LayerCurve)]
+def _curves(trial: TrialResult) -> list[LayerCurve]:
+    return [layer for layer in trial.layers if isinstance(layer, LayerCurve)]
 
 
 def _numbers(
-    of_draw: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
+    by_index: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
 ) -> list[LayerNumbers]:
-    """Return the numbers of each layer, over the λ of a line; NaN for those that the draw left out."""
-    known = next((of_draw[index].layers for index in indices if index in of_draw), None)
+    """Return the numbers of each layer, over the λ of a line; NaN where the draw has none."""
+    known_layers = next((by_index[index].layers for index in indices if index in by_index), None)
     rows = []
-    for at, layer in enumerate(known or _unknown(first[0])):
+    for at, layer in enumerate(known_layers or _unknown(first[0])):
         arrays: dict[str, Any] = {
             name: np.array(
-                [getattr(of_draw[index].layers[at], name)[0] if index in of_draw else np.nan for index in indices],
+                [getattr(by_index[index].layers[at], name)[0] if index in by_index else np.nan for index in indices],
                 dtype=np.float32,
             )
             for name in RELATIVE
         }
-        rows.append(replace(layer, lams=tuple(lam for one in first for lam in one[at].lams), **arrays))
+        rows.append(replace(layer, lams=tuple(lam for layers in first for lam in layers[at].lams), **arrays))
     return rows
 
 
 def _unknown(layers: Sequence[LayerNumbers]) -> list[LayerNumbers]:
-    """Return the same layers in a draw that says nothing of them."""
+    """Return the same layers for a draw without results of them."""
     nothing: dict[str, Any] = dict.fromkeys(SCALARS, np.array(np.nan, dtype=np.float32))
     return [replace(layer, **nothing) for layer in layers]
 

@@ -1,6 +1,6 @@
-"""What a tuning run knows: its candidates, what each draw says of them, and where it stands as a document.
+"""The state of a tuning run: its candidates, their results in each draw, and the progress as a document.
 
-Nothing is measured here: ``stages.tuning`` does that. What follows from measurements is ``search.Search``'s to say.
+Nothing is measured here: ``stages.tuning`` does that. ``search.Search`` draws the conclusions.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks, TuningTurn
 from sarqc.engine.comparison import Comparison
 from sarqc.engine.screening import Screening, in_question
-from sarqc.engine.search import ENOUGH, Search, by_promise, rounded_up
+from sarqc.engine.search import ENOUGH, Search, order_by_promise, rounded_up
 from sarqc.engine.task_answers import TaskAnswers, difference
 from sarqc.engine.trials import TrialResult
 from sarqc.plain import measured as or_none
@@ -36,16 +36,16 @@ class Candidate:
 
 @dataclass
 class TuningState(Comparison):
-    """What a tuning run knows so far; models are candidates by their positions: by λ, then the baselines."""
+    """The results of a tuning run so far; models are candidates by their positions: by λ, then the baselines."""
 
     screening: Screening
     references: Sequence[Candidate]  # the baselines, GPTQ 1 % first, rounding to nearest last
     gamma: float | None = None
     order: tuple[int, ...] = ()  # λ in question, the most promising first; none until they are settled
     answers: list[dict[int, TaskAnswers]] = field(default_factory=list)  # [draw][candidate]
-    taken: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
+    durations: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
-    why: End = ""  # it ended
+    why: End = ""  # the reason of its end
     turns: list[TuningTurn] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class TuningState(Comparison):
         self.gamma = self.screening.base.gamma
 
     def settle(self) -> None:
-        """Settle γ, and which λ are in question, by the errors of layers that are known."""
+        """Choose γ, and the λ in question, by the errors of layers so far."""
         gamma = self.screening.gamma()
         self.gamma, known = self.screening.gammas[gamma], self.screening.known(gamma)
         every = range(len(self.screening.lams))
@@ -61,7 +61,7 @@ class TuningState(Comparison):
             self.order = (*every,)
             return
         left = [int(at) for at in in_question(known, self.screening.layers)]
-        self.order = by_promise(left, [float(known[:, at].mean()) for at in left])
+        self.order = order_by_promise(left, [float(known[:, at].mean()) for at in left])
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -70,12 +70,12 @@ class TuningState(Comparison):
 
     @property
     def search(self) -> Search:
-        """What follows from the measurements so far."""
+        """The conclusions from the measurements so far."""
         count, tuned = len(self.candidates), len(self.screening.lams)
         values = np.full((self.recipe.draws, count), np.nan)
         windows: np.ndarray | None = None
-        for draw, of_draw in enumerate(self.trials):
-            for index, trial in of_draw.items():
+        for draw, by_index in enumerate(self.trials):
+            for index, trial in by_index.items():
                 if (divergence := trial.divergence) is not None:
                     if windows is None:
                         windows = np.full((*values.shape, len(divergence.log_ratios)), np.nan)
@@ -90,10 +90,10 @@ class TuningState(Comparison):
             None if windows is None else windows[:, [tuned]] - windows,
         )
 
-    def by_name(self, wanted: Iterable[int]) -> list[list[int]]:
+    def by_name(self, indices: Iterable[int]) -> list[list[int]]:
         """Return the same candidates, those of one method together: they are solved at once."""
-        names, together = [one.name for one in self.candidates], dict[str, list[int]]()
-        for index in wanted:
+        names, together = [candidate.name for candidate in self.candidates], dict[str, list[int]]()
+        for index in indices:
             together.setdefault(names[index], []).append(index)
         return [*together.values()]
 
@@ -105,12 +105,12 @@ class TuningState(Comparison):
             self.note_draws(search.draws)
 
     def note_draws(self, whole: int) -> None:
-        """Note that so many draws are whole: a turning point where they are more than before."""
+        """Note the number of complete draws: a turning point if it has grown."""
         if whole > max((turn["draws"] for turn in self.turns), default=0):
             self.note_turn("draw", whole)
 
     def note_turn(self, what: Literal["screening", "screened", "draw", "tasks", "end"], draws: int) -> None:
-        """Note a turning point after so many whole draws."""
+        """Note a turning point after so many complete draws."""
         search, lams = self.search, self.screening.lams
         left = {"not_reached"} if search.best is None else {"best", "as_good"}
         before = {lam for turn in self.turns for lam in turn["out"]}
@@ -127,20 +127,20 @@ class TuningState(Comparison):
         )
 
     def note_answers(self, index: int, answers: TaskAnswers) -> None:
-        """Take what the last draw that was asked says of a candidate."""
+        """Take the answers of a candidate in the last draw."""
         self.answers[-1][index] = answers
         self.budget.count(answers.seconds)
 
     def model_seconds(self) -> float:
-        """Return the seconds of one more model: of those measured in this run; of several workers, by what is kept."""
+        """Return the seconds of one more model: by those measured in this run, or stored results of several workers."""
         if self.budget.is_shared:
             return super().model_seconds()
-        return sum(self.taken) / len(self.taken) if self.taken else 0.0
+        return sum(self.durations) / len(self.durations) if self.durations else 0.0
 
     def together(self) -> int:
-        """Return models that are solved at once under a budget: as many as take a tenth of it."""
+        """Return the number of models to solve at once under a budget: as many as take a tenth of it."""
         assert self.budget.seconds is not None
-        return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.taken else 1
+        return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.durations else 1
 
     def seconds_of_answers(self, models: int) -> float:
         """Return the seconds of the tasks in one more draw: by the last draw, or by the float model."""
@@ -149,11 +149,11 @@ class TuningState(Comparison):
         each = self.run.original.task_seconds
         if self.answers:
             last = self.answers[-1].values()
-            each = sum(one.seconds for one in last) / max(1, len(last))
+            each = sum(answer.seconds for answer in last) / max(1, len(last))
         return each * models
 
     def to_json(self) -> Tuning:
-        """Return where it stands; after its end how it ended, and what to do next."""
+        """Return its progress; after its end the reason, and the next step."""
         search, tuned = self.search, range(len(self.screening.lams))
         measured = int(search.seen.sum())
         step: Next = self._next(search)
@@ -167,7 +167,7 @@ class TuningState(Comparison):
             "best": search.best,
             "band": self._spans([search.standing(at) in ("best", "as_good") for at in tuned]),
             "suggested": self._spans([at in self.order for at in tuned]),
-            "one_draw": self._one_draw(search),
+            "one_draw": self._gains_by_draw(search),
             "draws": search.draws,
             "measured": measured,
             "planned": measured + (0 if self.why else self._remaining(search)),
@@ -179,7 +179,7 @@ class TuningState(Comparison):
             "end": self.why,
             "next": step,
             "more_minutes": self._more_minutes(search) if self.why == "budget" else None,
-            "recipe": self._following(step, search),
+            "recipe": self._next_recipe(step, search),
         }
 
     def _gamma_at(self) -> int:
@@ -196,17 +196,17 @@ class TuningState(Comparison):
             return "go_on"
         if search.gains.verdict(search.best) == 1:
             return "run"
-        by_draw = self._one_draw(search)
-        is_clear_in_each = bool(by_draw) and all((of_draw["low"] or 0.0) > 0 for of_draw in by_draw)
+        by_draw = self._gains_by_draw(search)
+        is_clear_in_each = bool(by_draw) and all((gain["low"] or 0.0) > 0 for gain in by_draw)
         return "go_on" if self.why == "budget" and search.draws < PATIENCE and is_clear_in_each else "keep"
 
     def _remaining(self, search: Search) -> int:
-        """Return models that may follow: of all draws, or as many as there is time for."""
+        """Return the number of further models: of all draws, or as many as there is time for."""
         if not self.order:
             return self.recipe.draws * (len(self.screening.lams) + len(self.references))
         running = search.running or self.order
-        wanted = [*running, *search.baselines]
-        every = int((~search.seen[:, wanted]).sum()) + int((~search.seen[0, list(search.once)]).sum())
+        indices = [*running, *search.baselines]
+        every = int((~search.seen[:, indices]).sum()) + int((~search.seen[0, list(search.once)]).sum())
         return self.affordable(every)
 
     def _more_minutes(self, search: Search) -> float:
@@ -228,24 +228,24 @@ class TuningState(Comparison):
             "accuracy_float_error": error,
         }
 
-    def _answered(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
+    def _accuracies(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
         """Return accuracy, and how much higher than a reference's, in draws in which both were asked; None without."""
-        both = [of_draw for of_draw in self.answers if index in of_draw and reference in of_draw]
+        both = [by_index for by_index in self.answers if index in by_index and reference in by_index]
         if not both:
             return None
-        own, theirs = [of_draw[index] for of_draw in both], [of_draw[reference] for of_draw in both]
-        return difference(own, None), difference(own, theirs)
+        own, others = [by_index[index] for by_index in both], [by_index[reference] for by_index in both]
+        return difference(own, None), difference(own, others)
 
-    def _one_draw(self, search: Search) -> list[DrawGain]:
+    def _gains_by_draw(self, search: Search) -> list[DrawGain]:
         leading = search.leading
         if leading is None or search.windows is None:
             return []
-        known = []
+        draw_gains = []
         for draw, windows in enumerate(search.windows[:, leading]):
             if np.isfinite(windows).all():
                 mean, low, high = of_one_draw(windows)
-                known.append(DrawGain(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
-        return known
+                draw_gains.append(DrawGain(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
+        return draw_gains
 
     def _rows(self, search: Search) -> list[TuningRow]:
         ratios, kl, gptq, gain = (
@@ -254,29 +254,29 @@ class TuningState(Comparison):
             search.baselines[0],
             search.gains,
         )
-        above = _above(search, ratios)
+        above = _distances_to_best(search, ratios)
         screened = self.screening.known(self._gamma_at())
         excess = screened - screened.min(axis=1, keepdims=True) if len(screened) else screened
-        shown = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
+        sampled = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
         perplexity = self.run.original.perplexity
         rows: list[TuningRow] = []
-        for index, one in enumerate(self.candidates):
+        for index, candidate in enumerate(self.candidates):
             mean, error = _mean(ratios[:, index])
             worse = or_none(above[0][index])
             better = or_none(gain.mean[index])
             if better is not None:  # over all draws of the baseline, so that it and the difference agree
                 mean = float(search.means[gptq]) - better
-            answered = self._answered(index, gptq)
+            answered = self._accuracies(index, gptq)
             is_tuned = index < len(self.screening.lams)
             rows.append(
                 {
-                    "method": one.name,
-                    "lambda": one.method.lam if one.method.sweeps() else None,
-                    "gamma": one.method.gamma,
+                    "method": candidate.name,
+                    "lambda": candidate.method.lam if candidate.method.sweeps() else None,
+                    "gamma": candidate.method.gamma,
                     "standing": search.standing(index),
                     "draws": int(search.seen[:, index].sum()),
                     "layer_error": float(screened[:, index].mean()) if is_tuned and len(screened) else None,
-                    "layer_excess": [round(float(value), 4) for value in shown[:, index]] if is_tuned else [],
+                    "layer_excess": [round(float(value), 4) for value in sampled[:, index]] if is_tuned else [],
                     "log_ratio": mean,
                     "log_ratio_error": error,
                     "perplexity": None if mean is None or perplexity is None else perplexity.value * math.exp(mean),
@@ -303,16 +303,16 @@ class TuningState(Comparison):
 
     def _kl(self, search: Search) -> np.ndarray:
         values = np.full_like(search.values, np.nan)
-        for draw, of_draw in enumerate(self.trials[: max(1, search.draws)]):
-            for index, trial in of_draw.items():
+        for draw, by_index in enumerate(self.trials[: max(1, search.draws)]):
+            for index, trial in by_index.items():
                 if trial.divergence is not None:
                     values[draw, index] = trial.divergence.kl.mean
         return values
 
-    def _following(self, step: Next, search: Search) -> dict[str, object] | None:
+    def _next_recipe(self, step: Next, search: Search) -> dict[str, object] | None:
         if step == "":
             return None
-        if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
+        if step == "go_on":  # stored results cost nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": self._more_minutes(search)}).to_json()
         plain = {
             name: Recipe.model_fields[name].default
@@ -327,14 +327,14 @@ class TuningState(Comparison):
         return self.recipe.model_copy(update=plain | chosen).to_json()
 
 
-def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how far each candidate is above the best λ: mean and simultaneous interval, (K,) each; NaN where not
+def _distances_to_best(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return each candidate's distance above the best λ: mean and simultaneous interval, (K,) each; NaN where not
     known.
     """
     nothing = np.full(ratios.shape[1], np.nan)
     if search.best is None:
         return nothing, nothing, nothing
-    others = [one for one in search.compared if one != search.best]
+    others = [index for index in search.compared if index != search.best]
     below = gains(ratios, ratios[:, search.best])
     low, high = nothing.copy(), nothing.copy()
     windows = None

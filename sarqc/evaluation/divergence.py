@@ -106,8 +106,8 @@ class Summed:
         )
 
 
-def _estimate(of_windows: np.ndarray) -> Estimate:
+def _estimate(means: np.ndarray) -> Estimate:
     """Return the mean of windows with equally many tokens, which is that of all tokens, and its error."""
-    count = len(of_windows)
-    error = float(of_windows.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
-    return Estimate(float(of_windows.mean()), error)
+    count = len(means)
+    error = float(means.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
+    return Estimate(float(means.mean()), error)

@@ -72,10 +72,10 @@ def program(channel: TextIO, source: str) -> None:
         try:
             if name not in namespace:
                 raise NameError(f"name '{name}' is not defined")
-            said = {"value": encode(namespace[name](*arguments, **named))}
+            answer = {"value": encode(namespace[name](*arguments, **named))}
         except BaseException as error:
-            said = {"raised": f"{type(error).__name__}: {str(error)[:1000]}".rstrip(": ")}
-        send(channel, said)
+            answer = {"raised": f"{type(error).__name__}: {str(error)[:1000]}".rstrip(": ")}
+        send(channel, answer)
     os._exit(0)
 
 
@@ -92,10 +92,10 @@ def tests(channel: TextIO, source: str, entry: str) -> None:
 
     def call(*arguments: Any, **named: Any) -> Any:
         send(channel, encode([entry, arguments, named]))
-        said = hear(channel)
-        if "raised" in said:
-            raise Raised(said["raised"])
-        return decode(said["value"])
+        answer = hear(channel)
+        if "raised" in answer:
+            raise Raised(answer["raised"])
+        return decode(answer["value"])
 
     namespace: dict[str, Any] = {"__name__": "tests"}
     exec(compile(source, "tests.py", "exec"), namespace)
@@ -112,17 +112,17 @@ def hear(channel: TextIO) -> Any:
 
 
 def main() -> None:
-    """Run the role at standard input, which is closed then."""
-    asked = json.load(sys.stdin)
+    """Run the role read from standard input, which is then closed."""
+    request = json.load(sys.stdin)
     os.dup2(1, 0)  # nowhere
-    channel = socket.socket(fileno=os.dup(asked["channel"])).makefile("rw", encoding="ascii", newline="\n")
-    os.close(asked["channel"])
+    channel = socket.socket(fileno=os.dup(request["channel"])).makefile("rw", encoding="ascii", newline="\n")
+    os.close(request["channel"])
     sys.set_int_max_str_digits(0)
     os.write(2, b"\0")  # from here on standard error is the program's
-    if "program" in asked:
-        return program(channel, asked["program"])
+    if "program" in request:
+        return program(channel, request["program"])
     try:
-        tests(channel, asked["tests"], asked["entry"])
+        tests(channel, request["tests"], request["entry"])
     except Raised as error:
         sys.stderr.write(f"{error}\n")
         os._exit(1)

@@ -8,7 +8,7 @@ Axes: N windows, B windows of a batch, T tokens of a window, D hidden size, V vo
 import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ from sarqc.evaluation.divergence import Divergence, Summed, token_divergences
 from sarqc.files.memory import release_freed
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import last_states
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
         Refused: For fewer than two tokens.
         NumericalError: If the model returns NaN.
     """
-    return drained(perplexity_steps(loaded, ids, corpus, window, None, begin=begin))[0]
+    return drain(perplexity_steps(loaded, ids, corpus, window, None, begin=begin))[0]
 
 
 def measure_beside(
@@ -76,7 +78,7 @@ def measure_beside(
         Refused: For fewer than two tokens.
         NumericalError: If the model returns NaN.
     """
-    perplexity, divergence = drained(perplexity_steps(loaded, ids, corpus, window, float_states, begin=begin))
+    perplexity, divergence = drain(perplexity_steps(loaded, ids, corpus, window, float_states, begin=begin))
     assert divergence is not None
     return perplexity, divergence
 
@@ -97,20 +99,15 @@ def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) ->
 Steps = Generator[tuple[int, int], None, tuple[Perplexity, Divergence | None]]
 
 
-def drained(steps: Steps, check: Callable[[], object] = bool) -> tuple[Perplexity, Divergence | None]:
-    """Return the result of ``perplexity_steps``.
-
-    Args:
-        steps: The steps.
-        check: Function that is called after each step; an error of it ends them.
-    """
+def drain(steps: Generator[object, None, Result], check: Callable[[], object] = bool) -> Result:
+    """Return the return value of a generator; ``check`` is called after each step, and an error of it ends them."""
     while True:
         try:
             next(steps)
             check()
         except StopIteration as end:
-            measured: tuple[Perplexity, Divergence | None] = end.value
-            return measured
+            value: Result = end.value
+            return value
 
 
 @torch.no_grad()  # in its steps, not between them
@@ -209,16 +206,16 @@ def _predictions(
     At most ``LOGIT_BYTES`` of logits are made at once: of the whole batch, or of stretches of a single window.
     """
     float_head = loaded.float_head()
-    at_once = _positions_in(LOGIT_BYTES, loaded)
+    stretch_length = _positions_in(LOGIT_BYTES, loaded)
     few = _positions_in(loss_bytes(on_processor=loaded.device.type == "cpu"), loaded)
-    for begin in range(given - 1, tokens.shape[1] - 1, at_once):
-        stretch = slice(begin, begin + at_once)
+    for begin in range(given - 1, tokens.shape[1] - 1, stretch_length):
+        stretch = slice(begin, begin + stretch_length)
         logits = loaded.logits(states[:, stretch])  # (B, stretch, V)
-        beside = None if original is None else float_head(original[:, stretch])
-        following = tokens[:, begin + 1 : begin + at_once + 1]
+        float_stretch = None if original is None else float_head(original[:, stretch])
+        following = tokens[:, begin + 1 : begin + stretch_length + 1]
         for window, targets in enumerate(following):
             for at in range(0, len(targets), few):
                 part = slice(at, min(at + few, len(targets)))
-                of_float = None if beside is None else beside[window, part]
-                yield _Prediction(window, logits[window, part], targets[part], of_float)
-        del logits, beside, of_float
+                float_logits = None if float_stretch is None else float_stretch[window, part]
+                yield _Prediction(window, logits[window, part], targets[part], float_logits)
+        del logits, float_stretch, float_logits

@@ -232,25 +232,25 @@ class _Jail:
         outer = self._process.pid
         with suppress(FileNotFoundError, ProcessLookupError, IndexError):  # it has ended meanwhile
             inner = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]  # bubblewrap's own
-            found = os.statvfs(f"/proc/{inner}/root/program")
-            return found.f_files - found.f_ffree if self.has_started else 0
+            volume = os.statvfs(f"/proc/{inner}/root/program")
+            return volume.f_files - volume.f_ffree if self.has_started else 0
         return 0
 
 
 def _judge(tests: _Jail, judged: _Jail, limits: Limits) -> ProgramResult:
     began = time.monotonic()
     late = ProgramResult("timed out", f"more than {limits.cpu_seconds} s of CPU or {limits.wall_seconds:g} s in all")
-    blamed, found = judged, None
-    while tests.is_open and found is None:
+    blamed, result = judged, None
+    while tests.is_open and result is None:
         for jail in select.select([jail for jail in (tests, judged) if jail.is_open], [], [], _WATCH_SECONDS)[0]:
             jail.read()
         if time.monotonic() - began > limits.wall_seconds:
-            found = late
+            result = late
         elif tests.memory() + judged.memory() > limits.memory_bytes:
-            found = ProgramResult("out of memory", f"more than {limits.memory_bytes >> 20} MiB in all its processes")
+            result = ProgramResult("out of memory", f"more than {limits.memory_bytes >> 20} MiB in all its processes")
         elif judged.files() > _MOST_FILES:
-            found = ProgramResult("failed", f"more than {_MOST_FILES} files")
-    if found is None:
+            result = ProgramResult("failed", f"more than {_MOST_FILES} files")
+    if result is None:
         status = tests.end()
         if status == 0:
             return ProgramResult("passed")
@@ -258,10 +258,10 @@ def _judge(tests: _Jail, judged: _Jail, limits: Limits) -> ProgramResult:
         status = blamed.end()
         was_killed = status == 128 + signal.SIGKILL  # as bubblewrap says it
         was_late = was_killed and time.monotonic() - began >= limits.cpu_seconds
-        found = late if was_late else _failure(status, blamed.tail.decode("utf-8", "replace").strip().splitlines())
+        result = late if was_late else _failure(status, blamed.tail.decode("utf-8", "replace").strip().splitlines())
     if not blamed.has_started:
         raise _cannot_isolate(blamed.tail.decode("utf-8", "replace").strip() or "bubblewrap did not start in time")
-    return found
+    return result
 
 
 def _failure(status: int, lines: list[str]) -> ProgramResult:
@@ -291,10 +291,10 @@ def _bubblewrap(limits: Limits, denied: int) -> list[str]:
         become = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]
     visible: list[str] = []
     devices = [("--dev-bind", f"/dev/{name}") for name in ("null", "zero", "urandom")]
-    for how, path in [*(("--ro-bind-try", path) for path in _visible()), *devices]:
+    for option, path in [*(("--ro-bind-try", path) for path in _visible()), *devices]:
         for parent in reversed(Path(path).parents):  # of which bubblewrap would make some that root alone can enter
             visible += ["--dir", str(parent)]
-        visible += [how, path, path]
+        visible += [option, path, path]
     return [
         "choom",
         "-n",

@@ -33,12 +33,12 @@ def continue_float(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: 
     Raises:
         NumericalError: If the model's predictions are not finite.
     """
-    kept = {}
+    arrays = {}
     for mode in MODES:
         chosen = continuation(loaded, ids, new_tokens, mode, seed)
-        kept[mode] = np.array(chosen, dtype=np.int64)  # (T,)
-        kept[f"{mode}_log_probabilities"] = log_probabilities(loaded, ids, kept[mode]).numpy()  # (T, V)
-    return save(kept)
+        arrays[mode] = np.array(chosen, dtype=np.int64)  # (T,)
+        arrays[f"{mode}_log_probabilities"] = log_probabilities(loaded, ids, arrays[mode]).numpy()  # (T, V)
+    return save(arrays)
 
 
 def compare_texts(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int, float_part: bytes) -> Comparison:
@@ -102,7 +102,7 @@ def continuation(
     with torch.no_grad():
         while len(chosen) < new_tokens:
             output = loaded.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            cache, logits = output.past_key_values, _finite(output.logits[0, -1]).double().cpu()  # (V,)
+            cache, logits = output.past_key_values, _check_finite(output.logits[0, -1]).double().cpu()  # (V,)
             is_greedy, uniform = mode == "greedy", float(noise[len(chosen)])
             chosen.append(int(logits.argmax()) if is_greedy else invert(nucleus(logits), uniform))
             if chosen[-1] in ends:
@@ -119,7 +119,7 @@ def log_probabilities(loaded: LoadedModel, ids: np.ndarray, continued: np.ndarra
     tokens = torch.from_numpy(np.concatenate([ids, continued])).to(loaded.device)[None]
     with torch.no_grad():
         logits = loaded.model(tokens, use_cache=False, logits_to_keep=len(continued) + 1).logits[0, :-1]  # (T, V)
-    return _finite(logits).float().log_softmax(dim=-1).cpu()
+    return _check_finite(logits).float().log_softmax(dim=-1).cpu()
 
 
 def kl_divergence(original: Tensor, quantized: Tensor) -> Tensor:
@@ -161,15 +161,15 @@ def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
         decoded: str = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return decoded
 
-    found, said = [], text(0)
+    parts, before = [], text(0)
     for count in range(1, len(continued) + 1):
         now = text(count)
         if now.endswith("\N{REPLACEMENT CHARACTER}") and count < len(continued):
-            found.append("")
+            parts.append("")
             continue
-        found.append(now[len(said) :])
-        said = now
-    return found
+        parts.append(now[len(before) :])
+        before = now
+    return parts
 
 
 def _ends_of_text(loaded: LoadedModel) -> set[int]:
@@ -179,7 +179,7 @@ def _ends_of_text(loaded: LoadedModel) -> set[int]:
     return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
 
 
-def _finite(logits: Tensor) -> Tensor:
+def _check_finite(logits: Tensor) -> Tensor:
     if not torch.isfinite(logits).all():
         raise NumericalError("the model's predictions are not finite", "text side by side", "Load a sound model.")
     return logits

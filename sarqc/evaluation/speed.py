@@ -67,7 +67,7 @@ class Int4Linear(nn.Module):
         self.group_size = grid.group_size_for(codes.shape[1])
         self.column_scale: Tensor | None
         self.bias: Tensor | None
-        self.register_buffer("packed", _packed(codes))
+        self.register_buffer("packed", _pack(codes))
         self.register_buffer("scales_and_zeros", pairs.transpose(0, 1).to(DTYPE).contiguous())  # (G, O, 2)
         self.register_buffer("column_scale", None if column_scale is None else column_scale.to(DTYPE))
         self.register_buffer("bias", None if bias is None else bias.to(DTYPE))
@@ -81,7 +81,7 @@ class Int4Linear(nn.Module):
         return outputs if self.bias is None else outputs + self.bias
 
 
-def _packed(codes: Tensor) -> Tensor:
+def _pack(codes: Tensor) -> Tensor:
     """Return codes (O, I) from 0 to 15 in the kernel's own order for the device that they are on."""
     if not codes.is_cuda:
         packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
@@ -109,8 +109,8 @@ def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
         if grid.bits != 4:
             return f"PyTorch has a kernel for 4 bits, not for {grid.bits}"
         if size not in KERNEL_GROUPS:
-            taken = ", ".join(map(str, KERNEL_GROUPS))
-            return f"PyTorch's 4-bit kernel takes groups of {taken}; {name} has groups of {size}"
+            sizes = ", ".join(map(str, KERNEL_GROUPS))
+            return f"PyTorch's 4-bit kernel takes groups of {sizes}; {name} has groups of {size}"
         if rows % device.rows or columns % device.columns:
             return (
                 f"PyTorch's 4-bit kernel takes outputs in multiples of {device.rows} and inputs in multiples of "
@@ -165,7 +165,7 @@ def measure_speed(
     decoded = min(decoded, length // 2)
     if any(parameter.is_meta for parameter in loaded.model.parameters()):
         return SpeedMeasured(None, None, None, "the model is not in memory as a whole", {"device": str(loaded.device)})
-    models, reason, difference = {"float": _in_bfloat16(loaded.model)}, why_no_kernel(loaded, grids), None
+    models, reason, difference = {"float": _to_bfloat16(loaded.model)}, why_no_kernel(loaded, grids), None
     if not reason:
         linears = {name: cast(nn.Linear, loaded.model.get_submodule(name)) for name in layers}  # as why_no_kernel says
         try:
@@ -176,7 +176,7 @@ def measure_speed(
         if difference is not None and difference > TOLERANCE:
             reason = f"the kernel's outputs differ by {difference:.2g} from those of our weights: more than rounding"
         if not reason:
-            models["quantized"] = _in_bfloat16(loaded.model, fast)
+            models["quantized"] = _to_bfloat16(loaded.model, fast)
     prompt = torch.randint(loaded.vocabulary, (1, length - decoded), generator=torch.Generator().manual_seed(0))
     seconds: dict[str, list[tuple[float, float]]] = {which: [] for which in models}
     for _ in range(repeats + 1):
@@ -204,8 +204,8 @@ def measure_speed(
 
 
 def _rates(seconds: list[tuple[float, float]], prompt_tokens: int, decoded: int) -> Rates:
-    prefill = [prompt_tokens / of_prompt for of_prompt, _ in seconds]
-    decode = [decoded / of_tokens for _, of_tokens in seconds]
+    prefill = [prompt_tokens / prompt_seconds for prompt_seconds, _ in seconds]
+    decode = [decoded / token_seconds for _, token_seconds in seconds]
     return {
         "prefill": statistics.median(prefill),
         "prefill_spread": [min(prefill), max(prefill)],
@@ -214,7 +214,7 @@ def _rates(seconds: list[tuple[float, float]], prompt_tokens: int, decoded: int)
     }
 
 
-def _in_bfloat16(model: nn.Module, replaced: Mapping[str, nn.Module] | None = None) -> nn.Module:
+def _to_bfloat16(model: nn.Module, replaced: Mapping[str, nn.Module] | None = None) -> nn.Module:
     """Return a copy of the model in the kernel's precision, with some linears replaced; weights are not held twice."""
     replaced = replaced or {}
     memo: dict[int, Any] = {id(model.get_submodule(name)): module for name, module in replaced.items()}

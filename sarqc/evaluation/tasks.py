@@ -265,12 +265,12 @@ def measure_accuracy(
         """lm-eval's model without its own progress bar: progress is ours to tell, in events."""
 
         def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Any]:
-            self.set_cache_hook(_Answered(len(requests), tell))
+            self.set_cache_hook(_AnswerCounter(len(requests), tell))
             likelihoods: list[Any] = super().loglikelihood(requests, disable_tqdm=True)
             return likelihoods
 
         def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
-            self.set_cache_hook(_Answered(len(requests), tell))
+            self.set_cache_hook(_AnswerCounter(len(requests), tell))
             answers: list[str] = super().generate_until(requests, disable_tqdm=True)
             return answers
 
@@ -295,7 +295,7 @@ def measure_accuracy(
     members = {
         member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"]) for member in _members(name)
     }
-    samples = [sample for of_member in members.values() for sample in of_member]
+    samples = [sample for member_samples in members.values() for sample in member_samples]
     judged = human_eval.score(samples, loaded) if writes_programs else {}
     if not samples or "acc" not in samples[0]:
         raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Use a multiple-choice task.")
@@ -315,7 +315,8 @@ def measure_accuracy(
         protocol |= {"acc_norm": normalised, "acc_norm_standard_error": normalised_error}
     if name in _POOLED:
         protocol["subjects"] = {
-            member.removeprefix(f"{name}_"): _mean(of_member, "acc")[0] for member, of_member in members.items()
+            member.removeprefix(f"{name}_"): _mean(member_samples, "acc")[0]
+            for member, member_samples in members.items()
         }
         if limit is not None:
             protocol["limit_for_each"] = "subject"
@@ -331,7 +332,7 @@ def measure_accuracy(
 
 
 @dataclass
-class _Answered:
+class _AnswerCounter:
     """Replacement of lm-eval's cache, which gets each answer as soon as it exists: counts them."""
 
     total: int
@@ -369,18 +370,18 @@ def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
 def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
     """Return lm-eval's tasks for a name, with their rows read, and the source: “embedded”, “mirror” or “hub”."""
     _quieten()
-    wanted: Any
+    definition: Any
     if (embedded := embedded_tasks(settings).get(name)) is not None:
-        wanted, source = _task_config(name, embedded), "embedded"
+        definition, source = _task_config(name, embedded), "embedded"
     elif files := _mirror_files(name, settings):
         # A group made on the spot is how lm-eval lets a definition of its own be changed in part.
         members = [{"task": member, **_from_file(_USUAL[member].split, path)} for member, path in files.items()]
-        wanted, source = {"group": f"{name} of the mirror", "task": members}, "mirror"
+        definition, source = {"group": f"{name} of the mirror", "task": members}, "mirror"
     else:
-        wanted, source = list(_members(name)), "hub"
+        definition, source = list(_members(name)), "hub"
     try:
         with human_eval.definition() if name == human_eval.TASK else nullcontext():
-            return list(manager.load(wanted)["tasks"].values()), source
+            return list(manager.load(definition)["tasks"].values()), source
     except Exception as error:  # whatever a transport raises means the same here
         if source != "hub":
             raise

@@ -3,7 +3,7 @@
 from sarqc.recipe.batch import (
     axes,
     expanded,
-    spare,
+    without_defaults,
 )
 from sarqc.recipe.effort import EFFORTS, UNDISTILLED, Effort, Fitting, fitting_of
 from sarqc.recipe.fields import (
@@ -80,5 +80,5 @@ __all__ = [
     "separator",
     "shell_help",
     "short_fitting",
-    "spare",
+    "without_defaults",
 ]

@@ -18,12 +18,12 @@ def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
         Refused: For an empty list or a repeated entry, see ``expanded``.
     """
     lists = {public_name(name) for name, info in Recipe.model_fields.items() if get_origin(info.annotation) is tuple}
-    found = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
-    for name, values in found.items():
+    varied = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
+    for name, values in varied.items():
         if not values or len({json.dumps(value) for value in values}) < len(values):
             what = f"the list of {name} has an entry twice" if values else f"the list of {name} is empty"
             raise Refused(what, in_recipe(name), "Give each value once.")
-    return found
+    return varied
 
 
 def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
@@ -47,7 +47,7 @@ def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
     return recipes
 
 
-def spare(document: dict[str, Any]) -> dict[str, Any]:
+def without_defaults(document: dict[str, Any]) -> dict[str, Any]:
     """Return the document of a recipe or a batch without fields at their defaults.
 
     ``expanded`` of it gives equal recipes in the same order. Lists of a batch come last.
@@ -58,16 +58,16 @@ def spare(document: dict[str, Any]) -> dict[str, Any]:
     document = renamed(document)
     recipes = list(expanded(document).values())
     varied = [public_name(name) if name in Recipe.model_fields else name for name in axes(document)]
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for recipe in recipes:
-        said |= recipe.differences()
+        fields |= recipe.differences()
     documents = [recipe.to_json() for recipe in recipes]
-    if varied and "effort" in document:  # what it stands for may differ from run to run
+    if varied and "effort" in document:  # its fields may differ from run to run
         own = {name: documents[0].get(name, 0) for name in SET_BY_EFFORT if name in document}
-        said = {name: value for name, value in said.items() if name not in SET_BY_EFFORT} | own
-        said["effort"] = document["effort"]
+        fields = {name: value for name, value in fields.items() if name not in SET_BY_EFFORT} | own
+        fields["effort"] = document["effort"]
     plain = {public_name(name): info.default for name, info in Recipe.model_fields.items()}
-    lists = {name: list(dict.fromkeys(one.get(name, plain.get(name)) for one in documents)) for name in varied}
+    lists = {name: list(dict.fromkeys(entry.get(name, plain.get(name)) for entry in documents)) for name in varied}
     if "effort" in lists:
         lists["effort"] = document["effort"]
-    return {name: value for name, value in said.items() if name not in lists} | lists
+    return {name: value for name, value in fields.items() if name not in lists} | lists

@@ -33,33 +33,33 @@ EFFORTS: Mapping[Effort, Fitting] = MappingProxyType(
         "best": {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5, "distill_codes": True},
     }
 )
-# What is left of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
+# The part of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
 # rest; a quantized checkpoint keeps its scales.
-_OF_LEARNING: Fitting = {"range": "search"}
-_OF_A_REPAIR = ("order", "refine")
+_LEARNING_FIELDS: Fitting = {"range": "search"}
+_REPAIR_FIELDS = ("order", "refine")
 
 
 def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
     """Return the fields that an effort sets in a recipe: those that mean something to its method and kind.
 
-    What is not valid in the document, which has today's names, sets nothing.
+    Invalid values of the document, which has today's names, set nothing.
     """
     name = document.get("method")
     entry = entry_of(public_method(name)) if isinstance(name, str) else None
     kind = document.get("kind", "run")
     if entry is None or kind == "ladder":
         return {}
-    wanted = _of_method(effort, entry)
+    fitting = _of_method(effort, entry)
     if document.get("quantized_checkpoint") is not None:
-        return {field: value for field, value in wanted.items() if field in _OF_A_REPAIR}
+        return {field: value for field, value in fitting.items() if field in _REPAIR_FIELDS}
     if kind != "run" or document.get("layer") is not None:
-        wanted = {field: value for field, value in wanted.items() if field not in UNDISTILLED}
-    return wanted
+        fitting = {field: value for field, value in fitting.items() if field not in UNDISTILLED}
+    return fitting
 
 
 def _of_method(effort: Effort, entry: MethodEntry) -> Fitting:
     if entry.make.unit == "block":
-        return {field: value for field, value in _OF_LEARNING.items() if field in entry.options}
+        return {field: value for field, value in _LEARNING_FIELDS.items() if field in entry.options}
     return {
         field: value
         for field, value in EFFORTS[effort].items()
@@ -67,7 +67,7 @@ def _of_method(effort: Effort, entry: MethodEntry) -> Fitting:
     }
 
 
-def filled_in(document: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def fill_in_effort(document: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document of a recipe with the fields of its effort; fields that are given stay as they are.
 
     Distillation is judged on held-out sequences: where their number is not given, they are half as many as samples.

@@ -1,4 +1,4 @@
-"""Fields of a recipe, and what follows from their values."""
+"""Fields of a recipe, and conclusions from their values."""
 
 import hashlib
 import json
@@ -79,11 +79,11 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
 
 
-# In documents a word, not null: what is null there is what was left open.
-_SAID = PlainSerializer(
+# In documents a word, not null: there null stands for a value left open.
+_PER_CHANNEL = PlainSerializer(
     lambda value: "per_channel" if value is None else value, return_type=int | str, when_used="json"
 )
-_GroupSize = Annotated[int | None, BeforeValidator(_group_size), _SAID]
+_GroupSize = Annotated[int | None, BeforeValidator(_group_size), _PER_CHANNEL]
 Begin = Literal["auto", "bos", "none"]
 DistillBy = Literal["model", "block"]
 NAME_LENGTH = 1024  # characters
@@ -152,7 +152,7 @@ def _field(section: str, default: Any, title: str, **more: Any) -> Any:
 
 
 # A field of each section of the form.
-_model, _size, _of_method, _text, _measure, _tune = (
+_model, _size, _method, _text, _measure, _tune = (
     partial(_field, section) for section in ("model", "size", "method", "text", "measure", "tune")
 )
 _WHOLE, _SCALES_STAY = "it is measured as a whole", "its scales stay"  # of a quantized checkpoint
@@ -228,42 +228,42 @@ class RecipeFields(BaseModel):
     )
     """Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. A
     star stands for any characters."""
-    method: Annotated[_Name, BeforeValidator(_public)] = _of_method("sarqc-gbs", "Method", advanced=False)
+    method: Annotated[_Name, BeforeValidator(_public)] = _method("sarqc-gbs", "Method", advanced=False)
     """How the integer weights are chosen."""
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
-    effort: Effort | None = _of_method(None, "Effort", exclude=True, kinds=NO_LADDER, advanced=False)
+    effort: Effort | None = _method(None, "Effort", exclude=True, kinds=NO_LADDER, advanced=False)
     """quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit and
     distillation where the method supports them and you have not set them yourself. Empty: sets none."""
-    lam: _Weight | Literal["auto"] | None = _of_method(None, "λ", usual="0.05 to 0.5", alias="lambda", advanced=False)
+    lam: _Weight | Literal["auto"] | None = _method(None, "λ", usual="0.05 to 0.5", alias="lambda", advanced=False)
     """Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the method's
     default."""
-    gamma: _Share | Literal["auto"] | None = _of_method(None, "γ", advanced=False)
+    gamma: _Share | Literal["auto"] | None = _method(None, "γ", advanced=False)
     """How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default."""
-    shift_strength: _Weight | Literal["auto"] | None = _of_method(None, "α", advanced=False)
+    shift_strength: _Weight | Literal["auto"] | None = _method(None, "α", advanced=False)
     """How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the method's
     default."""
-    from_block: int | None = _of_method(None, "From block", rare=True, ge=1, le=LAST_BLOCK, newer=True)
+    from_block: int | None = _method(None, "From block", rare=True, ge=1, le=LAST_BLOCK, newer=True)
     """Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their
     finished layers are reused. Empty: one λ and γ everywhere."""
-    then_lam: _Weight | None = _of_method(None, "λ from there", rare=True, alias="then_lambda", newer=True)
+    then_lam: _Weight | None = _method(None, "λ from there", rare=True, alias="then_lambda", newer=True)
     """λ from that block on. Empty: unchanged."""
-    then_gamma: _Share | None = _of_method(None, "γ from there", rare=True, newer=True)
+    then_gamma: _Share | None = _method(None, "γ from there", rare=True, newer=True)
     """γ from that block on. Empty: unchanged."""
-    validation_share: float = _of_method(0.25, "Validation share", gt=0, lt=1)
+    validation_share: float = _method(0.25, "Validation share", gt=0, lt=1)
     """Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve uses all
     sequences."""
-    channel_fraction: float = _of_method(
+    channel_fraction: float = _method(
         1.0, "Channel fraction", gt=0, le=1, opened="its codes are compared on all channels"
     )
     """Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer."""
-    mode: ScaleMode = _of_method("per_linear", "Scale search mode")
+    mode: ScaleMode = _method("per_linear", "Scale search mode")
     """Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then be
     folded into the operation before."""
-    epochs: int | None = _of_method(None, "Epochs", ge=1, le=MOST_LEARNING)
+    epochs: int | None = _method(None, "Epochs", ge=1, le=MOST_LEARNING)
     """Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits."""
-    steps: int = _of_method(200, "Steps", unit="steps", ge=1, le=MOST_LEARNING)
+    steps: int = _method(200, "Steps", unit="steps", ge=1, le=MOST_LEARNING)
     """Steps of learned rounding, each on 8 calibration sequences."""
-    warm_start: WarmStart = _of_method(
+    warm_start: WarmStart = _method(
         "none",
         "Warm start",
         label={
@@ -275,19 +275,19 @@ class RecipeFields(BaseModel):
     """Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, as far
     as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the same λ, range,
     order and refinement (column_solver)."""
-    stopping: Stopping = _of_method(
+    stopping: Stopping = _method(
         "none", "Early stopping", label={"early": "stopped early"}, short="stopped", newer=True
     )
     """early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, possibly
     the initial one. none: all steps are made and judged on calibration samples."""
-    normalise: Normalise = _of_method("initial", "Balance of the two terms")
+    normalise: Normalise = _method("initial", "Balance of the two terms")
     """Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as they are
     (none)."""
-    include_identity: bool = _of_method(True, "Try no scaling too")
+    include_identity: bool = _method(True, "Try no scaling too")
     """Let scale searches consider plain rounding too, which the paper's grid leaves out."""
-    static_groups: bool = _of_method(False, "Static groups")
+    static_groups: bool = _method(False, "Static groups")
     """Column solvers compute the scale of each group from the original weights."""
-    range: Range = _of_method(
+    range: Range = _method(
         "minmax",
         "Range of a group",
         kinds=NO_LADDER,
@@ -296,16 +296,16 @@ class RecipeFields(BaseModel):
     )
     """Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted error,
     with both ends clipped equally (search) or separately (joint)."""
-    order: Order = _of_method(
+    order: Order = _method(
         "natural", "Order of columns", kinds=NO_LADDER, label={"activation": "activation order"}, short="order"
     )
     """Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, with
     static groups (activation)."""
-    refine: int = _of_method(
+    refine: int = _method(
         0, "Refinement", unit="passes", ge=0, le=MOST_PASSES, label="refined × {value}", short="×{value}"
     )
     """Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none."""
-    refit: int = _of_method(
+    refit: int = _method(
         0,
         "Refit of scales",
         unit="rounds",
@@ -317,7 +317,7 @@ class RecipeFields(BaseModel):
         newer=True,
     )
     """Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none."""
-    distill: int = _of_method(
+    distill: int = _method(
         0,
         "Distillation of scales",
         unit="epochs",
@@ -331,7 +331,7 @@ class RecipeFields(BaseModel):
     )
     """Maximum number of epochs in which the scales of the whole model are tuned towards the float model's predictions.
     Held-out samples choose the best epoch. 0: no distillation."""
-    distill_by: DistillBy = _of_method(
+    distill_by: DistillBy = _method(
         "model",
         "Distillation by",
         label={"block": "block by block"},
@@ -342,7 +342,7 @@ class RecipeFields(BaseModel):
     )
     """model: match the predictions of the whole model, which must fit in memory with its gradients. block: match the
     outputs of each float block in turn, which also works for mixtures and large models."""
-    distill_codes: bool = _of_method(
+    distill_codes: bool = _method(
         False,
         "Distillation of codes",
         label="codes distilled",
@@ -352,7 +352,7 @@ class RecipeFields(BaseModel):
         newer=True,
     )
     """Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight."""
-    distill_norms: bool = _of_method(
+    distill_norms: bool = _method(
         False,
         "Distillation of norms",
         label="norms distilled",
@@ -362,7 +362,7 @@ class RecipeFields(BaseModel):
         newer=True,
     )
     """Tune the weights of the model's norms along with the scales."""
-    distill_lambda: _Weight | None = _of_method(
+    distill_lambda: _Weight | None = _method(
         None,
         "λ of distillation",
         rare=True,
@@ -373,7 +373,7 @@ class RecipeFields(BaseModel):
         newer=True,
     )
     """Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved."""
-    rotate: Literal["none", "r1", "r1+r2"] = _of_method(
+    rotate: Literal["none", "r1", "r1+r2"] = _method(
         "none",
         "Rotation",
         kinds=ONE_MODEL,
@@ -385,12 +385,12 @@ class RecipeFields(BaseModel):
     """r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers over all
     channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also rotates the
     values of each attention head."""
-    expert_damping: ExpertDamping = _of_method(
+    expert_damping: ExpertDamping = _method(
         "plain", "Experts with few tokens", label="starved experts damped", short="damped", former="starved"
     )
     """The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration tokens
     (damped): λ (1 + width / tokens)."""
-    first_order: float = _of_method(
+    first_order: float = _method(
         0.0, "β", usual="0.1 to 0.25", rare=True, ge=0, le=1, kinds=NO_LADDER, label="β {value}", newer=True
     )
     """Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each column
@@ -483,8 +483,8 @@ class RecipeFields(BaseModel):
         entry = entry_of(self.method)
         if entry is None:
             return method(self.method)  # which refuses it
-        given = {name: getattr(self, name) for name in entry.tunes}
-        choices = {name: value for name, value in given.items() if value not in (None, "auto")}
+        values = {name: getattr(self, name) for name in entry.tunes}
+        choices = {name: value for name, value in values.items() if value not in (None, "auto")}
         idle = self.idle_options()
         return entry.make.with_(**choices, **{name: getattr(self, name) for name in entry.options if name not in idle})
 
@@ -505,8 +505,8 @@ class RecipeFields(BaseModel):
         """
         if self.from_block is None:
             return None
-        given = {name: getattr(self, later) for later, name in LATER_VALUES.items()}
-        return self.to_method().with_(**{name: value for name, value in given.items() if value is not None})
+        values = {name: getattr(self, later) for later, name in LATER_VALUES.items()}
+        return self.to_method().with_(**{name: value for name, value in values.items() if value is not None})
 
     @property
     def rotates(self) -> bool:
@@ -552,14 +552,14 @@ class RecipeFields(BaseModel):
         Args:
             can_distill: False for a model whose scales can't be distilled.
         """
-        found: dict[Effort, Fitting] = {}
+        fittings: dict[Effort, Fitting] = {}
         for effort in EFFORTS:
             fitting = fitting_of(effort, self.to_json())
             if not can_distill:
                 fitting = {name: value for name, value in fitting.items() if name not in UNDISTILLED}
-            if fitting not in found.values():
-                found[effort] = fitting
-        return found
+            if fitting not in fittings.values():
+                fittings[effort] = fitting
+        return fittings
 
     @property
     def compares_models(self) -> bool:
@@ -670,13 +670,13 @@ class RecipeFields(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def fingerprint(self) -> str:
-        """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe are what they were."""
+        """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe do not change."""
         document = dict(given for given in self.to_json().items() if given not in BEFORE.items())
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def field_extra(info: FieldInfo) -> Descriptor:
-    """Return what a field is beside title, help and bounds."""
+    """Return the description of a field beside title, help and bounds."""
     extra = info.json_schema_extra
     assert isinstance(extra, Descriptor)
     return extra
@@ -695,7 +695,7 @@ def public_name(field: str) -> str:
 DISTILLATION = tuple(name for name in DESCRIPTORS if name.startswith("distill"))  # and its own first
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {about.former: name for name, about in DESCRIPTORS.items() if about.former}
-# What runs did before a field existed, where its default is different.
+# The effect of runs before a field existed, where its default is different.
 BEFORE = {name: about.before for name, about in DESCRIPTORS.items() if about.before is not None}
 # How the solver is fitted to a layer: labels of lines say these values where they are not the defaults.
 FITTING_WORDS = {name: about.label for name, about in DESCRIPTORS.items() if about.label}
@@ -704,17 +704,19 @@ FITTING = tuple(FITTING_WORDS)
 
 def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
     """Return a ``Method.fitting`` in words as “searched range, activation order”; empty for the plain one."""
-    return ", ".join(_worded(FITTING_WORDS[name], value) for name, value in fitting.items())
+    return ", ".join(_render_words(FITTING_WORDS[name], value) for name, value in fitting.items())
 
 
 def short_fitting(fitting: Mapping[str, str | int | float]) -> str:
     """Return the same with one word for each value, as “range order ×3”."""
-    return " ".join(_worded(DESCRIPTORS[name].short or FITTING_WORDS[name], value) for name, value in fitting.items())
+    return " ".join(
+        _render_words(DESCRIPTORS[name].short or FITTING_WORDS[name], value) for name, value in fitting.items()
+    )
 
 
-def _worded(words: Words, value: object) -> str:
-    shown = str(value)
-    return words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown)
+def _render_words(words: Words, value: object) -> str:
+    text = str(value)
+    return words.replace("{value}", text) if isinstance(words, str) else words.get(text, text)
 
 
 def known_entry(name: str) -> MethodEntry:
@@ -734,7 +736,7 @@ def method_title(name: str, fitting: Mapping[str, str | int | float] = MappingPr
 
 
 def choice_words(choice: str) -> str:
-    """Return one of the words that a field takes as a form shows it."""
+    """Return a choice of a field as a form shows it."""
     return choice.replace("_", " ")
 
 

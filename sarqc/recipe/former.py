@@ -1,4 +1,4 @@
-"""Recipes as documents had them before: former names of fields, and what runs did before a field existed."""
+"""Recipes of former documents: former names of fields, and the effect of runs before a field existed."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def recorded(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the recorded recipe of a run under today's names; what is newer than the record has its former effect."""
+    """Return the recorded recipe of a run under today's names; newer fields have their former effect."""
     today = renamed(document)
     return today | {name: value for name, value in BEFORE.items() if name not in today}
 

@@ -30,7 +30,7 @@ class MeasuredEffort(TypedDict):
 def measured_efforts() -> list[MeasuredEffort]:
     """Return a row for each model, number of bits and effort, in the order of the file."""
     rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
-    found: list[MeasuredEffort] = []
+    efforts: list[MeasuredEffort] = []
     for model, bits in dict.fromkeys((row["model"], row["bits"]) for row in rows):
         by_name = {
             name: {row["draw"]: row for row in rows if (row["model"], row["bits"], row["by"]) == (model, bits, name)}
@@ -40,7 +40,7 @@ def measured_efforts() -> list[MeasuredEffort]:
             pairs = [(row, by_name[PLAIN][draw]) for draw, row in by_name[effort].items()]
             ratio = np.mean([row["ln_perplexity"] - plain["ln_perplexity"] for row, plain in pairs])
             seconds = np.sum([[row["seconds"], plain["seconds"]] for row, plain in pairs], axis=0)
-            found.append(
+            efforts.append(
                 {
                     "model": model,
                     "bits": bits,
@@ -50,4 +50,4 @@ def measured_efforts() -> list[MeasuredEffort]:
                     "time": round(float(seconds[0] / seconds[1]), 1),
                 }
             )
-    return found
+    return efforts

@@ -9,7 +9,7 @@ from pydantic import ValidationError, model_validator
 
 from sarqc.errors import Refused
 from sarqc.files.yaml_document import read_yaml
-from sarqc.recipe.effort import filled_in
+from sarqc.recipe.effort import fill_in_effort
 from sarqc.recipe.fields import RecipeFields
 from sarqc.recipe.former import renamed
 from sarqc.recipe.refusals import refusal
@@ -30,7 +30,7 @@ class Recipe(RecipeFields):
         document = renamed(document)
         if document.get("kind") == "ladder":  # whatever method a run would take by default, a ladder has its own
             document = {"method": LADDER_METHOD} | document
-        return filled_in(document, {name: cls.model_fields[name].default for name in ("method", "samples")})
+        return fill_in_effort(document, {name: cls.model_fields[name].default for name in ("method", "samples")})
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Recipe:

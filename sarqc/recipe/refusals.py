@@ -27,18 +27,18 @@ def refusal(error: ValidationError) -> Refused:
             f"Give {name}: {help_text}",
         ).about(name)
     help_text = info.description if info and info.description else every
-    given = _quoted(repr(first["input"]))
+    quoted = _quoted(repr(first["input"]))
     if info is None:
-        what = f"{name} is {given}: {_wish(first)}"
+        what = f"{name} is {quoted}: {_wish(first)}"
         return Refused(what, in_recipe(name), help_text)
     wish = _wish(first, or_auto=Literal["auto"] in get_args(info.annotation))
     if usual := field_extra(info).usual:
         help_text = f"{usual} is usual. {help_text}"
-    what = f"{_called(name, info)} is {given}: {wish}"
+    what = f"{_field_words(name, info)} is {quoted}: {wish}"
     return refused_for(name, what, help_text, *_bound(name, first))
 
 
-def _called(name: str, info: FieldInfo) -> str:
+def _field_words(name: str, info: FieldInfo) -> str:
     title = str(info.title)
     return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
 
@@ -73,11 +73,11 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
     elif "expected" in context:
         wish = str(context["expected"])
     if wish is None:
-        said = complaint["msg"].removeprefix("Value error, ")
-        return said[0].lower() + said[1:]
+        message = complaint["msg"].removeprefix("Value error, ")
+        return message[0].lower() + message[1:]
     return f"it must be {wish}, or “auto”" if or_auto else f"it must be {wish}"
 
 
 def _quoted(text: str) -> str:
-    """Return the value as given, cut to the room of a sentence."""
+    """Return the value as given, cut to fit a sentence."""
     return text if len(text) <= 100 else f"{text[:99]}…"

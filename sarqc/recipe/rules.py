@@ -28,7 +28,7 @@ _TWO_SAMPLES = Fix("Use 2 samples", {"samples": 2})
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 
-# Fields that a form leaves out of tuning besides: what it finds or refuses.
+# Further fields that a form leaves out of tuning: its results, and what it refuses.
 NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
 # The same of a ladder, whose method and γ are its own.
 NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
@@ -38,7 +38,7 @@ REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
 # Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
 _OPENED_WHOLE = {name: about.opened for name, about in DESCRIPTORS.items() if about.opened}
 
-# Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
+# Fields that a form leaves out for a quantized checkpoint: its own ones, and those without a choice.
 OF_THE_FILE = ("bits", "grid", "group_size")
 NOT_ASKED_OF_OPENED = (
     *OF_THE_FILE,
@@ -51,7 +51,7 @@ NOT_ASKED_OF_OPENED = (
     "then_gamma",
 )
 
-# Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
+# Fields that only “auto” reads, by the scope of its choice: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
 
@@ -59,7 +59,7 @@ def check(recipe: RecipeFields) -> None:
     """Check that the fields agree.
 
     Raises:
-        Refused: For the first that does not go with another one.
+        Refused: For the first field that conflicts with another one.
     """
     if recipe.blocks and recipe.block_fraction is not None:
         raise refused_for(
@@ -114,51 +114,51 @@ def check(recipe: RecipeFields) -> None:
 
 def _check_later(recipe: RecipeFields) -> None:
     """Refuse values from a block on that have no block, no method that has them, or no one λ before them."""
-    given = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
+    names = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
     if recipe.from_block is None:
-        if given:
-            name = public_name(given[0])
+        if names:
+            name = public_name(names[0])
             raise Refused(
                 f"{name} is given without the block from which on it is meant",
                 in_recipe(name),
                 f"Give from_block, or leave {name} out.",
             ).about("from_block", Fix("Leave it out", {name: None}))
         return
-    alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
-    if not given:
+    fix = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in names}})
+    if not names:
         raise refused_for(
             "from_block",
             f"nothing changes at block {recipe.from_block}",
             "Give then_lambda or then_gamma, or leave from_block out.",
-            alone,
+            fix,
         )
-    for what in _of_one_lambda(recipe):
+    for what in _why_single_lambda(recipe):
         raise refused_for(
             "from_block",
             f"{what}, and other values are given from block {recipe.from_block} on",
             "Leave from_block and the values with it out.",
-            alone,
+            fix,
         )
-    for later in given:
+    for later in names:
         name = LATER_VALUES[later]
         if name not in METHODS[recipe.method].tunes:
             raise refused_for(
                 public_name(later),
                 f"{recipe.method} has no {type(recipe).model_fields[name].title}",
                 "Leave it out, or use another method.",
-                alone,
+                fix,
             )
     if recipe.later_method() == recipe.to_method():
         raise refused_for(
             "from_block",
             f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
             "Give others, or leave from_block out.",
-            alone,
+            fix,
         )
 
 
-def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
-    """Yield what of a recipe is about one λ and γ for all blocks."""
+def _why_single_lambda(recipe: RecipeFields) -> Iterator[str]:
+    """Yield the reasons why a recipe has one λ and γ for all blocks."""
     if recipe.kind == "tune":
         yield "tuning finds one λ for the whole model"
     if recipe.kind == "ladder":
@@ -174,7 +174,7 @@ def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
 
 
 def _check_rotation(recipe: RecipeFields) -> None:
-    """Refuse a rotation where models are compared, whose statistics are those of the model as it is."""
+    """Refuse a rotation where models are compared, whose statistics are those of the unrotated model."""
     if recipe.rotates and recipe.compares_models:
         raise refused_for(
             "rotate",
@@ -207,7 +207,7 @@ def _check_opened(recipe: RecipeFields) -> None:
             default = list(info.default) if isinstance(info.default, tuple) else info.default
             raise refused_for(
                 name,
-                f"{info.title!s} = {_shown(getattr(recipe, name))} is not available for a quantized checkpoint: {why}",
+                f"{info.title!s} = {_plain(getattr(recipe, name))} is not available for a quantized checkpoint: {why}",
                 f"Leave {name} as it is by default.",
                 Fix("Leave it as it is by default", {name: default}),
             )
@@ -246,7 +246,7 @@ def _check_tuning(recipe: RecipeFields) -> None:
     if recipe.lam not in (None, "auto"):
         raise refused_for(
             "lambda",
-            f"tuning finds λ, and λ is given as {_shown(recipe.lam)}",
+            f"tuning finds λ, and λ is given as {_plain(recipe.lam)}",
             "Leave it out; values to compare go into sweep.",
             Fix("Leave λ empty", {"lambda": None}),
         )
@@ -302,7 +302,7 @@ def without_effect(recipe: RecipeFields) -> list[str]:
         return str(infos[name].title)
 
     def idle_words(name: str) -> str:
-        return f"{title(name)} = {_shown(getattr(recipe, name))} has no effect on {recipe.method}"
+        return f"{title(name)} = {_plain(getattr(recipe, name))} has no effect on {recipe.method}"
 
     words = [
         f"{idle_words(name)}{' as it is asked for' if name in AUTO_FIELDS['layer'] else ''}"
@@ -312,11 +312,11 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     words += [f"{idle_words(name)}, {why}" for name, why in recipe.idle_options().items()]
     if recipe.effort is not None and recipe.kind != "ladder" and not fitting_of(recipe.effort, recipe.to_json()):
         words.append(idle_words("effort"))
-    given = [name for name in DISTILLATION if name in changed]
+    names = [name for name in DISTILLATION if name in changed]
     if recipe.layer is not None:
-        words += [f"{title(name)} has no effect on a single layer" for name in given]
+        words += [f"{title(name)} has no effect on a single layer" for name in names]
     elif not recipe.distill:
-        words += [f"{title(name)} has no effect without distillation" for name in given]
+        words += [f"{title(name)} has no effect without distillation" for name in names]
     return words + [
         f"{title(name)} has no effect on {_KIND_WORDS[recipe.kind]}"
         for name in changed
@@ -324,7 +324,7 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     ]
 
 
-def _shown(value: object) -> object:
+def _plain(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -345,7 +345,7 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
     read = {*entry.tunes, *entry.options}
     if auto and entry.auto is not None:
         read |= {*AUTO_FIELDS[entry.auto.by]}
-    every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
+    every = {field for other in METHODS.values() for field in (*other.tunes, *other.options)}
     if entry.make.has_free_scales:
         read |= {*DISTILLATION}
     later = {later for later, field in LATER_VALUES.items() if field in read and not auto}

@@ -1,7 +1,7 @@
 """A recipe or a batch as text for use elsewhere: file, command, request, program, and launch scripts of a batch.
 
 A batch can also be written as a shell script, as jobs of SLURM, Hugging Face and SkyPilot, and for a Ray cluster. Every
-text holds only the differences from the defaults (``sarqc.recipe.spare``) and means the same runs.
+text holds only the differences from the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
 """
 
 import itertools
@@ -17,7 +17,7 @@ import yaml
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import entry_of
-from sarqc.recipe.batch import axes, spare
+from sarqc.recipe.batch import axes, without_defaults
 from sarqc.recipe.fields import public_name
 from sarqc.recipe.rules import fields_without_flag
 
@@ -47,10 +47,10 @@ def texts(document: Document, address: str) -> list[RecipeText]:
 
     ``address``: of the app, such as http://127.0.0.1:7860. Raises ``Refused`` where the document is not a recipe.
     """
-    said = _said(document)
+    brief = _abridge(document)
     return [
-        RecipeText(name=name, title=form.title, file=form.file, text=form.write(said, address))
-        for name, form in _forms_of(said).items()
+        RecipeText(name=name, title=form.title, file=form.file, text=form.write(brief, address))
+        for name, form in _forms_of(brief).items()
     ]
 
 
@@ -58,35 +58,38 @@ def one_text(name: str, document: Document, address: str) -> str:
     """Return one text by its name in ``FORMS`` or ``BATCH_FORMS``. Raises ``Refused`` where the document does not have
     it.
     """
-    said = _said(document)
-    forms = _forms_of(said)
+    brief = _abridge(document)
+    forms = _forms_of(brief)
     if name not in forms:
         raise Refused(f"it can't be written as “{name}”", "as", f"It can as {', '.join(forms)}.")
-    return forms[name].write(said, address)
+    return forms[name].write(brief, address)
 
 
-def _said(document: Document) -> Document:
-    return {name: _short(_telling(value) if name == "method" else value) for name, value in spare(document).items()}
+def _abridge(document: Document) -> Document:
+    return {
+        name: _shorten(_use_descriptive_names(value) if name == "method" else value)
+        for name, value in without_defaults(document).items()
+    }
 
 
-def _telling(value: Any) -> Any:
+def _use_descriptive_names(value: Any) -> Any:
     """Return the descriptive names of methods, if there are any."""
     if isinstance(value, list):
-        return [_telling(one) for one in value]
+        return [_use_descriptive_names(item) for item in value]
     entry = entry_of(value)
     return entry.also or value if entry else value
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Return numbers as people write them: 1 and not 1.0."""
     if isinstance(value, list):
-        return [_short(one) for one in value]
+        return [_shorten(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() and value < 1e6 else value
 
 
-def _yaml(said: Document, address: str) -> str:
+def _yaml(document: Document, address: str) -> str:
     # Lists stand in one line each, and no text is broken.
-    return yaml.dump(said, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -103,52 +106,52 @@ _Dumper.add_representer(
 )
 
 
-def _command(said: Document, address: str) -> str:
-    return _joined(_head(said), *(" ".join(map(shlex.quote, words)) for words in _flags(said)))
+def _command(document: Document, address: str) -> str:
+    return _join_lines(_head(document), *(" ".join(map(shlex.quote, words)) for words in _flags(document)))
 
 
-def _command_of_a_batch(said: Document, address: str) -> str:
+def _command_of_a_batch(document: Document, address: str) -> str:
     return f"# A flag takes no list: save the YAML as {BATCH_FILE}.\npython -m sarqc run {BATCH_FILE}\n"
 
 
-def _request(said: Document, address: str) -> str:
-    body = json.dumps(said, ensure_ascii=False)
-    return _joined(
+def _request(document: Document, address: str) -> str:
+    body = json.dumps(document, ensure_ascii=False)
+    return _join_lines(
         f"curl -X POST {shlex.quote(address + '/api/runs')}",
         "-H 'Content-Type: application/json'",
         f"-d {shlex.quote(body)}",
     )
 
 
-def _program(said: Document, address: str) -> str:
+def _program(document: Document, address: str) -> str:
     return f"""\
 from sarqc import Recipe, execute
 from sarqc.settings import read_settings
 
 settings = read_settings()
-recipe = Recipe.parse({_document(said)})
+recipe = Recipe.parse({_document(document)})
 for event in execute(recipe, settings, study_dir=settings.studies_dir(), study_id=recipe.fingerprint()):
     print(event)
 """
 
 
-def _program_of_a_batch(said: Document, address: str) -> str:
+def _program_of_a_batch(document: Document, address: str) -> str:
     return f"""\
 from sarqc import execute
 from sarqc.recipe import expanded
 from sarqc.settings import read_settings
 
 settings = read_settings()
-recipes = expanded({_document(said)})
+recipes = expanded({_document(document)})
 for name, recipe in recipes.items():
     for event in execute(recipe, settings, study_dir=settings.studies_dir(), study_id=recipe.fingerprint()):
         print(name, event)
 """
 
 
-def _shell_script(said: Document, address: str) -> str:
-    arrays, command, count = _launch(said)
-    first = next(iter(axes(said)))
+def _shell_script(document: Document, address: str) -> str:
+    arrays, command, count = _launch(document)
+    first = next(iter(axes(document)))
     return f"""\
 #!/usr/bin/env bash
 # {count} runs, one after the other: bash runs.sh
@@ -160,16 +163,16 @@ set -euo pipefail
 
 for i in ${{@:-${{!{first}[@]}}}}; do
   echo "run $i" >&2
-{_indented(command)}
+{_indent(command)}
 done
 """
 
 
-def _job_array(said: Document, address: str) -> str:
-    arrays, command, count = _launch(said)
+def _job_array(document: Document, address: str) -> str:
+    arrays, command, count = _launch(document)
     return f"""\
 #!/usr/bin/env bash
-#SBATCH --job-name={_job_name(said)}
+#SBATCH --job-name={_job_name(document)}
 #SBATCH --array=0-{count - 1}
 #SBATCH --gres=gpu:1
 #SBATCH --output=%x-%a.log
@@ -187,9 +190,9 @@ i=$SLURM_ARRAY_TASK_ID
 """
 
 
-def _jobs_of_hugging_face(said: Document, address: str) -> str:
-    arrays, command, count = _launch(said)
-    first = next(iter(axes(said)))
+def _jobs_of_hugging_face(document: Document, address: str) -> str:
+    arrays, command, count = _launch(document)
+    first, job = next(iter(axes(document))), _job_name(document)
     return f"""\
 #!/usr/bin/env bash
 # {count} jobs of Hugging Face, one for each run: IMAGE=... BUCKET=me/sarqc bash runs.hf.sh
@@ -202,18 +205,18 @@ set -euo pipefail
 {arrays}
 
 for i in ${{@:-${{!{first}[@]}}}}; do
-  hf jobs run --detach --name {_job_name(said)}-$i --flavor "${{FLAVOR:-a10g-small}}" --timeout "${{TIMEOUT:-12h}}" \\
+  hf jobs run --detach --name {job}-$i --flavor "${{FLAVOR:-a10g-small}}" --timeout "${{TIMEOUT:-12h}}" \\
     --attempts 3 --secrets HF_TOKEN --env SARQC_STATE_DIR=/state --volume "hf://buckets/$BUCKET:/state" "$IMAGE" \\
-{_indented(command, 4)}
+{_indent(command, 4)}
 done
 """
 
 
-def _jobs_of_skypilot(said: Document, address: str) -> str:
-    arrays, command, count = _launch(said)
+def _jobs_of_skypilot(document: Document, address: str) -> str:
+    arrays, command, count = _launch(document)
     commands = f"set -euo pipefail\nexport SARQC_STATE_DIR=/state\n{arrays}\ni=$RUN\n{command}\n"
     task = {
-        "name": _job_name(said),
+        "name": _job_name(document),
         "envs": {"RUN": None, "BUCKET": None},
         "resources": {"accelerators": {"L4": 1, "A10G": 1, "A100": 1}},
         "file_mounts": {"/state": {"name": "$BUCKET", "mode": "MOUNT"}},
@@ -229,22 +232,22 @@ def _jobs_of_skypilot(said: Document, address: str) -> str:
 """ + yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
-def _on_ray(said: Document, address: str) -> str:
+def _on_ray(document: Document, address: str) -> str:
     return f"""\
 # All runs at once on the Ray cluster of SARQC_RAY_ADDRESS: save the YAML as {BATCH_FILE}.
 python -m sarqc run {BATCH_FILE} --on ray
 """
 
 
-def _job_name(said: Document) -> str:
-    model = said["model"]
+def _job_name(document: Document) -> str:
+    model = document["model"]
     return re.sub(r"[^a-z0-9-]+", "-", PurePath(model).name.lower()).strip("-") if isinstance(model, str) else "sarqc"
 
 
-def _launch(said: Document) -> tuple[str, str, int]:
+def _launch(document: Document) -> tuple[str, str, int]:
     """Return arrays of the shell with one flag of each run; the command of run number i; the number of runs."""
-    varied = axes(said)
-    fixed = {name: value for name, value in said.items() if name not in varied}
+    varied = axes(document)
+    fixed = {name: value for name, value in document.items() if name not in varied}
     points = list(itertools.product(*varied.values()))
     arrays, words = [], []
     for name, values in zip(varied, zip(*points, strict=True), strict=True):
@@ -252,8 +255,8 @@ def _launch(said: Document) -> tuple[str, str, int]:
         arrays.append(f"{name}=({' '.join(shlex.quote(flag) for flag in flags)})")
         # A value that is left open has no flag, and a quoted empty word would be one.
         words.append(f'"${{{name}[i]}}"' if all(flags) else f'${{{name}[i]:+"${{{name}[i]}}"}}')
-    flags = [" ".join(map(shlex.quote, one)) for one in _flags(fixed)]
-    return "\n".join(arrays), _joined(_head(said), *flags, *words).rstrip("\n"), len(points)
+    flags = [" ".join(map(shlex.quote, parts)) for parts in _flags(fixed)]
+    return "\n".join(arrays), _join_lines(_head(document), *flags, *words).rstrip("\n"), len(points)
 
 
 def _flag(name: str, value: Any) -> str:
@@ -261,35 +264,35 @@ def _flag(name: str, value: Any) -> str:
     return "=".join(word for words in _flags({name: value}) for word in words)
 
 
-def _head(said: Document) -> str:
-    return f"python -m sarqc {VERBS[said.get('kind', 'run')]}"
+def _head(document: Document) -> str:
+    return f"python -m sarqc {VERBS[document.get('kind', 'run')]}"
 
 
-def _flags(said: Document) -> Iterator[tuple[str, ...]]:
+def _flags(document: Document) -> Iterator[tuple[str, ...]]:
     """Yield the words of each flag. The kind is the command's name, which has no flags for what means nothing to it."""
-    idle = {public_name(field) for field in fields_without_flag(said.get("kind", "run"))}
-    for name, value in said.items():
+    idle = {public_name(field) for field in fields_without_flag(document.get("kind", "run"))}
+    for name, value in document.items():
         flag = name.replace("_", "-")
         if name in idle or value is None:
             continue
         if isinstance(value, bool):
             yield (f"--{flag}" if value else f"--no-{flag}",)
         elif isinstance(value, list) and value and isinstance(value[0], str):  # a text may hold any separator
-            yield from ((f"--{flag}", one) for one in value)
+            yield from ((f"--{flag}", item) for item in value)
         else:
             yield f"--{flag}", ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _joined(*parts: str) -> str:
+def _join_lines(*parts: str) -> str:
     return " \\\n  ".join(parts) + "\n"
 
 
-def _indented(text: str, by: int = 2) -> str:
+def _indent(text: str, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in text.split("\n"))
 
 
-def _document(said: Document) -> str:
-    return "{\n" + "".join(f'    "{name}": {_literal(value)},\n' for name, value in said.items()) + "}"
+def _document(document: Document) -> str:
+    return "{\n" + "".join(f'    "{name}": {_literal(value)},\n' for name, value in document.items()) + "}"
 
 
 def _literal(value: Any) -> str:
@@ -299,7 +302,7 @@ def _literal(value: Any) -> str:
 
 
 class Form(NamedTuple):
-    """A text form of a document that ``spare`` returned, for an app at an address."""
+    """A text form of a document that ``without_defaults`` returned, for an app at an address."""
 
     title: str
     file: str
@@ -326,9 +329,9 @@ BATCH_FORMS = {
 LAUNCH_FORMS = ("shell", "slurm", "hf-jobs", "skypilot")  # which run one command with flags of its own for each run
 
 
-def _forms_of(said: Document) -> dict[str, Form]:
-    varied = axes(said)
+def _forms_of(document: Document) -> dict[str, Form]:
+    varied = axes(document)
     if not varied:
         return FORMS
-    one_command = "kind" not in varied
-    return {name: form for name, form in BATCH_FORMS.items() if one_command or name not in LAUNCH_FORMS}
+    same_command = "kind" not in varied
+    return {name: form for name, form in BATCH_FORMS.items() if same_command or name not in LAUNCH_FORMS}

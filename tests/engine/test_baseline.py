@@ -244,16 +244,16 @@ def test_parts_of_states(tmp_path):
     values = torch.randn(7, 3, 2)
     store = ArtefactStore(tmp_path)
     states = KeptStates(store, "0" * 32)
-    assert not states.are_kept()
+    assert not states.is_complete()
     for part in values.split((3, 3, 1)):
         states.add(part)
-    assert not KeptStates(store, "0" * 32).are_kept()  # only what is finished counts
+    assert not KeptStates(store, "0" * 32).is_complete()  # only what is finished counts
     states.finish()
     again = KeptStates(store, "0" * 32)
-    assert again.are_kept()
+    assert again.is_complete()
     for first, end in ((0, 3), (2, 7), (6, 7), (1, 2)):
         assert torch.equal(again[first:end], values[first:end])
-    assert not KeptStates(store, "1" * 32).are_kept()
+    assert not KeptStates(store, "1" * 32).is_complete()
     with pytest.raises(StatesGone):
         KeptStates(store, "1" * 32)[0:1]
 

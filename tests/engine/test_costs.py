@@ -29,11 +29,11 @@ def two_gpus(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    for cached in (gpus._nvidia_smi, gpus._asked):
+    for cached in (gpus._nvidia_smi, gpus._query):
         cached.cache_clear()
     yield tmp_path / "asked"
     gpus._nvidia_smi.cache_clear()
-    gpus._asked.cache_clear()
+    gpus._query.cache_clear()
 
 
 def test_memory_of_gpus(two_gpus):

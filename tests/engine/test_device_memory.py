@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from sarqc.engine import comparison, device_memory
-from sarqc.engine.device_memory import rehearsed
+from sarqc.engine.device_memory import rehearse_on_any_device
 from sarqc.engine.execute import execute
 from sarqc.engine.stages import float_model
 from sarqc.errors import NumericalError, OutOfMemory, from_parts
@@ -27,7 +27,7 @@ def document(small):
 @pytest.fixture
 def on_any_device(monkeypatch):
     for module in (float_model, comparison):
-        monkeypatch.setattr(module, "rehearse", rehearsed)
+        monkeypatch.setattr(module, "rehearse", rehearse_on_any_device)
 
 
 def no_room(*_given, **_named):

@@ -45,7 +45,7 @@ def layers(settings):
     prepared = prepare(Recipe.parse(device_check.RECIPE | {"method": "rtn"}), settings)
     job = device_check.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     loaded = load(prepared.checkpoint, torch.device("cpu"))
-    return device_check._solved(loaded, job, device_check._data(loaded, prepared))
+    return device_check._solve(loaded, job, device_check._data(loaded, prepared))
 
 
 def test_a_device_that_rounds_otherwise_is_seen(layers):
@@ -55,10 +55,10 @@ def test_a_device_that_rounds_otherwise_is_seen(layers):
     wrong_codes = replace(first, quantized=replace(first.quantized, codes=codes))
     report = replace(first.quantized.report, recon_loss=first.quantized.report.recon_loss * 1.05)
     wrong_loss = replace(first, quantized=replace(first.quantized, report=report))
-    assert device_check.compared("rtn", layers, layers).is_sound
-    assert not device_check.compared("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
-    assert not device_check.compared("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
-    assert device_check.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # other precision
+    assert device_check.compare_layers("rtn", layers, layers).is_sound
+    assert not device_check.compare_layers("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
+    assert not device_check.compare_layers("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
+    assert device_check.compare_layers("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # other precision
 
 
 @pytest.mark.thorough
@@ -121,7 +121,7 @@ def test_a_kernel_that_fails_becomes_a_reason(fresh_settings, monkeypatch):
     def failing(codes):
         raise RuntimeError("not implemented for this device\nand more")
 
-    monkeypatch.setattr(speed, "_packed", failing)
+    monkeypatch.setattr(speed, "_pack", failing)
     (finding,) = doctor._kernel(fresh_settings)
     assert not finding.is_sound
     assert finding.words == "No 4-bit kernel: PyTorch's 4-bit kernel failed: not implemented for this device."

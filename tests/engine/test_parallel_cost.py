@@ -13,7 +13,7 @@ from sarqc.calibration import block
 from sarqc.calibration.layer_batch import LayerBatch
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.engine import costs
-from sarqc.engine.parallel_cost import last_done, moved, parts_of, speedup
+from sarqc.engine.parallel_cost import last_done, parts_of, speedup, transfers
 from sarqc.engine.plan import plan
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.solving import Context
@@ -55,7 +55,7 @@ def test_parts_and_bytes_are_those_that_travel(tiny_llama, tmp_path, devices):
     by_block = [list(of) for _, of in itertools.groupby(layers, key=lambda layer: layer.block)]
     assert spread.shapes == [part for of_block in by_block for part in parts_of(of_block, devices)]
     weights = sum(rows * width for rows, width in (layer.shape for layer in layers))
-    assert moved(layers, 4, 2).moved - 9 * weights == spread.bytes  # calibration and held-out
+    assert transfers(layers, 4, 2).moved - 9 * weights == spread.bytes  # calibration and held-out
 
 
 def test_batches_are_the_parts_on_one_device(tiny_llama, tmp_path):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from sarqc.engine.progress import with_progress
-from sarqc.engine.survey import returned
+from sarqc.evaluation.perplexity import drain
 from sarqc.events import Advanced
 
 
@@ -21,7 +21,7 @@ def test_what_it_tells_are_events_and_what_it_returns_is_returned():
     steps = with_progress(work, "questions", every=0.01)
     assert next(steps) == Advanced(2, 3, "questions")
     go_on.set()
-    assert returned(steps) == "found"
+    assert drain(steps) == "found"
 
 
 def test_its_error_is_raised():

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulated_races import simulated
-from sarqc.engine.budget_plans import too_short, tuning_budget, tuning_plan
+from sarqc.engine.budget_plans import short_budget_warnings, tuning_budget, tuning_plan
 from sarqc.engine.costs import TuningCosts
 from sarqc.engine.screening import DULL, in_question
-from sarqc.engine.search import ENOUGH, Costs, Search, Step, by_promise, rounded_up
+from sarqc.engine.search import ENOUGH, Costs, Search, Step, order_by_promise, rounded_up
 
 LAMS = 6
 GPTQ, RTN = LAMS, LAMS + 1
@@ -132,7 +132,7 @@ def test_a_further_lambda_is_compared_only_once_all_its_draws_are_there():
 
 
 def test_the_most_promising_is_the_place_after_the_smallest_error_of_layers():
-    assert by_promise([1, 2, 3, 4, 5], [3.0, 1.0, 2.0, 4.0, 5.0]) == (3, 4, 2, 5, 1)
+    assert order_by_promise([1, 2, 3, 4, 5], [3.0, 1.0, 2.0, 4.0, 5.0]) == (3, 4, 2, 5, 1)
     assert rounded_up(2.1) == 3
     assert rounded_up(2000) == 2880
 
@@ -172,9 +172,9 @@ class TestPlan:
         assert tuning_budget(0.2, self.COSTS, 8).words == "0.2 min: errors of layers alone, not enough to compare"
         assert tuning_budget(3, self.COSTS, 8).words == "3 min: 5 λ × 2 draws"
         assert tuning_budget(60, self.COSTS, 4).words == "60 min: 6 λ × 4 draws"
-        [warning] = too_short(tuning_plan(self.COSTS, 1, 8), 1)
+        [warning] = short_budget_warnings(tuning_plan(self.COSTS, 1, 8), 1)
         assert warning == "this budget is too short (1 min: about 2 λ, not enough to compare): take 3 min"
-        assert not [*too_short(tuning_plan(self.COSTS, 10, 8), 10)]
+        assert not [*short_budget_warnings(tuning_plan(self.COSTS, 10, 8), 10)]
 
     def test_a_plan_that_is_kept_is_what_a_search_does_with_it(self):
         """On a host that is as fast as planned."""

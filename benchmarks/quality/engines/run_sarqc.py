@@ -23,7 +23,7 @@ from sarqc.engine.execute import warm_up
 from sarqc.engine.keys import describe
 from sarqc.engine.measure import Workbench, versions
 from sarqc.engine.plan import indivisible_layers
-from sarqc.engine.survey import returned
+from sarqc.evaluation.perplexity import drain
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.loading import load
@@ -48,14 +48,14 @@ def main(folder: Path) -> None:
     keys = {layer.name: layer.name for layer in checkpoint.layers}
     with measured(device) as costs:
         tuning = ScaleTuning(bench, recipe, quantizing, keys) if recipe.distills else None
-        original = None if tuning is None else returned(tuning.keep_float())
+        original = None if tuning is None else drain(tuning.keep_float())
         reports = {
             step.info.name: step.quantized.report
             for step in bench.calibrated(quantizing, keys)
             if isinstance(step, SolvedLayer)
         }
         if tuning is not None:
-            returned(tune_scales(tuning, original, reports))
+            drain(tune_scales(tuning, original, reports))
     layers = KeptLayers(bench.store, keys if tuning is None else tuning.keys(), checkpoint.layers)
     tensors = {name: tensor for layer in layers for name, tensor in _parts(layer, layers[layer]).items()}
     (folder / "checkpoint").mkdir()

@@ -9,7 +9,7 @@ from sarqc.engine.device_memory import rehearse
 from sarqc.engine.distill import ScaleTuning
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import layer_keys, states_key
-from sarqc.engine.measure import continue_prompts, keep_states, kept_beside, measure
+from sarqc.engine.measure import continue_prompts, keep_states, load_beside_float, measure
 from sarqc.engine.repair import unrepaired_key
 from sarqc.engine.result import summary_of
 from sarqc.engine.run import Run
@@ -17,7 +17,7 @@ from sarqc.events import Event
 
 
 def begin(run: Run) -> Iterator[Event]:
-    """Say what there is to do, and try the largest layer unless all are finished."""
+    """Announce the work, and try the largest layer unless all are finished."""
     keys = layer_keys(run.bench.model, run.job)
     yield run.started_event(keys)
     if not all(run.bench.store.has(key, SUFFIX) for key in keys.values()):
@@ -35,13 +35,13 @@ def measure_float(run: Run) -> Iterator[Event]:
 
 
 def choose_lambda(run: Run) -> Iterator[Event]:
-    """Settle the λ of “auto” for the whole model, if the recipe asks for that, and with it the keys of all layers."""
+    """Choose the λ of “auto” for the whole model, if the recipe asks for that, and with it the keys of all layers."""
     run.job, run.selection = yield from settle(run.bench, run.recipe, run.job)
     run.solved = layer_keys(run.bench.model, run.job)
 
 
 def keep_float(run: Run) -> Iterator[Event]:
-    """Keep of the float model what later stages compare with, unless their results are kept."""
+    """Keep the parts of the float model that later stages compare with, unless their results are stored."""
     bench, prepared, recipe = run.bench, run.prepared, run.recipe
     if run.rotation is not None:
         run.rounded = run.rotation.rounded(bench.loaded)
@@ -55,5 +55,5 @@ def keep_float(run: Run) -> Iterator[Event]:
         measured.append(baseline_key(bench.model, run.job, recipe))
     if recipe.repairs:
         measured.append(unrepaired_key(bench.model, run.job))
-    if any(kept_beside(bench, prepared, key) is None for key in measured):
+    if any(load_beside_float(bench, prepared, key) is None for key in measured):
         yield from keep_states(bench, prepared, run.states)

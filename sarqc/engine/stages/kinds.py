@@ -32,7 +32,7 @@ QUANTIZING: tuple[Callable[[Run], Iterator[Event]], ...] = (
 
 
 def stages_of(run: Run) -> tuple[Callable[[Run], Iterator[Event]], ...]:
-    """Return the stages of a run; one that its recipe does without does nothing."""
+    """Return the stages of a run; one that its recipe does not need does nothing."""
     if run.recipe.kind == "run":
         return QUANTIZING
     if run.recipe.kind == "ladder":

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sarqc.engine.measure import compare_prompts, measure
 from sarqc.engine.plan import window_for
-from sarqc.engine.result import fill_in
+from sarqc.engine.result import fill_in_summary
 from sarqc.engine.run import Run
 from sarqc.engine.stamp import stamp_of
 from sarqc.evaluation.speed import measure_speed
@@ -18,10 +18,10 @@ def measure_quantized(run: Run) -> Iterator[Event]:
     run.stamp = stamp_of(prepared, loaded, run.job, lam, run.hashes)
     run.quantized = yield from measure(bench, prepared, "quantized", run.quantized_key, run.states)
     texts = yield from compare_prompts(bench, prepared, run.float_texts, run.quantized_key)
-    fill_in(run)
+    fill_in_summary(run)
     run.summary["texts"] = [event.comparison() for event in texts]
     if run.recipe.speed:
-        yield Stage("measuring speed")  # anew each time: what a clock said once is nothing to keep
+        yield Stage("measuring speed")  # anew each time: a time is not worth storing
         window = window_for(loaded.checkpoint.max_positions, None)
         speed = measure_speed(loaded, run.layers, run.job.grids, window)
         yield speed

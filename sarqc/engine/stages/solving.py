@@ -14,7 +14,7 @@ from sarqc.engine.stamp import LayerHashing
 from sarqc.events import BlockRounded, Event, LayerDone, Stage, Warned
 from sarqc.recipe import method_title
 
-_FALLBACKS = {  # flags of a layer that got something else than was asked for
+_FALLBACKS = {  # flags of a layer that was not solved as requested
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
     "little_memory": LITTLE_MEMORY_WORDS,
     "not_recorded": "operations can't be recorded as one on this device: each is started by itself, which takes longer",
@@ -33,7 +33,7 @@ def solve(run: Run) -> Iterator[Event]:
     with LayerHashing(run.job) as hashing:
         for step in run.bench.calibrated(run.job, run.solved):
             if isinstance(step, SolvedLayer):
-                yield from _noted(run, step)
+                yield from _note_layer(run, step)
                 hashing.add(step.info.name, step.quantized)
             else:
                 yield step
@@ -46,7 +46,7 @@ def solve(run: Run) -> Iterator[Event]:
         run.hashes = hashing.finish()
 
 
-def _noted(run: Run, layer: SolvedLayer) -> Iterator[Event]:
+def _note_layer(run: Run, layer: SolvedLayer) -> Iterator[Event]:
     name, report = layer.info.name, layer.quantized.report
     yield LayerDone(
         name=name,

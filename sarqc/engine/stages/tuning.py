@@ -1,12 +1,12 @@
-"""Tuning: the λ that a model wants, and how sure that is, with as little work as tells candidates apart.
+"""Tuning: the best λ of a model, and its certainty, with as little work as tells candidates apart.
 
 1. Errors of layers on unseen text from the statistics of one draw (``screening``). They settle γ and rule λ out.
 2. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
-   on the test text. ``search.Search`` says what comes next, for which of them, and when nothing more can be told apart.
+   on the test text. ``search.Search`` plans the next step, for which of them, and the end.
 3. The recipe's tasks, draw by draw, for the λ that are left and the baselines.
 
-With a budget each part has what is left of it, and work that does not end in time is given up: what is known then is
-true whenever it stops. Statistics are of the float model, as in an exploring study; the run to follow has the quantized
+With a budget each part has the rest of it, and work that does not end in time is given up: the results are valid
+whenever it stops. Statistics are of the float model, as in an exploring study; the run to follow has the quantized
 prefix.
 """
 
@@ -22,7 +22,7 @@ from sarqc.engine.run import Run
 from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
 from sarqc.engine.task_answers import answers_of
-from sarqc.engine.trials import Draw, draw_of, is_kept, run_trials
+from sarqc.engine.trials import Draw, draw_of, is_stored, run_trials
 from sarqc.engine.tuning_output import has_study, write_tuning
 from sarqc.engine.tuning_state import Candidate, TuningState
 from sarqc.events import COMPARING, Event, Saved, Stage, TuningStanding
@@ -39,8 +39,10 @@ def tune_lambda(run: Run) -> Iterator[Event]:
     screening = Screening.of(draw_of(run.recipe, ground, 0), base, lams, gammas)
     state = TuningState(run, ground, budget, screening, _baselines(run.recipe))
     try:
-        yield from _worked(state)
-        state.why = state.search.end([one.method.lam for one in state.candidates], run.recipe.band) or "budget"
+        yield from _run_parts(state)
+        state.why = (
+            state.search.end([candidate.method.lam for candidate in state.candidates], run.recipe.band) or "budget"
+        )
     except TimeUp:
         state.why = "budget"
     state.note_turn("end", state.search.draws)
@@ -53,7 +55,7 @@ def tune_lambda(run: Run) -> Iterator[Event]:
     run.summary = {**summary_of(run.prepared, run.original, run.device), "tuning": tuning}
 
 
-def _worked(state: TuningState) -> Iterator[Event]:
+def _run_parts(state: TuningState) -> Iterator[Event]:
     recipe, budget = state.recipe, state.budget
     state.note_turn("screening", 0)
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
@@ -63,25 +65,25 @@ def _worked(state: TuningState) -> Iterator[Event]:
     state.note_turn("screened", 0)
     yield TuningStanding(state.to_json())
     yield from state.measure_float()
-    yield from _compared(state)
+    yield from _compare(state)
     rest = [index for index in state.search.once if state.search.draws and not state.search.seen[0, index]]
     if rest and budget.left() >= state.model_seconds():
-        yield from _measured(state, state.draw(0), Step(0, tuple(rest)))
+        yield from _measure(state, state.draw(0), Step(0, tuple(rest)))
     if recipe.tasks and state.search.draws:
-        yield from _asked(state)
-    yield from _drawn(state)
+        yield from _ask_tasks(state)
+    yield from _make_pictures(state)
 
 
-def _compared(state: TuningState) -> Iterator[Event]:
+def _compare(state: TuningState) -> Iterator[Event]:
     recipe, budget, begun = state.recipe, state.budget, -1
-    lams = [one.method.lam for one in state.candidates]
-    known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
+    lams = [candidate.method.lam for candidate in state.candidates]
+    stored: dict[tuple[int, int], bool] = {}  # whether a measurement is stored
 
     def costs_nothing(number: int, index: int) -> bool:
-        if (number, index) not in known:
+        if (number, index) not in stored:
             point = state.candidates[index].method
-            known[number, index] = is_kept(state.draw(number), point, pictures=not number)
-        return known[number, index]
+            stored[number, index] = is_stored(state.draw(number), point, pictures=not number)
+        return stored[number, index]
 
     while not state.search.end(lams, recipe.band):
         costs, together = Costs(state.model_seconds(), state.draw_seconds), TOGETHER
@@ -89,7 +91,7 @@ def _compared(state: TuningState) -> Iterator[Event]:
             costs, together = replace(costs, known=costs_nothing), state.together()
         if (step := state.search.next(budget.left(), costs, together)) is None:
             return
-        state.note_draws(min(step.draw, 1))  # the first is whole where the second begins
+        state.note_draws(min(step.draw, 1))  # the first is complete when the second begins
         draw = state.draw(step.draw)
         if step.draw != begun:
             begun = step.draw
@@ -97,7 +99,7 @@ def _compared(state: TuningState) -> Iterator[Event]:
         is_new = bool(step.draw) and not state.trials[step.draw]
         if is_new and budget.seconds is not None and not budget.is_shared:
             state.draw_seconds = max(state.draw_seconds, budget.timed(partial(_collect, draw, budget)))
-        yield from _measured(state, draw, step)
+        yield from _measure(state, draw, step)
         state.trim()
 
 
@@ -107,45 +109,45 @@ def _collect(draw: Draw, budget: Budget) -> None:
         budget.check()
 
 
-def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
+def _measure(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
     for together in state.by_name(step.candidates):
         points = [state.candidates[index].method for index in together]
         pictures, began = step.draw == 0, state.budget.spent()
-        new = [point for point in points if not is_kept(draw, point, pictures=pictures)]
+        new = [point for point in points if not is_stored(draw, point, pictures=pictures)]
         for position, trial in run_trials(draw, points, pictures=pictures, check=state.budget.check):
             state.note(step.draw, together[position], trial)
             yield TuningStanding(state.to_json())
         if new:
-            state.taken.append((state.budget.spent() - began) / len(new))
+            state.durations.append((state.budget.spent() - began) / len(new))
 
 
-def _asked(state: TuningState) -> Iterator[Event]:
+def _ask_tasks(state: TuningState) -> Iterator[Event]:
     """Ask the tasks of the float model, and then in the first draw and as many more as there is time for."""
     budget, tasks = state.budget, ", ".join(state.recipe.tasks)
-    wanted = [*state.search.running, *state.search.baselines, *state.search.once]
+    indices = [*state.search.running, *state.search.baselines, *state.search.once]
     state.note_turn("tasks", state.search.draws)
-    bench, alone = state.run.bench, replace(state.run.prepared, test=None)
-    asked: Measurements = yield from budget.within(measure(bench, alone, "float", bench.model.key, None))
-    state.run.original = replace(asked, perplexity=state.run.original.perplexity)
-    budget.count(asked.task_seconds)
+    bench, without_test = state.run.bench, replace(state.run.prepared, test=None)
+    measurements: Measurements = yield from budget.within(measure(bench, without_test, "float", bench.model.key, None))
+    state.run.original = replace(measurements, perplexity=state.run.original.perplexity)
+    budget.count(measurements.task_seconds)
     for number in range(state.search.draws):
-        if budget.left() < state.seconds_of_answers(len(wanted)):
+        if budget.left() < state.seconds_of_answers(len(indices)):
             return
-        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {state.search.draws}, {len(wanted)} models")
+        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {state.search.draws}, {len(indices)} models")
         draw = state.draw(number)
         state.answers.append({})
-        for together in state.by_name(wanted):
+        for together in state.by_name(indices):
             points = [state.candidates[index].method for index in together]
             for position, answers in answers_of(draw, points, budget.check):
                 state.note_answers(together[position], answers)
                 yield TuningStanding(state.to_json())
 
 
-def _drawn(state: TuningState) -> Iterator[Event]:
+def _make_pictures(state: TuningState) -> Iterator[Event]:
     """Make for the study the pictures of λ that were not measured, and the layers that do not change with a draw."""
     search, budget = state.search, state.budget
-    wanted = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
-    jobs = [(0, wanted), *((number, [*search.once]) for number in range(1, search.draws))]
+    unmeasured = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
+    jobs = [(0, unmeasured), *((number, [*search.once]) for number in range(1, search.draws))]
     for number, indices in jobs:
         draw = state.draw(number)
         for together in state.by_name(indices):
