@@ -10,7 +10,7 @@ from sarqc.calibration.job import CalibrationJob
 from sarqc.documents import Baseline
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, divergences, load_beside_float, measure_another
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Compared, Event
@@ -33,7 +33,7 @@ def baseline_key(model: ModelDescription, job: CalibrationJob, recipe: Recipe) -
     return quantized_model_key(model, layer_keys(model, baseline_job(job, recipe)))
 
 
-def compare_with_baseline(run: Run) -> Iterator[Event]:
+def compare_with_baseline(run: RunContext) -> Iterator[Event]:
     """Compare the quantized model with the baseline, if the recipe asks for it.
 
     The model is float afterwards, unless the baseline was measured before on the same texts: then nothing is done.

@@ -30,7 +30,7 @@ from sarqc.engine.keys import describe
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import indivisible_layers, prepare
 from sarqc.engine.result import summary_of
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.trials import Draw, draw_of, errors_of_layers, ground_of
 from sarqc.errors import NotFound, Refused
 from sarqc.events import Event, Saved, Stage
@@ -83,7 +83,7 @@ def save_bundle(draw: Draw, folder: Path) -> Path:
     return folder / f"{folder.name}{SUFFIX}"
 
 
-def save_statistics(run: Run) -> Iterator[Event]:
+def save_statistics(run: RunContext) -> Iterator[Event]:
     """Write the statistics of the first draw as a file, collected again where they are no longer stored."""
     assert run.output.checkpoint_dir is not None
     yield Stage("saving", "statistics")

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from sarqc.engine.budget import Budget
 from sarqc.engine.device_memory import rehearse
 from sarqc.engine.measure import keep_states, measure
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.trials import Draw, TrialResult, TuningContext, draw_of, ground_of
 from sarqc.events import Event
 from sarqc.quantization.methods import Method
 from sarqc.recipe import Recipe
 
 
-def begin(run: Run, points: Sequence[Method]) -> Generator[Event, None, tuple[TuningContext, Budget]]:
+def begin(run: RunContext, points: Sequence[Method]) -> Generator[Event, None, tuple[TuningContext, Budget]]:
     """Try the largest layer at ``points``; return the context of all draws, and the time."""
     yield run.started_event({})
     yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), points)
@@ -24,10 +24,10 @@ def begin(run: Run, points: Sequence[Method]) -> Generator[Event, None, tuple[Tu
 
 
 @dataclass
-class Comparison:
+class ModelComparison:
     """The results so far. Draws and models count from 0."""
 
-    run: Run
+    run: RunContext
     ground: TuningContext
     budget: Budget
     trials: list[dict[int, TrialResult]] = field(default_factory=list, init=False)  # [draw][model]

@@ -21,7 +21,7 @@ from sarqc.engine.keys import describe
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, check_output_is_free, prepare
 from sarqc.engine.rotating import check_rotation
-from sarqc.engine.run import Output, Run
+from sarqc.engine.run import Output, RunContext
 from sarqc.engine.stages.kinds import stages_of
 from sarqc.engine.throughput import keep_pace
 from sarqc.events import Event, Finished, Stage, Warned
@@ -135,7 +135,7 @@ def _run_stages(
             bench, recipe.calibration, prepared.recipe.begin, prepared.test or prepared.calibration, prepared.window
         )
         prepared = replace(prepared, feeding=feeding)
-        run = Run(bench, prepared, job, output, imported, started, rotation)
+        run = RunContext(bench, prepared, job, output, imported, started, rotation)
         for stage in stages_of(run):
             for event in stage(run):
                 yield from _damage_warnings(bench.store)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sarqc.documents import LadderEnd, LadderNext, LadderRow, LadderRun
-from sarqc.engine.comparison import Comparison
+from sarqc.engine.comparison import ModelComparison
 from sarqc.engine.ladder_steps import StepMethod, ladder_steps, left_out, run_after
 from sarqc.engine.search import rounded_up
 from sarqc.quantization.methods import METHODS
@@ -20,7 +20,7 @@ _INTERVAL_DRAWS = 2  # draws
 _RESERVE = 1.2  # of the minutes that are proposed, times those that were needed so far
 
 
-class LadderState(Comparison):
+class LadderState(ModelComparison):
     """The results of a ladder so far: trials are of the draws that were begun, by the positions of steps."""
 
     why: LadderEnd = ""  # the reason of its end

@@ -14,7 +14,7 @@ import safetensors.torch
 
 from sarqc.checkpoints.codes import coded
 from sarqc.checkpoints.compressed_tensors import packed_tensors
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.files.hashes import sha256_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
@@ -67,7 +67,7 @@ def packed_point(
 
 
 def keep_codes(
-    run: Run, loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], study: Study, settings: Settings
+    run: RunContext, loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], study: Study, settings: Settings
 ) -> None:
     """Write the codes of a run into the folder of its study, if pages can run its model by them."""
     recipe, job, (line,) = run.recipe, run.job, study.lines

@@ -12,7 +12,7 @@ from sarqc.documents import Repair
 from sarqc.engine.costs import MEASURING_CODES
 from sarqc.engine.keys import ModelDescription, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, measure_another
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.events import Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import ExistingCodes
@@ -33,21 +33,18 @@ def unrepaired_key(model: ModelDescription, job: CalibrationJob) -> str:
     return quantized_model_key(model, layer_keys(model, unrepaired_job(job)))
 
 
-def measure_before_repair(run: Run) -> Iterator[Event]:
+def measure_before_repair(run: RunContext) -> Iterator[Event]:
     """Measure the checkpoint that the run repairs, beside the float model, before its repair."""
     if run.recipe.repairs and run.states is not None:
         job = unrepaired_job(run.job)
         run.before = yield from measure_another(run.bench, run.prepared, job, run.states, MEASURING_CODES, "its layers")
 
 
-def gain(run: Run) -> Repair:
+def gain(run: RunContext) -> Repair:
     """Return the outcome of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in run.reports.values()]
-    layers, unchanged, worse = (
-        len(flags),
-        sum(UNCHANGED in each for each in flags),
-        sum(WORSE in each for each in flags),
-    )
+    layers = len(flags)
+    unchanged, worse = (sum(flag in each for each in flags) for flag in (UNCHANGED, WORSE))
     counts = {
         "layers": layers,
         "kept": unchanged,

@@ -15,13 +15,13 @@ from sarqc.documents import (
 from sarqc.engine.measure import Measurements, divergences, feeding_protocol, versions, weights_protocol
 from sarqc.engine.plan import Prepared
 from sarqc.engine.repair import gain
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.evaluation.tasks import MEASURED_BESIDE
 from sarqc.events import Measured
 from sarqc.study.experts import counts_of_run
 
 
-def fill_in_summary(run: Run) -> None:
+def fill_in_summary(run: RunContext) -> None:
     """Give a run's summary the numbers of its quantized model; those of layers are in the study."""
     layers, quantized, recipe = run.prepared.checkpoint.layers, run.quantized, run.recipe
     counts = counts_of_run(layers, {name: report.n_tokens for name, report in run.reports.items()})
@@ -48,7 +48,7 @@ def fill_in_summary(run: Run) -> None:
     }
 
 
-def _selection(run: Run) -> Selection | None:
+def _selection(run: RunContext) -> Selection | None:
     """Return the choice of “auto”; the candidates of layers are in their reports."""
     lams: Sequence[float | None]
     if run.selection is not None:

@@ -43,7 +43,7 @@ class Output:
 
 
 @dataclass(eq=False)
-class Run:
+class RunContext:
     """A run; stages read the results of earlier ones. Weights and codes are in the store."""
 
     bench: Workbench

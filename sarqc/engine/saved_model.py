@@ -19,7 +19,7 @@ from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.checkpoints.round_trip import read_again
 from sarqc.documents import Written
 from sarqc.engine.measure import Workbench
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.evaluation.side_by_side import continuation, divergence
 from sarqc.events import Event, Saved, Stage, Warned
 from sarqc.study.stamp import FILE
@@ -30,7 +30,7 @@ PROMPT_TOKENS = 32  # of the calibration text, which they continue
 _WITH_CODES = {"packed": save_packed, "gptq": save_gptq, "mlx": save_mlx}
 
 
-def save_checkpoint(run: Run) -> Iterator[Event]:
+def save_checkpoint(run: RunContext) -> Iterator[Event]:
     """Write the quantized model, or the repaired checkpoint if that is an improvement."""
     if run.output.checkpoint_dir is None:
         return
@@ -48,7 +48,7 @@ def save_checkpoint(run: Run) -> Iterator[Event]:
         yield from _save_model(run, run.output.checkpoint_dir, check_format(run.recipe, run.output.checkpoint_format))
 
 
-def _save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[Event]:
+def _save_model(run: RunContext, folder: Path, checkpoint_format: Format) -> Iterator[Event]:
     """Write the model as it is now, read it again and compare; its weights are those of the files then."""
     assert run.stamp is not None  # made with the layers
     loaded, stamp = run.bench.loaded, run.stamp.to_text()
@@ -68,7 +68,7 @@ def _save_model(run: Run, folder: Path, checkpoint_format: Format) -> Iterator[E
     yield Saved("checkpoint", str(folder))
 
 
-def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Iterator[Event]:
+def _save_repaired(run: RunContext, opened: QuantizedCheckpoint, folder: Path) -> Iterator[Event]:
     """Write the files of a quantized checkpoint with the run's codes, read them again and compare as ``_save_model``
     does. Every other byte is unchanged.
     """
@@ -80,7 +80,7 @@ def _save_repaired(run: Run, opened: QuantizedCheckpoint, folder: Path) -> Itera
     yield Saved("checkpoint", str(folder))
 
 
-def _write_and_compare(run: Run, write: Callable[[], object], read: Callable[[], list[str]]) -> Iterator[Event]:
+def _write_and_compare(run: RunContext, write: Callable[[], object], read: Callable[[], list[str]]) -> Iterator[Event]:
     """Compare the files that ``write`` makes; ``read`` gives the model their weights and returns those that differ."""
     loaded, positions = run.bench.loaded, run.prepared.checkpoint.max_positions
     count = min(NEW_TOKENS, positions - 1)

@@ -18,7 +18,7 @@ from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.page_codes import keep_codes
 from sarqc.engine.result import value
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.events import Event, Saved, Stage
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import entry_of
@@ -224,7 +224,7 @@ def study_of(
     )
 
 
-def save_study(run: Run) -> Iterator[Event]:
+def save_study(run: RunContext) -> Iterator[Event]:
     """Write the study, and beside it the codes for pages."""
     if run.output.study is not None:
         yield Stage("saving", "study")
@@ -233,7 +233,7 @@ def save_study(run: Run) -> Iterator[Event]:
         yield Saved("study", str(run.output.study))
 
 
-def write_run(run: Run, folder: Path) -> Study:
+def write_run(run: RunContext, folder: Path) -> Study:
     """Write the study of one run: one line with one draw, measured at the chosen point only."""
     recipe, summary = run.recipe, run.summary
     with study_writer(folder) as writer:
@@ -260,7 +260,7 @@ def write_run(run: Run, folder: Path) -> Study:
         )
 
 
-def _run_line(run: Run, writer: StudyWriter) -> Line:
+def _run_line(run: RunContext, writer: StudyWriter) -> Line:
     recipe, job, measured = run.recipe, run.job, run.quantized
     lams, own = job.curve_lams(), job.own_point()
     shape = (1, 1, len(lams))

@@ -9,7 +9,7 @@ import numpy as np
 
 from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbers
 from sarqc.engine.result import protocol_of, value
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.study_output import (
     AXES,
     UNMEASURED,
@@ -138,7 +138,7 @@ def _unknown(layers: Sequence[LayerNumbers]) -> list[LayerNumbers]:
     return [replace(layer, **nothing) for layer in layers]
 
 
-def _protocol(run: Run) -> dict[str, Any]:
+def _protocol(run: RunContext) -> dict[str, Any]:
     recipe, drawn = run.recipe, run.prepared.sequences.protocol
 
     def text(samples: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks, TuningTurn
-from sarqc.engine.comparison import Comparison
+from sarqc.engine.comparison import ModelComparison
 from sarqc.engine.screening import Screening, in_question
 from sarqc.engine.search import ENOUGH, Search, order_by_promise, rounded_up
 from sarqc.engine.task_answers import TaskAnswers, difference
@@ -35,7 +35,7 @@ class Candidate:
 
 
 @dataclass
-class TuningState(Comparison):
+class TuningState(ModelComparison):
     """The results of a tuning run so far; models are candidates by their positions: by λ, then the baselines."""
 
     screening: Screening

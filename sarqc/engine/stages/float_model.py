@@ -12,11 +12,11 @@ from sarqc.engine.keys import layer_keys, states_key
 from sarqc.engine.measure import continue_prompts, keep_states, load_beside_float, measure
 from sarqc.engine.repair import unrepaired_key
 from sarqc.engine.result import summary_of
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.events import Event
 
 
-def begin(run: Run) -> Iterator[Event]:
+def begin(run: RunContext) -> Iterator[Event]:
     """Announce the work, and try the largest layer unless all are finished."""
     keys = layer_keys(run.bench.model, run.job)
     yield run.started_event(keys)
@@ -24,7 +24,7 @@ def begin(run: Run) -> Iterator[Event]:
         yield from rehearse(run.bench, run.prepared, run.job)
 
 
-def measure_float(run: Run) -> Iterator[Event]:
+def measure_float(run: RunContext) -> Iterator[Event]:
     """Measure the float model on the test text, tasks and prompts."""
     bench, prepared = run.bench, run.prepared
     if prepared.test is not None:
@@ -34,13 +34,13 @@ def measure_float(run: Run) -> Iterator[Event]:
     run.float_texts = yield from continue_prompts(bench, prepared)
 
 
-def choose_lambda(run: Run) -> Iterator[Event]:
+def choose_lambda(run: RunContext) -> Iterator[Event]:
     """Choose the λ of “auto” for the whole model, if the recipe asks for that, and with it the keys of all layers."""
     run.job, run.selection = yield from settle(run.bench, run.recipe, run.job)
     run.solved = layer_keys(run.bench.model, run.job)
 
 
-def keep_float(run: Run) -> Iterator[Event]:
+def keep_float(run: RunContext) -> Iterator[Event]:
     """Keep the parts of the float model that later stages compare with, unless their results are stored."""
     bench, prepared, recipe = run.bench, run.prepared, run.recipe
     if run.rotation is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from sarqc.engine.baseline import compare_with_baseline
 from sarqc.engine.bundle import save_statistics
 from sarqc.engine.repair import measure_before_repair
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.saved_model import save_checkpoint
 from sarqc.engine.stages.float_model import begin, choose_lambda, keep_float, measure_float
 from sarqc.engine.stages.ladder import measure_ladder
@@ -15,7 +15,7 @@ from sarqc.engine.stages.tuning import tune_lambda
 from sarqc.engine.study_output import save_study
 from sarqc.events import Event
 
-QUANTIZING: tuple[Callable[[Run], Iterator[Event]], ...] = (
+QUANTIZING: tuple[Callable[[RunContext], Iterator[Event]], ...] = (
     begin,
     measure_float,
     choose_lambda,
@@ -31,7 +31,7 @@ QUANTIZING: tuple[Callable[[Run], Iterator[Event]], ...] = (
 )
 
 
-def stages_of(run: Run) -> tuple[Callable[[Run], Iterator[Event]], ...]:
+def stages_of(run: RunContext) -> tuple[Callable[[RunContext], Iterator[Event]], ...]:
     """Return the stages of a run; one that its recipe does not need does nothing."""
     if run.recipe.kind == "run":
         return QUANTIZING

@@ -14,12 +14,12 @@ from sarqc.engine.comparison import begin
 from sarqc.engine.ladder_state import LadderState
 from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.result import summary_of
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.trials import run_trials
 from sarqc.events import MEASURING_STEPS, Event, LadderStanding, Stage
 
 
-def measure_ladder(run: Run) -> Iterator[Event]:
+def measure_ladder(run: RunContext) -> Iterator[Event]:
     """Measure the steps of the model's own ladder instead of quantizing it once."""
     state = LadderState(run, *(yield from begin(run, [ladder_steps(run.recipe)[-1].method])))
     try:

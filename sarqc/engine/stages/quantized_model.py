@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from sarqc.engine.measure import compare_prompts, measure
 from sarqc.engine.plan import window_for
 from sarqc.engine.result import fill_in_summary
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.stamp import stamp_of
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Stage
 
 
-def measure_quantized(run: Run) -> Iterator[Event]:
+def measure_quantized(run: RunContext) -> Iterator[Event]:
     """Stamp the quantized model, and measure it on the test text, tasks and prompts, and its speed."""
     bench, prepared, loaded = run.bench, run.prepared, run.bench.loaded
     lam = None if run.selection is None else run.selection.lam

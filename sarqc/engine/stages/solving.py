@@ -9,7 +9,7 @@ from sarqc.engine.device_memory import LITTLE_MEMORY_WORDS
 from sarqc.engine.distill import with_flag
 from sarqc.engine.distill_blocks import tune_scales
 from sarqc.engine.rotating import rotated_layers, rotation_document
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.stamp import LayerHashing
 from sarqc.events import BlockRounded, Event, LayerDone, Stage, Warned
 from sarqc.recipe import method_title
@@ -27,7 +27,7 @@ _STARVED = {  # flags of experts' linears
 _STARVED_OF_REPAIR = _STARVED | {"no_tokens": "saw no calibration token: their codes stay as they were found"}
 
 
-def solve(run: Run) -> Iterator[Event]:
+def solve(run: RunContext) -> Iterator[Event]:
     """Quantize the model in place, layer by layer."""
     yield Stage("quantizing", f"{method_title(run.recipe.method)}, {run.recipe.bits} bits")
     with LayerHashing(run.job) as hashing:
@@ -46,7 +46,7 @@ def solve(run: Run) -> Iterator[Event]:
         run.hashes = hashing.finish()
 
 
-def _note_layer(run: Run, layer: SolvedLayer) -> Iterator[Event]:
+def _note_layer(run: RunContext, layer: SolvedLayer) -> Iterator[Event]:
     name, report = layer.info.name, layer.quantized.report
     yield LayerDone(
         name=name,
@@ -68,7 +68,7 @@ def _note_layer(run: Run, layer: SolvedLayer) -> Iterator[Event]:
             yield Warned(_FALLBACKS[flag], name)
 
 
-def distill(run: Run) -> Iterator[Event]:
+def distill(run: RunContext) -> Iterator[Event]:
     """Tune the scales of the quantized model, whose layers take the place of the solver's."""
     if run.tuning is None:
         return
@@ -80,7 +80,7 @@ def distill(run: Run) -> Iterator[Event]:
         run.hashes = hashing.finish()
 
 
-def compare_rotated(run: Run) -> Iterator[Event]:
+def compare_rotated(run: RunContext) -> Iterator[Event]:
     """Compare the layers of a rotated model with its rotated and its original weights."""
     if run.rotation is not None:
         run.rotated = yield from rotated_layers(run.bench, run.rotation.checkpoint, run.job, run.keys, run.layers)

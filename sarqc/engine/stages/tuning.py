@@ -18,7 +18,7 @@ from sarqc.engine.budget import Budget, TimeUp
 from sarqc.engine.comparison import begin
 from sarqc.engine.measure import Measurements, measure
 from sarqc.engine.result import summary_of
-from sarqc.engine.run import Run
+from sarqc.engine.run import RunContext
 from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
 from sarqc.engine.task_answers import answers_of
@@ -32,7 +32,7 @@ from sarqc.recipe import Recipe
 TOGETHER = 64  # candidates that are solved at once where time does not matter
 
 
-def tune_lambda(run: Run) -> Iterator[Event]:
+def tune_lambda(run: RunContext) -> Iterator[Event]:
     """Compare values of λ on draws of the calibration text instead of quantizing the model once."""
     base, (lams, gammas) = run.recipe.to_method(), run.recipe.compared()
     ground, budget = yield from begin(run, base.points(lams, gammas))
