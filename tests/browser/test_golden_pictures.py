@@ -73,7 +73,7 @@ def test_cards_look_as_they_did(shipped, open_page, width, scheme):
         if number < STEPS:
             page.get_by_test_id("next").click()
     page = opened("/calibrate")
-    page.wait_for_selector("[data-testid=plan]")
+    page.get_by_test_id("plan").get_by_text("Bits per weight").wait_for()
     keep(page, "Calibrate")
     page = opened(f"/calibrate?run={run}")
     page.wait_for_selector("[data-testid=report]")
