@@ -68,7 +68,7 @@ class LayerWriter:
         self._thread.shutdown(wait=True)
 
     def keep(self, key: str, solved: SolvedLayer) -> Iterator[SolvedLayer]:
-        """Take a layer, and yield those that are stored by now; without a store there is no wait."""
+        """Add a layer, and yield the layers whose files are complete; without a store, yield it at once."""
         writing = None
         if self._store is not None and not solved.from_cache:
             writing = self._thread.submit(write_layer, self._store, key, solved)

@@ -84,7 +84,7 @@ def save_bundle(draw: Draw, folder: Path) -> Path:
 
 
 def save_statistics(run: RunContext) -> Iterator[Event]:
-    """Write the statistics of the first draw as a file, collected again where they are no longer stored."""
+    """Write the statistics of the first draw to a file; collect them again if they have been removed."""
     assert run.output.checkpoint_dir is not None
     yield Stage("saving", "statistics")
     ground = ground_of(run.bench, run.prepared, run.job.grids)

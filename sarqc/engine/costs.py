@@ -474,7 +474,7 @@ def _pass_beside_float(work: Work) -> Count:
 
 def _distilling(work: Work) -> Count:
     """Return the work of tuning scales in all epochs: both directions of every step, and the float model's part of it.
-    Block by block there are no logits, and all sequences pass the float blocks and the tuned ones once.
+    Block by block, no logits are computed, and each sequence passes through the float and the tuned blocks once.
     """
     recipe, samples, unseen = work.recipe, work.recipe.samples, work.recipe.unseen_samples()
     by_block = recipe.distill_by == "block"

@@ -31,7 +31,7 @@ class _Stopped(BaseException):
 
 
 def with_progress(work: Callable[[Tell], T], what: str, every: float = EVENT_INTERVAL) -> Generator[Advanced, None, T]:
-    """Return or raise what ``work`` does in a thread of its own, and yield its progress every so many seconds.
+    """Run ``work`` in a thread, yield its progress at regular intervals, and return its result or raise its error.
 
     ``what`` is the unit in the words of ``Advanced``. If the generator is closed, work ends at its next report.
     """

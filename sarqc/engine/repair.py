@@ -75,7 +75,7 @@ def gain(run: RunContext) -> Repair:
 
 
 def gain_words(before: float, after: float, difference: Difference) -> str:
-    """Return the change of KL in words: by how much it fell, that there is no gain, or that it rose."""
+    """Describe the change of KL in words: the decrease, no gain, or an increase."""
     span = f"from {before:.4g} to {after:.4g} nats a token"
     if not math.isfinite(difference.error):
         return f"KL went {span} on a single window, which says nothing about chance."

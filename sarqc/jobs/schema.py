@@ -206,7 +206,7 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE counter ADD COLUMN probe INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE counter ADD COLUMN trusted REAL;
     """,
-    # Whose a removed run was: its id is nobody else's business.
+    # The owner of a removed run, to whom alone its id is shown.
     """
     ALTER TABLE removed ADD COLUMN owner TEXT NOT NULL DEFAULT '';
     """,
