@@ -110,7 +110,7 @@ def build(settings: Settings) -> None:
         part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
-            folders = settings.model_dirs if is_private(settings) else ""  # paths are shown to the owner of the host alone
+            folders = settings.model_dirs if is_private(settings) else ""  # strangers are shown no paths
             side = f'<div class="side" data-fields="{escape(names)}" data-folders="{escape(folders)}">{_PLAN}</div>'
             part(side, script=SCRIPT, classes="area-side")
         published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)
