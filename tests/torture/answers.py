@@ -16,7 +16,7 @@ from tests.torture.served import SECRET, Served
 SLOW_SECONDS = 5.0
 GIVE_UP_SECONDS = 30.0
 WRITTEN_FOR_IT = "/site.zip"  # by a process of its own, after the sites that wait: together half the time of a core
-WRITTEN_SECONDS = 300.0
+WRITTEN_SECONDS = 120.0
 PARTS = ["kind", "what", "where", "remedy"]
 OF_A_FIELD = ["field", "fixes"]  # of refusals that are about a field of the recipe
 PAGES = ("/sign-in", "/sign-out", "/share/")  # for people: their errors are pages
