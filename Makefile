@@ -85,7 +85,7 @@ space:
 	python3 deploy/make_space.py build/space
 
 torture: .venv/dev.done
-	$(BIN)/python -m tests.torture $(TORTURE)
+	$(BIN)/python -m conformance.torture $(TORTURE)
 
 test-engines: .venv/dev.done
 	$(BIN)/python -m conformance.engines --folder build/engines $(if $(ONLY),--only $(ONLY))

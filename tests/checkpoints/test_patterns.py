@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.torture import pattern_bombs
 from sarqc import Grid
 from sarqc.checkpoints.gptq import quantization_config
 from sarqc.checkpoints.patterns import CPU_SECONDS, by_pattern
 from sarqc.errors import Refused
 from sarqc.extras.engines.program import match_exactly, match_other_blocks
-from tests.torture import pattern_bombs
 
 
 def refused(what: str, remedy: str) -> Refused:

@@ -11,6 +11,8 @@ from hypothesis import settings as chosen
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from conformance.torture import halls
+from conformance.torture.figures import Figures
 from sarqc.errors import Busy, Conflict, Forbidden, NotFound, Refused, TooMany
 from sarqc.extras.classroom import lecture_api
 from sarqc.extras.classroom import lectures as rules
@@ -22,8 +24,6 @@ from tests.http.conftest import TOKEN, assert_error, opened
 from tests.http.test_access import door
 from tests.http.test_streams import run_apart
 from tests.jobs.conftest import settings_in
-from tests.torture import halls
-from tests.torture.figures import Figures
 
 __all__ = ["door"]
 LAMS = [0.0, 0.01, 0.1, 1.0]

@@ -13,11 +13,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from conformance.torture.figures import Figures
+from conformance.torture.served import Served
 from sarqc.jobs.workers import EXECUTE
 from sarqc.study.tensors import FILE
 from tests.jobs.conftest import children_of, is_alive, until
-from tests.torture.figures import Figures
-from tests.torture.served import Served
 
 KILLS, ROUNDS, LOST, GAPS, BITS, ORPHANS = "kills", "runs under kills", "runs lost", "events lost or doubled", \
     "runs with other bits", "orphans"  # fmt: skip

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 
+from conformance.torture.figures import Figures
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
@@ -28,7 +29,6 @@ from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
 from tests.checkpoints import foreign
 from tests.models.cases import make_checkpoint
-from tests.torture.figures import Figures
 
 MODELS = ("llama", "mistral", "qwen2", "qwen2, windows", "qwen3", "qwen3_moe", "mixtral")
 WINDOW, WINDOWS = 32, 6

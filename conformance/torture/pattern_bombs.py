@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import requests
 
+from conformance.torture.answers import Judge
+from conformance.torture.figures import Figures
+from conformance.torture.served import Served
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.settings import SITE
 from tests.checkpoints import foreign
 from tests.models.cases import make_checkpoint
-from tests.torture.answers import Judge
-from tests.torture.figures import Figures
-from tests.torture.served import Served
 
 FROZE = r"([a-z._0-9]+)+X$"  # an app for ever
 PATTERNS = [
@@ -79,7 +79,7 @@ def play(folder: Path, figures: Figures, bombs: dict[str, list[str]] = BOMBS) ->
     """Plans each of them, and asks meanwhile whether the app is alive."""
     figures.expect(ODD, LATE, DEAF)
     names = list(make(folder / "models", bombs))
-    app = Served(folder, "tests.torture.no_work:execute").wait()
+    app = Served(folder, "conformance.torture.no_work:execute").wait()
     done = threading.Event()
     asking = threading.Thread(target=_ask_whether_alive, args=(app.address, figures, done))
     try:

@@ -5,12 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from conformance.torture import kills
+from conformance.torture.figures import Figures
+from conformance.torture.served import Served
 from sarqc.jobs.workers import EXECUTE
 from tests.http.test_full_disk import WAITS, fill, small_disk
 from tests.jobs.conftest import until
-from tests.torture import kills
-from tests.torture.figures import Figures
-from tests.torture.served import Served
 
 FILLED, BITS, ATTEMPTS, LOUD = "full disks", "runs with other bits", "further attempts", "lines of the log too many"
 DISK_MIB = 64

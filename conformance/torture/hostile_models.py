@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 import requests
 
+from conformance.torture.figures import Figures
+from conformance.torture.served import Served
 from sarqc.settings import SITE
 from tests.models.gguf_files import write_gguf
-from tests.torture.figures import Figures
-from tests.torture.served import Served
 
 TINY = SITE / "assets" / "models" / "tiny-llama"
 PLANS, SLOWEST, USUAL, MEANWHILE = "plans of hostile models", "slowest plan", "plan of tiny-llama", "meanwhile"
@@ -156,7 +156,11 @@ def play(folder: Path, figures: Figures, *, times: int = 3) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     names = list(make(folder / "models", times))
     app = Served(
-        folder, "tests.torture.no_work:execute", access="proxy", proxy_header="X-User", proxy_addresses="127.0.0.1"
+        folder,
+        "conformance.torture.no_work:execute",
+        access="proxy",
+        proxy_header="X-User",
+        proxy_addresses="127.0.0.1",
     ).wait()
     process, done, seconds = psutil.Process(app.process.pid), threading.Event(), list[float]()
     neighbour = threading.Thread(target=_plan_of_a_neighbour, args=(app, figures, done, seconds))

@@ -4,9 +4,9 @@ import os
 import socket
 from pathlib import Path
 
+from conformance.torture.figures import Figures
+from conformance.torture.served import Served
 from sarqc.jobs.workers import EXECUTE
-from tests.torture.figures import Figures
-from tests.torture.served import Served
 
 READERS, ASKED, LEFT, ODD = "slow readers", "odd ranges", "files left", "ranges with another status"
 RANGES = ("x=1", "bytes=5-1", "bytes=a-b", "bytes=", "bytes=99999999999999999999-")

@@ -1,4 +1,4 @@
-"""``python -m tests.torture --seed N --requests N --kills N --only PART``: what an app can be made to suffer.
+"""``python -m conformance.torture --seed N --requests N --kills N --only PART``: what an app can be made to suffer.
 
 Prints a table of figures, and ends with 1 when something broke. The same seed asks the same and chooses the same
 kills; when these land is up to the host.
@@ -11,8 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from sarqc.web.process import raise_file_limit
-from tests.torture import (
+from conformance.torture import (
     downloads,
     full_disk,
     halls,
@@ -25,12 +24,13 @@ from tests.torture import (
     strangers,
     viewers,
 )
-from tests.torture.figures import Figures
+from conformance.torture.figures import Figures
+from sarqc.web.process import raise_file_limit
 
 
 def main() -> None:
     """Plays all parts, each against apps of its own, and says after each how it went."""
-    parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Torture of a running app.")
+    parser = argparse.ArgumentParser(prog="python -m conformance.torture", description="Torture of a running app.")
     parser.add_argument("--seed", type=int, default=0, help="decides requests and times of kills")
     parser.add_argument("--requests", type=int, default=2000, help="requests in each profile")
     parser.add_argument("--kills", type=int, default=20, help="kills of worker and app during real runs")

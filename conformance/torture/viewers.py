@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx
 import psutil
 
+from conformance.torture.figures import Figures
 from tests.http.conftest import App, events_of, submit
 from tests.http.test_streams import messages
 from tests.jobs.conftest import until
-from tests.torture.figures import Figures
 
 HEARD, LOST, DOUBLED, LISTENERS, QUEUED = "events heard", "events lost", "events doubled", "viewers", "queued runs"
 GREW = "what grew with viewers"

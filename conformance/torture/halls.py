@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from conformance.torture.figures import Figures
 from sarqc.extras.classroom.lectures import LECTURES_EACH, PHONES
 from tests.event_loops import run_apart
 from tests.http.conftest import App
-from tests.torture.figures import Figures
 
 LISTENED, MISSED, MISCOUNTED, REFUSED = "phones", "changes not heard", "guesses miscounted", "guesses refused"
 EVENT, EVENT_95, GUESS_95 = "a change until the last phone", "the same, 95 of 100", "a guess, 95 of 100"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import psutil
 
+from conformance.torture.figures import Figures
 from tests.http.conftest import App, finished, submit
 from tests.jobs.conftest import until
-from tests.torture.figures import Figures
 
 RUNS, GREW = "runs one after the other", "what grew with them"
 WARM = 5  # runs after which everything has been used once

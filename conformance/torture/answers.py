@@ -9,9 +9,9 @@ from pathlib import Path
 
 import requests
 
+from conformance.torture.figures import Figures
+from conformance.torture.served import SECRET, Served
 from sarqc.settings import SITE
-from tests.torture.figures import Figures
-from tests.torture.served import SECRET, Served
 
 SLOW_SECONDS = 5.0
 GIVE_UP_SECONDS = 30.0

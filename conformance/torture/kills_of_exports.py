@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from conformance.torture import kills
+from conformance.torture.figures import Figures
 from tests.jobs.conftest import until
-from tests.torture import kills
-from tests.torture.figures import Figures
 
 EXPORTS, UNFINISHED, OTHER = "exports under kills", "exports lost", "exports with other bits"
 RUN = kills.SMALL | {"method": "rtn", "bits": 3, "grid": "symmetric"}

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, Phase
 from hypothesis.strategies import one_of
 from schemathesis import GenerationMode
 
+from conformance.torture.answers import ERROR_500, Judge
+from conformance.torture.figures import Figures
+from conformance.torture.served import PUBLIC, Served
 from tests.jobs.conftest import until
-from tests.torture.answers import ERROR_500, Judge
-from tests.torture.figures import Figures
-from tests.torture.served import PUBLIC, Served
 
 RECIPE = {"model": "tiny-llama", "method": "rtn", "calibration": "tiny-llama-calibration", "samples": 2, "length": 64}
 PROFILES: dict[str, dict[str, Any]] = {"private": {}, "public": PUBLIC}
@@ -23,7 +23,9 @@ KNOWN = {"study_id": "tiny-llama", "figure": "hero"}  # so that some requests ge
 
 def play(folder: Path, profile: str, figures: Figures, number: int, seed: int, *, with_pages: bool) -> None:
     """``number`` requests, and after them the app still works."""
-    app = Served(folder / profile, "tests.torture.no_work:execute", with_pages=with_pages, **PROFILES[profile]).wait()
+    app = Served(
+        folder / profile, "conformance.torture.no_work:execute", with_pages=with_pages, **PROFILES[profile]
+    ).wait()
     try:
         judge = Judge(app, figures)
         run_id = app.post("/api/runs", RECIPE).json()["id"]

@@ -1,4 +1,4 @@
-"""The real app in a process of its own, in either profile: ``python -m tests.torture.served FOLDER EXECUTE SETTINGS``.
+"""The real app in its own process: ``python -m conformance.torture.served FOLDER EXECUTE SETTINGS``.
 
 Models, texts and the plan are the real ones; what a worker runs is named, and pages are there where they are asked for.
 """
@@ -48,7 +48,15 @@ class Served:
         document = {"with_pages": with_pages, "settings": given | {"port": self.port}}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*within, sys.executable, "-m", "tests.torture.served", str(folder), execute, json.dumps(document)],
+                [
+                    *within,
+                    sys.executable,
+                    "-m",
+                    "conformance.torture.served",
+                    str(folder),
+                    execute,
+                    json.dumps(document),
+                ],
                 env=os.environ | {"HF_TOKEN": SECRET, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SITE)},
                 stdout=subprocess.DEVNULL,
                 stderr=log,

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sarqc.study.tensors import FILE
-from tests.torture import (
+from conformance.torture import (
     downloads,
     halls,
     hostile_models,
@@ -16,8 +15,9 @@ from tests.torture import (
     strangers,
     viewers,
 )
-from tests.torture.answers import Answer, Judge
-from tests.torture.figures import Figures
+from conformance.torture.answers import Answer, Judge
+from conformance.torture.figures import Figures
+from sarqc.study.tensors import FILE
 
 REQUESTS, KILLS = 150, 1
 
