@@ -160,8 +160,6 @@ def without_whole(damage: Damage) -> Damage:
     return apply
 
 
-ONE_FILE = {"weight_map": {Q: "model.safetensors"}}
-
 LLAMA: dict[str, Damage] = {
     # config.json as a document
     "config: missing": without("config.json"),
