@@ -4,9 +4,8 @@
 FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
 # tini: an init. It passes signals on, and reaps the processes that workers leave behind.
-# bubblewrap isolates the programs of the task humaneval.
-# hadolint ignore=DL3008  # Debian keeps one version of each, in which it mends faults
-RUN apt-get update && apt-get install --yes --no-install-recommends bubblewrap tini && rm -rf /var/lib/apt/lists/*
+# hadolint ignore=DL3008  # Debian keeps one version, in which it mends faults
+RUN apt-get update && apt-get install --yes --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --create-home --uid 1000 user
 USER user
@@ -36,7 +35,6 @@ ENV PYTHONUNBUFFERED=1 \
     SARQC_HOST=0.0.0.0 \
     SARQC_PORT=7860 \
     SARQC_STATE_DIR=/home/user/state
-# humaneval needs user namespaces, which Docker's usual profile forbids: its plan says so. See docs/algorithms.md.
 EXPOSE 7860
 VOLUME /home/user/state
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \

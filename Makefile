@@ -34,16 +34,16 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
 
-.PHONY: app test test-all soak check docs site bench loaders real models torture image space test-engines test-opened test-reports chromium bubblewrap browsers pretrained requirements audit
+.PHONY: app test test-all soak check docs site bench loaders real models torture image space test-engines test-opened test-reports chromium browsers pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
 
 # Without rewritten assertions, which each process would prepare for a quarter of a minute: pytest --lf has the details.
-test: check chromium bubblewrap pretrained
+test: check chromium pretrained
 	$(BIN)/python -m pytest -m "not soak and not thorough" -n 3 --dist loadfile --no-loadscope-reorder --assert=plain
 
-test-all: check chromium bubblewrap pretrained
+test-all: check chromium pretrained
 	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: .venv/dev.done chromium
@@ -143,12 +143,6 @@ chromium: .venv/dev.done
 	   then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium-headless-shell fonts-dejavu-core >/dev/null; \
 	   else $(BIN)/playwright install chromium; fi \
 	|| echo "Chromium could not be installed: the browser tests will be skipped."
-
-# The programs of humaneval run in it; without it their tests are skipped and say so.
-bubblewrap:
-	@command -v bwrap >/dev/null \
-	|| { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; } \
-	|| echo "bubblewrap could not be installed: tests of the programs of humaneval will be skipped."
 
 # Published sites are opened in Firefox and WebKit too (tests/browser/test_other_browsers.py), 110 MB to fetch and 510 MB to keep;
 # tests of a browser that is not there are skipped and say so.

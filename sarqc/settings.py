@@ -154,11 +154,6 @@ class Settings(BaseSettings):
         description="Sites that may show a single card of the Lab (embed=CARD in its address) in a frame, as in "
         "Content-Security-Policy: https://blog.example, or * for any; empty: those of SARQC_FRAME_ANCESTORS.",
     )
-    allow_code_execution: bool = Field(
-        False,
-        description="Allow the task humaneval, which runs programs that the model writes. Each runs without network, "
-        "without this host's files and with limits: a fence against accidents, not a proof against an attacker.",
-    )
     cancel_seconds: float = Field(20.0, gt=0, description="How long a cancelled worker may take before it is ended.")
     lease_seconds: float = Field(
         120.0, ge=10, description="Seconds without a sign of life after which a worker is ended and its run put back."

@@ -70,7 +70,6 @@ ELSEWHERE = {
     "python -m http.server",
     # files of a mirror
     "baber/piqa/validation.jsonl", "cais/mmlu/anatomy/test.jsonl",
-    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined",
 }  # fmt: skip
 
 

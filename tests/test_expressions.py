@@ -71,10 +71,6 @@ ALLOWED = {
     ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
     ("sarqc/extras/__init__.py", "importlib.import_module(f'{__name__}.{name}')"): "the modules of this folder",
     ("sarqc/extras/trackers/reporting.py", "importlib.import_module(f'{__package__}.{name}')"): "a name in TRACKERS",
-    ("sarqc/evaluation/inside.py", "exec(compile(source, 'program.py', 'exec'), namespace)"): "inside the sandbox",
-    ("sarqc/evaluation/inside.py", "compile(source, 'program.py', 'exec')"): "inside the sandbox",
-    ("sarqc/evaluation/inside.py", "exec(compile(source, 'tests.py', 'exec'), namespace)"): "inside the sandbox",
-    ("sarqc/evaluation/inside.py", "compile(source, 'tests.py', 'exec')"): "inside the sandbox",
     ("sarqc/files/yaml_document.py", "yaml.load(path.read_text(encoding='utf-8'), _Loader)"):
         "a safe loader: numbers, text, lists and mappings alone",
     # Tokenizers, whose files have expressions too

@@ -171,16 +171,13 @@ def exports_of(recipe: Recipe, *, is_mixture: bool | None) -> tuple[Carrier, ...
     return (Carrier(STATISTICS, True, (), note),)
 
 
-def who_can_load(
-    recipe: Recipe, *, is_mixture: bool | None, loader_note: str = "", layers: Sequence[LayerInfo] = ()
-) -> tuple[Carrier, ...]:
+def who_can_load(recipe: Recipe, *, is_mixture: bool | None, layers: Sequence[LayerInfo] = ()) -> tuple[Carrier, ...]:
     """Return each format with its readers, for a recipe's result; empty for one that compares models and keeps none.
 
     Args:
         recipe: The recipe.
         is_mixture: True for a mixture of experts; None if no reader was tried with such a model, or if the model is
             not known yet.
-        loader_note: Further needs of the model's family.
         layers: Layers of the model, if they are known.
     """
     if recipe.compares_models or (recipe.quantized_checkpoint is not None and not recipe.repairs):
@@ -195,7 +192,7 @@ def who_can_load(
             what = refused.what[0].upper() + refused.what[1:]
             carriers.append(Carrier(name, False, (), what, fixes=_fixes(recipe, name, layers)))
             continue
-        note = "; ".join(filter(None, (_note(recipe, name), loader_note, _note_on_parts(name, layers))))
+        note = "; ".join(filter(None, (_note(recipe, name), _note_on_parts(name, layers))))
         given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
         carriers.append(Carrier(name, True, given, note, tried() if given else ""))
     return tuple(carriers)

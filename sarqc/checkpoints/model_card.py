@@ -8,11 +8,10 @@ import yaml
 
 from sarqc.checkpoints.formats import Format, describe_answers, tried, who_can_load
 from sarqc.documents import FORMAT_WORDS, Summary
-from sarqc.models.families import Family
 from sarqc.recipe import Recipe
 
 
-def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, family: Family | None = None) -> str:
+def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format) -> str:
     """Return the card of a finished run in Markdown, with the protocol of every number.
 
     Of files and folders of this host only the names are given: their paths mean nothing to a reader elsewhere.
@@ -66,7 +65,6 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
                 for row in who_can_load(
                     recipe,
                     is_mixture=None if summary.get("derived") else summary.get("experts") is not None,
-                    loader_note="" if family is None else family.loader_note,
                 )
             ],
         ),

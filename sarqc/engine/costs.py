@@ -13,8 +13,6 @@ from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.parallel_cost import speedup, transfers
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
-from sarqc.evaluation.human_eval import BATCH
-from sarqc.evaluation.tasks import TaskSize
 from sarqc.files.memory import free_memory
 from sarqc.models import batch_tokens
 from sarqc.models.checkpoint import Checkpoint
@@ -71,7 +69,7 @@ class Work:
     all_gram_numbers: int  # of one set, in all blocks that are quantized
     test_tokens: int
     prompt_tokens: int
-    tasks: Mapping[str, TaskSize]
+    tasks: Mapping[str, int]
     span: int = 1  # devices that share the solving
 
     @property
@@ -123,7 +121,7 @@ def work_of(
     *,
     test_tokens: int = 0,
     prompt_tokens: int = 0,
-    tasks: Mapping[str, TaskSize] = MappingProxyType({}),
+    tasks: Mapping[str, int] = MappingProxyType({}),
     span: int = 1,
 ) -> Work:
     """Count a run's work. ``per_channel``: names of the linears without groups; ``span``: devices that share it."""
@@ -439,20 +437,14 @@ def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str,
     stage = f"measuring the {which} model"
     if work.test_tokens:
         yield stage, "perplexity", "perplexity", perplexity
-    for name, size in work.tasks.items():
-        yield stage, name, f"task {name}", _task(work, size)
+    for name, tokens in work.tasks.items():
+        yield stage, name, f"task {name}", _text_pass(work, tokens)
     if work.recipe.prompts:
         yield stage, TEXTS, "texts", _texts(work).times(0.5)
 
 
 def _rotating(work: Work, times: int) -> Count:
     return Count(loaded=_ROTATION_BYTES * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
-
-
-def _task(work: Work, size: TaskSize) -> Count:
-    """Return the work of one model on a task. What it writes itself it writes for several items at once."""
-    judged = _text_pass(work, size.read + size.written)
-    return judged + Count(read=4 * work.checkpoint.parameters * size.written / BATCH)
 
 
 def _perplexity(work: Work) -> Count:
@@ -512,7 +504,7 @@ def _tuning(work: Work) -> dict[str, Count]:
         "comparing layers": _solving(work, work.recipe.samples),
         "solving": _solving(once, work.recipe.samples).times(draws),
         "perplexity": _perplexity(work) + _pass_beside_float(work).times(models),
-        **{f"task {name}": _task(work, size).times(1 + models) for name, size in work.tasks.items()},
+        **{f"task {name}": _text_pass(work, tokens).times(1 + models) for name, tokens in work.tasks.items()},
     }
 
 

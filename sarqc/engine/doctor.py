@@ -13,7 +13,6 @@ from sarqc.engine.measure import device_warnings
 from sarqc.engine.plan import prepare
 from sarqc.engine.throughput import GpuSpeed, keep
 from sarqc.errors import SarqcError
-from sarqc.evaluation.sandbox import require_isolation
 from sarqc.evaluation.speed import TOLERANCE
 from sarqc.events import Event, Measured, SpeedMeasured
 from sarqc.files.places import place_at
@@ -48,8 +47,6 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
 def _host(home: Settings) -> Iterator[Finding]:
     if home.is_object_storage():
         yield _try_work(lambda: place_at(home.storage_root()).mark(), f"{home.storage} can be written and read.")
-    if home.allow_code_execution:
-        yield _try_work(require_isolation, "Programs that a model writes run in bubblewrap.")
 
 
 def _try_work(work: Callable[[], object], words: str) -> Finding:

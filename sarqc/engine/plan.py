@@ -473,7 +473,6 @@ def _make_plan(
         formats=who_can_load(
             recipe,
             is_mixture=None if checkpoint.decoder else any(layer.expert is not None for layer in checkpoint.layers),
-            loader_note=checkpoint.family.loader_note,
             layers=checkpoint.layers,
         ),
         warnings=(

@@ -54,7 +54,7 @@ def _save_model(run: RunContext, folder: Path, checkpoint_format: Format) -> Ite
     loaded, stamp = run.bench.loaded, run.stamp.to_text()
 
     def card() -> str:
-        return model_card(run.recipe, run.summary, checkpoint_format, run.prepared.checkpoint.family)
+        return model_card(run.recipe, run.summary, checkpoint_format)
 
     def write() -> None:
         beside = {CARD: card(), FILE: stamp}

@@ -1,7 +1,5 @@
 """Zero-shot accuracy through lm-eval: its own tasks by name, and the multiple-choice tasks of embedded models.
 
-HumanEval, whose answers are programs, is one of them if the host allows it: see ``human_eval``.
-
 On a host with a mirror of the Hub the usual tasks take their rows from there; prompts, choices and metrics stay those
 of lm-eval's own definitions. lm-eval is imported on use: it is heavy, and an extra.
 """
@@ -13,13 +11,12 @@ import json
 import logging
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.evaluation import human_eval, task_batch
+from sarqc.evaluation import task_batch
 from sarqc.evaluation.task_names import published_tasks
 from sarqc.files.once import once
 from sarqc.models.catalogue import embedded_models
@@ -111,7 +108,6 @@ _USUAL: dict[str, _Rows] = {
     "winogrande": _Rows("allenai/winogrande", "winogrande_xl", "validation", "winogrande"),
     "arc_easy": _Rows("allenai/ai2_arc", "ARC-Easy", "test", "arc"),
     "arc_challenge": _Rows("allenai/ai2_arc", "ARC-Challenge", "test", "arc"),
-    human_eval.TASK: _Rows("openai/openai_humaneval", None, "test", "humaneval"),
     **{f"mmlu_{subject}": _Rows("cais/mmlu", subject, "test", "mmlu/default") for subject in _MMLU_SUBJECTS},
 }
 # A group that counts as one task, its items pooled: lm-eval's own mean over the group, weighted by size.
@@ -151,15 +147,12 @@ def known_task(name: str, settings: Settings) -> None:
     """Check that a name is that of a single task, whose rows are on the mirror if this host has one.
 
     Raises:
-        Refused: For an unknown task, with the known ones, and for a task that runs the model's programs if this host
-            does not allow it or can't isolate them.
+        Refused: For an unknown task, with the known ones, and for a task that runs the model's programs.
         NotFound: If the mirror lacks a file of the task.
     """
     embedded = embedded_tasks(settings)
     if name in embedded:
         return
-    if name == human_eval.TASK:
-        human_eval.require_permission(settings)
     if name in _USUAL or name in _POOLED:
         _mirror_files(name, settings)
         return
@@ -169,16 +162,11 @@ def known_task(name: str, settings: Settings) -> None:
         remedy = f"Give one of {', '.join([*embedded, *usual, *_POOLED])}, or another task of lm-eval."
         raise Refused(f"no single task “{name}”", "tasks", remedy)
     if runs_programs:  # as the user of this process
-        what = "lm-eval would run programs that the model writes without isolating them"
-        raise Refused(what, f"task {name}", f"Use {human_eval.TASK}, the one such task that is isolated here.")
-
-
-@dataclass(frozen=True)
-class TaskSize:
-    """Rough numbers of tokens that a model reads and writes for a task."""
-
-    read: int  # tokens, of all requests: each choice comes with its context
-    written: int = 0  # tokens, of answers that are made one token after the other
+        raise Refused(
+            "lm-eval would run programs that the model writes without isolating them",
+            f"task {name}",
+            "Leave it out; export the model and run lm_eval with HF_ALLOW_CODE_EVAL=1 in a container of yours.",
+        )
 
 
 # Items, choices and tokens of a choice with its context, by a part of the name; the first that fits counts.
@@ -193,12 +181,11 @@ _SIZES = {
     "mmlu": (14042, 4, 110),
     "": (1000, 4, 100),  # of any other task
 }
-_PROGRAMS, _ANSWER = 164, 256  # of HumanEval, and tokens of one, on the mean
 _CHARACTERS = 4  # of a token
 
 
-def size_of(name: str, settings: Settings, limit: int | None = None) -> TaskSize:
-    """Return the size of a task that ``known_task`` accepts.
+def size_of(name: str, settings: Settings, limit: int | None = None) -> int:
+    """Return roughly the number of tokens that a model reads for a task: each choice comes with its context.
 
     It is counted if its items ship with a model, else taken from published numbers.
 
@@ -210,12 +197,9 @@ def size_of(name: str, settings: Settings, limit: int | None = None) -> TaskSize
     if (file := embedded_tasks(settings).get(name)) is not None:
         items = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:limit]]
         characters = sum(len(item["context"]) + len(choice) for item in items for choice in item["choices"])
-        return TaskSize(round(characters / _CHARACTERS))
-    if name == human_eval.TASK:
-        tokens = _ANSWER * min(limit or _PROGRAMS, _PROGRAMS)
-        return TaskSize(tokens, tokens)
+        return round(characters / _CHARACTERS)
     count, choices, tokens = next(size for part, size in _SIZES.items() if name.startswith(part))
-    return TaskSize(min(limit or count, count) * choices * tokens)
+    return min(limit or count, count) * choices * tokens
 
 
 def items_key(name: str, settings: Settings) -> tuple[str, ...]:
@@ -239,8 +223,8 @@ def measure_accuracy(
 ) -> Accuracy:
     """Measure the accuracy of the model in its present state on one task, zero-shot.
 
-    The metrics are lm-eval's ``acc`` and ``acc_norm``. For HumanEval it is pass@1: the share of greedy answers that
-    pass their tests. The standard error is the binomial one over items. A limit is marked in the protocol.
+    The metrics are lm-eval's ``acc`` and ``acc_norm``. The standard error is the binomial one over items. A limit is
+    marked in the protocol.
 
     Args:
         loaded: The model.
@@ -250,14 +234,11 @@ def measure_accuracy(
         tell: Function that is called with the number of answers so far, and of all.
 
     Raises:
-        Refused: If programs may not be run, or the task has no accuracy for single items.
+        Refused: If the task has no accuracy for single items.
         NotFound: For rows that the mirror lacks.
         Unreachable: Without a Hub.
     """
-    writes_programs, positions = name == human_eval.TASK, loaded.checkpoint.max_positions
-    batch_size = task_batch(loaded.vocabulary, positions)
-    if writes_programs:
-        human_eval.require_permission(settings)
+    positions = loaded.checkpoint.max_positions
     from lm_eval import __version__, simple_evaluate
     from lm_eval.models.huggingface import HFLM
 
@@ -279,7 +260,7 @@ def measure_accuracy(
     wrapped = Quiet(
         pretrained=loaded.model,
         tokenizer=loaded.tokenizer,
-        batch_size=min(batch_size, human_eval.BATCH) if writes_programs else batch_size,
+        batch_size=task_batch(loaded.vocabulary, positions),
         max_length=positions,
     )
     results = simple_evaluate(
@@ -290,13 +271,11 @@ def measure_accuracy(
         bootstrap_iters=0,
         log_samples=True,
         task_manager=manager,
-        **(human_eval.arguments(positions) if writes_programs else {}),
     )
     members = {
         member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"]) for member in _members(name)
     }
     samples = [sample for member_samples in members.values() for sample in member_samples]
-    judged = human_eval.score(samples, loaded) if writes_programs else {}
     if not samples or "acc" not in samples[0]:
         raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Use a multiple-choice task.")
     value, error = _mean(samples, "acc")
@@ -308,7 +287,7 @@ def measure_accuracy(
         "few_shot": 0,
         "lm_eval": __version__,
         "rows_from": source,
-    } | judged
+    }
     normalised = normalised_error = None
     if "acc_norm" in samples[0]:
         normalised, normalised_error = _mean(samples, "acc_norm")
@@ -380,8 +359,7 @@ def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
     else:
         definition, source = list(_members(name)), "hub"
     try:
-        with human_eval.definition() if name == human_eval.TASK else nullcontext():
-            return list(manager.load(definition)["tasks"].values()), source
+        return list(manager.load(definition)["tasks"].values()), source
     except Exception as error:  # whatever a transport raises means the same here
         if source != "hub":
             raise

@@ -116,18 +116,12 @@ class Architecture(BaseModel):
     max_window_layers: Annotated[int, Field(ge=0)] | None = None
     layer_types: list[Literal["full_attention", "sliding_attention"]] | None = None
     # Mixtures of experts.
-    experts: _Experts | None = Field(
-        None, validation_alias=AliasChoices("num_local_experts", "num_experts", "n_routed_experts")
-    )
+    experts: _Experts | None = Field(None, validation_alias=AliasChoices("num_local_experts", "num_experts"))
     num_experts_per_tok: Annotated[int, Field(ge=1)] | None = None
     moe_intermediate_size: _Width | None = None
-    n_shared_experts: _Experts | None = None
     norm_topk_prob: bool | None = None
-    scoring_func: Literal["softmax"] = "softmax"
     mlp_only_layers: list[_Index] | None = None
     decoder_sparse_step: Annotated[int, Field(ge=1)] = 1
-    first_k_dense_replace: _Index = 0
-    moe_layer_freq: Annotated[int, Field(ge=1)] = 1
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Architecture:
@@ -158,8 +152,6 @@ class Architecture(BaseModel):
             bool(self.experts)
             and block not in (self.mlp_only_layers or ())
             and (block + 1) % self.decoder_sparse_step == 0
-            and block >= self.first_k_dense_replace
-            and block % self.moe_layer_freq == 0
         )
 
 

@@ -33,9 +33,6 @@ _AGAIN = "Download the checkpoint again."
 _MOST_PARTS = 100_000  # experts of all blocks; published models have a quarter of that
 _BESIDE = "Give the config.json that belongs to these weights, or save the model without them (an adapter: merged)."
 _OF_CODES = ("weight_", "scale", "zeros", "biases", "packed", "blocks", "absmax", "SCB")  # in the names of parts
-# Types whose published configurations ask for code from the checkpoint, and whose architecture is written here: our
-# class is registered before anything is loaded, and nothing of the checkpoint is run.
-_WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
 
 
 @dataclass(frozen=True)
@@ -170,17 +167,7 @@ class Checkpoint:
         """Return the linears of a block that could be quantized, grouped by the tensor they read."""
         if self.decoder is not None:
             return self.decoder.kind(block).groups
-        family, groups = self.family, self.family.groups(self.experts(block))
-        if not family.optional:
-            return groups
-        prefix = family.in_file(f"{family.blocks}.{block}.{family.optional}")
-        if any(name.startswith(prefix) for name in self.shapes):
-            return groups
-        present = [
-            replace(group, linears=tuple(path for path in group.linears if not path.startswith(family.optional)))
-            for group in groups
-        ]
-        return tuple(group for group in present if group.linears)
+        return self.family.groups(self.experts(block))
 
     @cached_property
     def linears(self) -> list[LayerInfo]:
@@ -370,7 +357,7 @@ def check_config(
         Refused: For a model that is damaged, or of a kind that is not supported.
     """
     model_type = config.get("model_type")
-    if "auto_map" in config and model_type not in _WRITTEN_HERE:
+    if "auto_map" in config:
         raise Refused(
             "its configuration asks for code from the checkpoint to be run",
             where,

@@ -97,9 +97,6 @@ def _effective_fields(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield fields by name, those of nested ones behind full stops, with the defaults of the model's class."""
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-    from sarqc.models import deepseek_moe
-
-    deepseek_moe.register()
     try:
         described = CONFIG_MAPPING[config["model_type"]].from_dict(config)
     except Exception as error:  # architectures raise errors of any kind

@@ -79,8 +79,6 @@ class Family:
     biased: tuple[str, ...] = ()  # linears with a bias that config.json does not mention
     head_norms: tuple[str, ...] = ()  # norms over the width of a head
     head_size: int | None = None  # default for a config.json without one; None: an equal share of the hidden size
-    optional: str = ""  # a module of a mixture that some models of the family lack
-    loader_note: str = ""  # steps to load its checkpoints beyond from_pretrained
 
     def groups(self, n_experts: int | None) -> tuple[InputGroup, ...]:
         """Return the input groups of a block with ``n_experts`` experts, or of a dense block (None)."""
@@ -146,20 +144,11 @@ _DENSE = (
     InputGroup(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm"),
     InputGroup(("mlp.down_proj",), "mlp.up_proj"),
 )
-_EXPERTS = ("mlp.experts.*.gate_proj", "mlp.experts.*.up_proj")
-_EXPERTS_DOWN = InputGroup(("mlp.experts.*.down_proj",), "mlp.experts.*.up_proj")
 # The same with experts for an MLP, of which a router chooses a few for each token.
-_MIXTURE = (*_ATTENTION, InputGroup(_EXPERTS, "post_attention_layernorm", also=("mlp.gate",)), _EXPERTS_DOWN)
-# Beside those a shared one that takes every token.
-_SHARED = (
+_MIXTURE = (
     *_ATTENTION,
-    InputGroup(
-        (*_EXPERTS, "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj"),
-        "post_attention_layernorm",
-        also=("mlp.gate",),
-    ),
-    _EXPERTS_DOWN,
-    InputGroup(("mlp.shared_experts.down_proj",), "mlp.shared_experts.up_proj"),
+    InputGroup(("mlp.experts.*.gate_proj", "mlp.experts.*.up_proj"), "post_attention_layernorm", also=("mlp.gate",)),
+    InputGroup(("mlp.experts.*.down_proj",), "mlp.experts.*.up_proj"),
 )
 
 FAMILIES: tuple[Family, ...] = (
@@ -175,14 +164,6 @@ FAMILIES: tuple[Family, ...] = (
         in_files=(("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")),
     ),
     Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE, head_norms=_HEAD_NORMS),
-    Family(
-        "DeepSeek-MoE",
-        ("deepseek",),
-        _DENSE,
-        _SHARED,
-        optional="mlp.shared_experts.",
-        loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
-    ),
 )
 
 

@@ -253,14 +253,11 @@ def load(
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
-    """Return the architecture of a configuration, with empty parameters, in our code or that of transformers."""
+    """Return the architecture of a configuration, with empty parameters."""
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
     from transformers.utils import logging
 
-    from sarqc.models import deepseek_moe
-
-    deepseek_moe.register()  # before any look-up, so that no checkpoint's own code is ever needed
     logging.disable_progress_bar()  # progress is reported in events
     folder, repair = checkpoint.folder, "Repair it, or download it again."
     with refusing("config.json does not describe a model", folder, checkpoint.name, repair):

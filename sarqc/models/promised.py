@@ -127,7 +127,7 @@ def _block_shapes(architecture: Architecture, family: Family, block: int) -> Ite
     norms = dict.fromkeys(group.source for group in groups if group.source is not None)
     for path in (path for group in groups for path in group.linears):
         shape = _linear(architecture, family, path)
-        if shape is not None and not (family.optional and path.startswith(family.optional) and not shape[0] * shape[1]):
+        if shape is not None:
             linears[path] = shape
     for path, shape in linears.items():
         yield f"{path}.weight", shape
@@ -148,8 +148,6 @@ def _linear(architecture: Architecture, family: Family, path: str) -> Shape | No
     inner = architecture.intermediate_size
     if family.expert_of(path) is not None:
         inner = architecture.moe_intermediate_size or inner
-    elif family.optional and path.startswith(family.optional):
-        inner = (architecture.moe_intermediate_size or inner) * (architecture.n_shared_experts or 0)
     return {
         "self_attn.q_proj": (queries, width),
         "self_attn.k_proj": (keys, width),

@@ -149,7 +149,7 @@ def test_on_a_device_it_is_the_same(random_llama, loaded, name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("name", ["qwen3_moe, one block dense", "deepseek"])
+@pytest.mark.parametrize("name", ["qwen3_moe, one block dense", "mixtral"])
 def test_experts_of_a_block_are_solved_together(tmp_path, tiny_llama, name, streamed):
     """As a run solves them, whatever is in memory at once; the largest block need not have the largest linear."""
     checkpoint = read_checkpoint(make_checkpoint(name, tmp_path, tiny_llama))

@@ -105,7 +105,7 @@ def test_a_foldable_search_is_carried(random_llama, tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("bits", [2, 3, 4])
-@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe, one block dense", "qwen3_moe", "deepseek"])
+@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe, one block dense", "qwen3_moe"])
 def test_mixtures_of_experts(tiny_llama, tmp_path, name, bits):
     folder = make_checkpoint(name, tmp_path / "float", tiny_llama)
     chosen = {2: ("gptq", {}), 3: ("rtn", {}), 4: ("awq", {"mode": "foldable"})}[bits]

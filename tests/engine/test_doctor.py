@@ -15,7 +15,6 @@ from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
 from sarqc.errors import SarqcError
 from sarqc.evaluation import speed
-from sarqc.evaluation.sandbox import require_isolation
 from sarqc.events import Stage
 from sarqc.models.loading import load
 from sarqc.quantization.methods import METHODS
@@ -152,15 +151,6 @@ def test_a_device_that_is_not_there_is_said(fresh_settings):
     )  # fmt: skip
     assert answer.returncode == 1
     assert "WRONG CUDA was asked for and there is none (device cuda). Set SARQC_DEVICE" in answer.stdout
-
-
-def test_isolation_is_tried_where_programs_are_allowed(fresh_settings, monkeypatch, tmp_path):
-    assert list(doctor._host(fresh_settings)) == []
-    monkeypatch.setenv("PATH", str(tmp_path))  # as if bubblewrap were not installed
-    require_isolation.cache_clear()
-    (finding,) = doctor._host(fresh_settings.model_copy(update={"allow_code_execution": True}))
-    assert not finding.is_sound
-    assert "apt-get install bubblewrap" in finding.words
 
 
 @pytest.mark.thorough

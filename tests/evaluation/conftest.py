@@ -5,18 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sarqc.errors import Refused
-from sarqc.evaluation.sandbox import require_isolation
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
-
-
-@pytest.fixture(scope="module")
-def isolating_host() -> None:
-    try:
-        require_isolation()
-    except Refused as refusal:
-        pytest.skip(str(refusal))
 
 
 @pytest.fixture(scope="module")

@@ -68,6 +68,9 @@ def test_an_unknown_task_names_ours(settings):
     for name in ("no-such-task", "mmlu_stem"):  # the latter is a group of tasks
         with pytest.raises(Refused, match=TASK):
             known_task(name, settings)
+    for name in ("humaneval", "mbpp"):
+        with pytest.raises(Refused, match=r"without isolating.*HF_ALLOW_CODE_EVAL=1"):
+            known_task(name, settings)
 
 
 # What follows repeats lm-eval's prompts by hand: each item as (context, continuation) pairs with the place of the right
@@ -141,8 +144,6 @@ def made_rows(task: str, count: int) -> list[dict[str, Any]]:
                 "hellaswag": {"ind": number, "activity_label": "Walking", "ctx_a": f"A man sees a {word}.",
                               "ctx_b": "he", "ctx": f"A man sees a {word}. he", "endings": four,
                               "label": str(number % 4)},
-                "humaneval": {"task_id": f"HumanEval/{number}", "prompt": f'def {word}():\n    """', "test": "",
-                              "canonical_solution": "", "entry_point": word},
                 "mmlu": {"question": f" Where is the {word} kept? ", "subject": task.removeprefix("mmlu_"),
                          "choices": four, "answer": number % 4},
             }[task.split("_")[0]]

@@ -16,9 +16,6 @@ from transformers import (
     Qwen3MoeConfig,
 )
 
-from sarqc.models import deepseek_moe
-from sarqc.models.deepseek_moe import DeepseekConfig
-
 WINDOW = 8  # of attention, where a model has one; sequences here have 32 tokens
 SIZES = {
     "vocab_size": 4096, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -51,19 +48,12 @@ CASES = {
         Qwen3MoeConfig(**SIZES, **EXPERTS, head_dim=16, num_experts=6, norm_topk_prob=True, mlp_only_layers=[1]), NONE
     ),
     "qwen3_moe": Case(Qwen3MoeConfig(**SIZES, **EXPERTS, num_experts=3, tie_word_embeddings=True), NONE, torch.float16),
-    "deepseek": Case(
-        DeepseekConfig(**SIZES, **EXPERTS, n_routed_experts=5, n_shared_experts=2, norm_topk_prob=False), NONE
-    ),
-    "deepseek, none shared": Case(
-        DeepseekConfig(**SIZES, **EXPERTS, n_routed_experts=4, n_shared_experts=None, norm_topk_prob=True), NONE
-    ),
 }
 
 
 def make_checkpoint(name: str, folder: Path, tokenizer: Path, **changes: object) -> Path:
     """Make the checkpoint of a case in a folder, with the tokenizer of another. Norms and biases are random too."""
     case = CASES[name]
-    deepseek_moe.register()
     torch.manual_seed(list(CASES).index(name))
     config = type(case.config).from_dict(case.config.to_dict() | changes)
     model = AutoModelForCausalLM.from_config(config)

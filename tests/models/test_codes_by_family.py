@@ -14,7 +14,6 @@ from sarqc import method
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import describe, layer_keys
-from sarqc.models import deepseek_moe
 from tests import oracles
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import CASES, make_checkpoint
@@ -24,7 +23,6 @@ LAM, GAMMA = 0.1, 0.5
 
 def inputs_by_linear(folder: Path, sequences: Tensor) -> dict[str, Tensor]:
     """(tokens, I) in float64 for every linear; an expert's tokens are those that have it among their best two."""
-    deepseek_moe.register()
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, experts_implementation="eager").eval()
     found: dict[str, Tensor] = {}
 
