@@ -406,20 +406,6 @@ class LadderRun(TypedDict):
     recipe: dict[str, object] | None  # of what is proposed next
 
 
-LayerErrors = TypedDict(
-    "LayerErrors",
-    {
-        "method": str,
-        "bits": int,
-        "layers": int,
-        "lambda": list[float],
-        "gamma": list[float | None],
-        "errors": list[list[float]],  # of each γ at each λ: mean over layers of ln relative error on unseen text
-        "protocol": CalibrationProtocol,
-    },
-)
-
-
 class Written(TypedDict):
     """Files of an exported model, read again, beside the model that was measured."""
 

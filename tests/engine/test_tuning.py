@@ -11,11 +11,10 @@ from sarqc.calibration.block import solve_points
 from sarqc.documents import Tuning
 from sarqc.engine import budget, task_answers, trials
 from sarqc.engine import execute as execute_module
-from sarqc.engine.bundle import Bundle
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import StatesGone
 from sarqc.engine.plan import plan, prepare
-from sarqc.errors import NotFound, Refused, SarqcError
+from sarqc.errors import Refused, SarqcError
 from sarqc.evaluation.perplexity import perplexity_steps
 from sarqc.evaluation.tasks import measure_accuracy
 from sarqc.events import Event, Started, TuningStanding
@@ -300,14 +299,6 @@ def test_a_block_that_is_not_there_is_refused(document, settings):
 )
 def test_a_share_is_spread_evenly(document, share, expected):
     assert Recipe.parse(document | {"block_fraction": share}).blocks_of(6) == expected
-
-
-def test_what_is_no_bundle_is_refused(tmp_path, tiny_llama):
-    with pytest.raises(NotFound, match="no such file"):
-        Bundle.open(tmp_path / "none")
-    for damaged in (tiny_llama / "config.json", tiny_llama / "model.safetensors"):
-        with pytest.raises(Refused, match="holds no statistics"):
-            Bundle.open(damaged)
 
 
 @pytest.mark.thorough

@@ -206,7 +206,7 @@ export interface Plan {
 
 /** One row of “who can load it”: whether this format carries the run, and what its readers made of its kind. */
 export interface Carrier {
-  format: "plain" | "packed" | "gptq" | "mlx" | "statistics" | "as-found";
+  format: "plain" | "packed" | "gptq" | "mlx" | "as-found";
   possible: boolean;
   readers: Answer[];
   note: string;
