@@ -11,7 +11,6 @@ from typing import TypeVar
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.engine.ladder_steps import ladder_steps
-from sarqc.engine.parallel_cost import speedup, transfers
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
@@ -360,18 +359,18 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
 
     Tuning and a ladder end with their budget, if they have one.
     """
-    needed = pace * sum(map(rates.seconds, stages(work).values())) / 60
-    budget = work.recipe.minutes if work.recipe.compares_models else None
-    return needed if budget is None else min(needed, budget)
+    recipe = work.recipe
+    if not recipe.compares_models:
+        return pace * sum(map(rates.seconds, stages(work).values())) / 60
+    costs, models = comparison_costs(work, rates, pace), _IN_QUESTION if recipe.kind == "tune" else 1
+    needed = costs.start + costs.screening + recipe.draws * (costs.draw + models * sum(costs.models.values()))
+    needed += pace * sum(rates.seconds(_task(work, size)) for size in work.tasks.values()) * (1 + models * recipe.draws)
+    return min(needed / 60, recipe.minutes or math.inf)
 
 
 def stages(work: Work) -> dict[str, Count]:
-    """Return the work of each part of a run; parts that the recipe does without are left out."""
-    if not work.recipe.compares_models:
-        return _sum_by_key(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
-    parts = {"reading the weights": Count(loaded=work.checkpoint.size_bytes)}
-    parts |= _tuning(work) if work.recipe.kind == "tune" else _measuring_steps(work)
-    return _adjust_precision(work, parts)
+    """Return the work of each part of a run of one model; parts that the recipe does without are left out."""
+    return _sum_by_key(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
 
 
 def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
@@ -391,13 +390,13 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
 def _sum_by_key(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
     total: dict[_Key, Count] = {}
     for key, count in parts:
-        total[key] = total[key] + count if key in total else count
-    return _adjust_precision(work, total)
+        total[key] = total.get(key, Count()) + _in_precision(work, count)
+    return total
 
 
-def _adjust_precision(work: Work, counted: dict[_Key, Count]) -> dict[_Key, Count]:
+def _in_precision(work: Work, count: Count) -> Count:
     """Return the same work for a model of 32 bits, where it is one."""
-    return {name: count.in_float32() for name, count in counted.items()} if work.stored > 2 else counted
+    return count.in_float32() if work.stored > 2 else count
 
 
 def _parts(work: Work) -> Iterator[tuple[str, str, str, Count]]:
@@ -501,78 +500,37 @@ _STARTED_OF_STEP = 60  # operations that a GPU starts for a linear in a step of 
 _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten were seen
 
 
-def _tuning(work: Work) -> dict[str, Count]:
-    """Return the work of all λ and γ compared by errors of layers, then of all draws; each model is judged beside the
-    float one.
-    """
-    draws, once = work.recipe.draws, replace(work, task=replace(work.task, points=_IN_QUESTION))
-    models = _IN_QUESTION * draws
-    return {
-        "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
-        "comparing layers": _solving(work, work.recipe.samples),
-        "solving": _solving(once, work.recipe.samples).times(draws),
-        "perplexity": _perplexity(work) + _pass_beside_float(work).times(models),
-        **{f"task {name}": _task(work, size).times(1 + models) for name, size in work.tasks.items()},
-    }
-
-
 @dataclass(frozen=True)
-class TuningCosts:
-    """Seconds of the parts of a tuning run on a device."""
+class ComparisonCosts:
+    """Seconds of the parts of tuning or of a ladder on a device."""
 
     start: float  # reading the weights, and the float model on the test text
     draw: float  # the calibration text through the model, with statistics
-    screening: float  # every linear at all λ and γ
-    model: float  # one candidate, solved and measured
+    screening: float  # every linear at all λ and γ, in tuning
+    models: Mapping[str, float]  # solved and measured: each step of a ladder, or a candidate of tuning
 
 
-def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCosts:
+def comparison_costs(work: Work, rates: Throughput, pace: float = 1.0) -> ComparisonCosts:
     """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
-    samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
-    parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _pass_beside_float(work)}
-    return TuningCosts(**_part_seconds(work, rates, pace, parts))
+    recipe, samples, task = work.recipe, work.recipe.samples, replace(work.task, points=1)
+    tunes = recipe.kind == "tune"
+    methods = {"model": work.method} if tunes else {step.step: step.method for step in ladder_steps(recipe)}
 
+    def seconds(count: Count) -> float:
+        return pace * rates.seconds(_in_precision(work, count))
 
-def _part_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
-    """Return the parts with those of every run that compares models."""
-    parts = {
-        "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
-        "draw": _passing(work, work.recipe.samples),
-        **parts,
-    }
-    return {name: pace * rates.seconds(count) for name, count in _adjust_precision(work, parts).items()}
+    return ComparisonCosts(
+        seconds(Count(loaded=work.checkpoint.size_bytes) + _perplexity(work)),
+        seconds(_passing(work, samples)),
+        seconds(_solving(work, samples)) if tunes else 0.0,
+        {
+            name: seconds(_solving(replace(work, method=method, task=task), samples) + _pass_beside_float(work))
+            for name, method in methods.items()
+        },
+    )
 
 
 _MODELS_OF_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
-
-
-def _measuring_steps(work: Work) -> dict[str, Count]:
-    draws, steps = work.recipe.draws, ladder_steps(work.recipe)
-    solving = [_solving(replace(work, method=step.method), work.recipe.samples) for step in steps]
-    return {
-        "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
-        "solving": sum(solving, Count()).times(draws),
-        "perplexity": _perplexity(work) + _pass_beside_float(work).times(len(steps) * draws),
-    }
-
-
-@dataclass(frozen=True)
-class LadderCosts:
-    """Seconds of the parts of a ladder on a device."""
-
-    start: float  # reading the weights, and the float model on the test text
-    draw: float  # the calibration text through the model, with statistics
-    steps: Mapping[str, float]  # each: the model solved and measured
-
-
-def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCosts:
-    """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
-    parts = {
-        step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _pass_beside_float(work)
-        for step in ladder_steps(work.recipe)
-    }
-    seconds = _part_seconds(work, rates, pace, parts)
-    return LadderCosts(seconds.pop("start"), seconds.pop("draw"), seconds)
 
 
 def _block_passes(work: Work, tokens: int) -> Count:
@@ -598,12 +556,14 @@ def _passing(work: Work, samples: int) -> Count:
 
 
 def _solving(work: Work, samples: int) -> Count:
-    task, layers = replace(work.task, sequences=samples), work.checkpoint.layers
-    counted = work.method.count(task)
+    """Return the work of solving. Where devices share it, as if evenly: weights and Grams go to them, quantized weights
+    and codes back.
+    """
+    counted = work.method.count(replace(work.task, sequences=samples))
     if work.span == 1 or work.method.unit != "layer" or work.recipe.compares_models:
         return counted
-    share = speedup(work.method, task, layers, work.span)
-    return counted.times(share) + transfers(layers, work.stored, _sets(work))
+    moved = work.task.weights() * (2 * work.stored + 1) + 4 * _sets(work) * work.all_gram_numbers
+    return counted.times(1 / work.span) + Count(moved=moved)
 
 
 def _texts(work: Work) -> Count:

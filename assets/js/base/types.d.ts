@@ -200,8 +200,7 @@ export interface Plan {
   warnings: string[];
   effort: "quick" | "balanced" | "best" | null;
   fitting: Record<string, string | number | boolean>;
-  tuning: TuningPlan | null;
-  ladder: LadderPlan | null;
+  comparing: BudgetPlan | null;
 }
 
 /** One row of “who can load it”: whether this format carries the run, and what its readers made of its kind. */
@@ -229,39 +228,16 @@ export interface Fix {
 }
 
 /** Budgets to choose from, and the shortest one that is enough. */
-export interface TuningPlan {
-  budgets: TuningBudget[];
+export interface BudgetPlan {
+  budgets: Budget[];
   sensible_minutes: number;
 }
 
 /** A budget and what it buys. */
-export interface TuningBudget {
-  minutes: number;
-  lams: number;
-  draws: number;
-  enough: boolean;
-  words: string;
-}
-
-/** Budgets to choose from, and the shortest one that is enough. */
-export interface LadderPlan {
-  steps: StepCost[];
-  draw_seconds: number;
-  budgets: LadderBudget[];
-  sensible_minutes: number;
-}
-
-/** The time of a step in a draw. */
-export interface StepCost {
-  step: string;
-  seconds: number;
-}
-
-/** A budget and what it buys. */
-export interface LadderBudget {
+export interface Budget {
   minutes: number;
   draws: number;
-  steps: number;
+  models: number;
   enough: boolean;
   words: string;
 }
