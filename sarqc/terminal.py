@@ -190,7 +190,6 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     from sarqc.figures.tuning import STANDINGS
 
     heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "better than GPTQ (95 %)"]
-    heads += ["accuracy"] * bool(tuning.get("tasks"))
     rows = [heads] + [
         [
             row["method"],
@@ -200,7 +199,6 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
             _cell(row["perplexity"]),
             _with_error(row["kl"], row["kl_error"]),
             _with_interval(row),
-            *[_with_error(row["accuracy"], row["accuracy_error"])] * bool(tuning.get("tasks")),
         ]
         for row in tuning["rows"]
     ]

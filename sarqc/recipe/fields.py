@@ -417,10 +417,9 @@ class RecipeFields(BaseModel):
     65,536."""
     baseline: bool = _measure(True, "Compare with GPTQ", kinds=ONE_MODEL, advanced=False)
     """Also run GPTQ 1 % on the same texts and grid, and measure the difference."""
-    tasks: tuple[_Name, ...] = _measure((), "Tasks", max_length=TASKS, kinds=NO_LADDER, advanced=False)
-    """lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ left
-    at the end."""
-    task_limit: int | None = _measure(None, "Task limit", unit="items", ge=1, le=MOST_OF_A_TEST, kinds=NO_LADDER)
+    tasks: tuple[_Name, ...] = _measure((), "Tasks", max_length=TASKS, kinds=ONE_MODEL, advanced=False)
+    """lm-eval tasks on which the accuracy of the float and the quantized model is measured."""
+    task_limit: int | None = _measure(None, "Task limit", unit="items", ge=1, le=MOST_OF_A_TEST, kinds=ONE_MODEL)
     """Items per task; empty: all."""
     prompts: tuple[_Prompt, ...] = _measure(
         (), "Prompts", separator="\n", max_length=PROMPTS, kinds=ONE_MODEL, advanced=False

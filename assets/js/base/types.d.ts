@@ -652,7 +652,6 @@ export interface Tuning {
   budget: number | null;
   turns?: TuningTurn[];
   blocks: number[] | null;
-  tasks: TuningTasks | null;
   end: "" | "known" | "narrow" | "budget" | "draws";
   next: "" | "run" | "keep" | "go_on";
   more_minutes: number | null;
@@ -680,12 +679,6 @@ export interface TuningRow {
   better_low: number | null;
   better_high: number | null;
   better_by_draw: number[];
-  accuracy: number | null;
-  accuracy_error: number | null;
-  more_accurate: number | null;
-  more_accurate_low: number | null;
-  more_accurate_high: number | null;
-  more_accurate_verdict: -1 | 0 | 1 | null;
 }
 
 /** Gain of the λ that leads in a single draw: ln perplexity of GPTQ 1 % less its own, over windows. */
@@ -705,14 +698,6 @@ export interface TuningTurn {
   leading: number | null;
   left: number[];
   out: number[];
-}
-
-/** Tasks that the λ without a significant difference are asked, and the progress. */
-export interface TuningTasks {
-  names: string[];
-  draws: number;
-  accuracy_float: number | null;
-  accuracy_float_error: number | null;
 }
 
 /** A mark of the figure and its meaning. */
