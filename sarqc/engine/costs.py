@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TypeVar
 
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
@@ -51,7 +50,6 @@ _LEVEL, _GROUP_BYTES, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
 _TUNED_LEVEL = 1 + 2 + 4 + 4
 _ERROR = 4  # numbers of a token for each channel of a block's output: its error and its derivatives
 _WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
-_Key = TypeVar("_Key", bound=Hashable)
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
 
 
@@ -364,13 +362,15 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
         return pace * sum(map(rates.seconds, stages(work).values())) / 60
     costs, models = comparison_costs(work, rates, pace), _IN_QUESTION if recipe.kind == "tune" else 1
     needed = costs.start + costs.screening + recipe.draws * (costs.draw + models * sum(costs.models.values()))
-    needed += pace * sum(rates.seconds(_task(work, size)) for size in work.tasks.values()) * (1 + models * recipe.draws)
     return min(needed / 60, recipe.minutes or math.inf)
 
 
-def stages(work: Work) -> dict[str, Count]:
-    """Return the work of each part of a run of one model; parts that the recipe does without are left out."""
-    return _sum_by_key(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
+def stages(work: Work) -> dict[tuple[str, str], Count]:
+    """Return the work of a run of one model by stage and detail of its events, in their order."""
+    total: dict[tuple[str, str], Count] = {}
+    for stage, detail, count in _parts(work):
+        total[stage, detail] = total.get((stage, detail), Count()) + _in_precision(work, count)
+    return total
 
 
 def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
@@ -378,20 +378,11 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
 
     A run that compares models has none, since it tells by itself how far it is.
     """
-    if work.recipe.compares_models:
-        return []
-    by_event = _sum_by_key(work, (((stage, detail), count) for stage, detail, _, count in _parts(work)))
+    counted = {} if work.recipe.compares_models else stages(work)
     return [
         {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)}
-        for (stage, detail), count in by_event.items()
+        for (stage, detail), count in counted.items()
     ]
-
-
-def _sum_by_key(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
-    total: dict[_Key, Count] = {}
-    for key, count in parts:
-        total[key] = total.get(key, Count()) + _in_precision(work, count)
-    return total
 
 
 def _in_precision(work: Work, count: Count) -> Count:
@@ -399,49 +390,46 @@ def _in_precision(work: Work, count: Count) -> Count:
     return count.in_float32() if work.stored > 2 else count
 
 
-def _parts(work: Work) -> Iterator[tuple[str, str, str, Count]]:
+def _parts(work: Work) -> Iterator[tuple[str, str, Count]]:
     """Yield the parts of a run that quantizes or repairs, in their order.
 
-    Each with the stage and the detail of its event, the name under which it is counted, if that is not the stage's, and
-    its work, with the large products of a model of 16 bits.
+    Each with the stage and the detail of its event, and its work, with the large products of a model of 16 bits.
     """
     recipe, size = work.recipe, work.checkpoint.size_bytes
     passing, solving = _passing(work, recipe.samples), _solving(work, recipe.samples)
     if recipe.rotates:
-        yield CHECKING_ROTATION, "", "", Count(loaded=2 * size) + _rotating(work, 1)
-    yield "loading", "", "reading the weights", Count(loaded=size) + _rotating(work, 2)  # for the model, and the stamp
+        yield CHECKING_ROTATION, "", Count(loaded=2 * size) + _rotating(work, 1)
+    yield "loading", "", Count(loaded=size) + _rotating(work, 2)  # for the model, and the stamp
     yield from _measuring(work, "float", _perplexity(work))
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
         judging = _block_passes(work, judged * recipe.length)
-        yield "choosing λ", "", "choosing among candidates", (once + judging).times(work.candidates)
+        yield "choosing λ", "", (once + judging).times(work.candidates)
     if recipe.repairs and work.test_tokens:
-        yield MEASURING_CODES, "", "", passing + _pass_beside_float(work)
-    yield "quantizing", "", "passing the calibration text", passing
-    yield "quantizing", "", "solving", solving
+        yield MEASURING_CODES, "", passing + _pass_beside_float(work)
+    yield "quantizing", "", passing + solving
     if recipe.distills:
-        yield DISTILLING, "", "", _distilling(work)
+        yield DISTILLING, "", _distilling(work)
     if recipe.rotates:
-        yield COMPARING_ROTATED, "", "", _rotating(work, 2)  # there and back
+        yield COMPARING_ROTATED, "", _rotating(work, 2)  # there and back
     yield from _measuring(work, "quantized", _pass_beside_float(work))
     if recipe.speed:
-        yield "measuring speed", "", "speed", _speed(work)
+        yield "measuring speed", "", _speed(work)
     if (baseline := work.baseline()) is not None:
-        stage, name = "comparing with GPTQ 1 %", "comparing with the baseline"
         solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
-        yield stage, "quantizing", name, solved + _rotating(work, 2)
-        yield stage, "perplexity", name, _pass_beside_float(baseline)
+        yield "comparing with GPTQ 1 %", "quantizing", solved + _rotating(work, 2)
+        yield "comparing with GPTQ 1 %", "perplexity", _pass_beside_float(baseline)
 
 
-def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str, str, str, Count]]:
+def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str, str, Count]]:
     stage = f"measuring the {which} model"
     if work.test_tokens:
-        yield stage, "perplexity", "perplexity", perplexity
+        yield stage, "perplexity", perplexity
     for name, size in work.tasks.items():
-        yield stage, name, f"task {name}", _task(work, size)
+        yield stage, name, _task(work, size)
     if work.recipe.prompts:
-        yield stage, TEXTS, "texts", _texts(work).times(0.5)
+        yield stage, TEXTS, _texts(work).times(0.5)
 
 
 def _rotating(work: Work, times: int) -> Count:

@@ -18,7 +18,7 @@ def test_more_devices_take_less_time_of_single_linears_only():
     single, blockwise = (
         costs.work_of(Recipe.parse(document | {"method": name}), checkpoint) for name in ("sarqc-gbs", "omniquant")
     )
-    counted = {number: costs.stages(replace(single, span=number))["solving"] for number in (1, 4)}
+    counted = {number: costs.stages(replace(single, span=number))["quantizing", ""] for number in (1, 4)}
     assert counted[4].solves == counted[1].solves / 4
     assert counted[4].moved > 0 == counted[1].moved
     assert costs.stages(replace(blockwise, span=4)) == costs.stages(blockwise)
