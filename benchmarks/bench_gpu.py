@@ -54,12 +54,7 @@ OWN = {"lambda": None, "gamma": None}  # what a method takes by itself
 # Learned methods take so many epochs or steps here; their time grows with them.
 FEW = {name: {"epochs": 2} for name in ("omniquant", "sarqc-omniquant")}
 FEW |= {name: {"steps": 32} for name in ("signround", "sarqc-signround")}
-# A stage of a run, and what a plan calls its parts.
-PLANNED = {
-    "loading": ("reading the weights",),
-    "quantizing": ("passing the calibration text", "solving"),
-    "measuring": ("perplexity",),
-}
+STAGES = ("loading", "quantizing", "measuring")  # of a run; the last of both models
 
 
 class Bench:
@@ -89,7 +84,11 @@ class Bench:
             prepared, (rates, _) = prepare(Recipe.parse(document), here), rates_of_device(here)
             test_tokens = 0 if prepared.test is None else len(prepared.test.ids)
             work = costs.work_of(prepared.recipe, prepared.checkpoint, prepared.per_channel, test_tokens=test_tokens)
-            planned = {name: rates.seconds(count) for name, count in costs.stages(work).items()}
+            counts = costs.stages(work).items()
+            planned = {
+                stage: sum(rates.seconds(count) for (name, _), count in counts if name.startswith(stage))
+                for stage in STAGES
+            }
             with _memory() as memory:
                 found = taken(prepared.recipe, here)
             return found | {"planned_stages": planned, **memory}
@@ -98,7 +97,7 @@ class Bench:
         """Seconds for each block, and GiB."""
         found = self.run(self.document(model, **changes), **settings)
         quantizing = found["stages"]["quantizing"] / blocks
-        planned = sum(found["planned_stages"][stage] for stage in PLANNED["quantizing"]) / blocks
+        planned = found["planned_stages"]["quantizing"] / blocks
         return {
             "": name,
             "seconds a block": quantizing,
@@ -206,9 +205,9 @@ def whole(bench: Bench) -> Iterator[Row]:
     """A whole model with perplexity: no layer, weight or text was there before."""
     model = bench.model(DENSE, 32)
     found = bench.run(bench.document(model, test=str(bench.text), test_tokens=16 * LENGTH, window=LENGTH))
-    for stage, parts in PLANNED.items():
+    for stage in STAGES:
         of_stage = [part for name, part in found["stages"].items() if name.startswith(stage)]
-        yield _beside(stage, sum(of_stage), sum(found["planned_stages"][part] for part in parts))
+        yield _beside(stage, sum(of_stage), found["planned_stages"][stage])
     yield _beside("all, imports done", found["seconds"], found["planned_seconds"]) | _gib(found)
     shutil.rmtree(model)
 

@@ -7,7 +7,6 @@ import torch
 from benchmarks.measured import Figure, seconds
 from sarqc.calibration.layer_batch import LayerBatch, LinearData
 from sarqc.calibration.multi_device import MultiDevice
-from sarqc.engine.parallel_cost import transfers
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -37,7 +36,7 @@ def _batches(linears: tuple[LinearData, ...], name: str) -> list[LayerBatch]:
 
 
 def spread() -> Iterator[Figure]:
-    """Time in two processes over that in one, where one half is the best; and the bytes that travel in a second."""
+    """Time in two processes over that in one, where one half is the best."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -52,10 +51,5 @@ def spread() -> Iterator[Figure]:
                 together = seconds(lambda b=batches: list(two.solved(b)), 3)
                 alone = seconds(lambda b=batches: [list(one.solved(Context())) for one in b], 3)
                 yield Figure(words, together / alone, "×")
-            rounded = _batches(_linears(8, 1024, 1024, experts=False), "rtn")
-            travel = seconds(lambda: list(two.solved(rounded)), 3)
-            work = seconds(lambda: [list(one.solved(Context())) for one in rounded], 3)
-            infos = [linear.info for batch in rounded for linear in batch.linears]
-            yield Figure("bytes that travel", transfers(infos, 4, 1).moved / max(travel - work / 2, 1e-9) / 1e9, "GB/s")
     finally:
         torch.set_num_threads(threads)

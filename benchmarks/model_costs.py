@@ -31,7 +31,8 @@ def table(work: costs.Work) -> list[str]:
     heads = [f"{name}, {unit}" for name, (unit, _) in _UNITS.items()]
     lines = [" ".join([f"{'stage':32}", *(f"{head:>12}" for head in heads), *(f"{name:>10}" for name in gpus)])]
     total = Count()
-    for name, count in [*costs.stages(work).items(), ("all", total)]:
+    stages = {" ".join(filter(None, names)): count for names, count in costs.stages(work).items()}
+    for name, count in [*stages.items(), ("all", total)]:
         total += count
         shown = total if name == "all" else count
         amounts = [f"{getattr(shown, field.name) / _UNITS[field.name][1]:12.1f}" for field in fields(Count)]

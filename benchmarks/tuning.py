@@ -18,11 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.simulated_races import NOISES, false_claims, simulated
-from sarqc.engine.bundle import first_draw
+from sarqc.calibration.job import calibration_job
 from sarqc.engine.execute import execute
-from sarqc.engine.measure import keep_states
-from sarqc.engine.trials import TuningContext, draw_of, run_trials
+from sarqc.engine.keys import describe
+from sarqc.engine.measure import Workbench, keep_states
+from sarqc.engine.plan import prepare
+from sarqc.engine.trials import TuningContext, draw_of, ground_of, run_trials
 from sarqc.events import Finished
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.loading import choose_device, load
 from sarqc.quantization.methods import method
 from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings, read_settings
@@ -41,7 +45,11 @@ def recipe_of(name: str, fields: dict[str, Any], **changes: object) -> Recipe:
 
 def ready_ground(recipe: Recipe, settings: Settings) -> TuningContext:
     """A loaded model, and what is measured beside."""
-    ground = first_draw(recipe, settings).ground
+    prepared = prepare(recipe, settings, download=True)
+    loaded = load(prepared.checkpoint, choose_device(settings.device), begins_with_bos=recipe.begin == "bos")
+    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    bench = Workbench(loaded, describe(loaded), ArtefactStore(settings.artefacts_root()), settings)
+    ground = ground_of(bench, prepared, job.grids)
     for _ in keep_states(ground.bench, ground.prepared, ground.states):
         pass
     return ground

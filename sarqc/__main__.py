@@ -1,5 +1,5 @@
-"""Command line: quantize (flags) · inspect · repair · tune · ladder · statistics · run (a recipe file) · recipe ·
-plan · verify · survey · gather · methods · doctor · serve · publish · user · backup · restore · prune · audit.
+"""Command line: quantize (flags) · inspect · repair · tune · ladder · run (a recipe file) · recipe · plan · verify ·
+survey · gather · methods · doctor · serve · publish · user · backup · restore · prune · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed (verify: something differs), 130 interrupted. Progress and
 words go to stderr; with --json stdout is exactly one JSON object.
@@ -25,10 +25,10 @@ import typer
 from typer.core import TyperGroup
 
 from sarqc import __version__, extras
-from sarqc.documents import SIGNS, LayerErrors, LayerReportDocument, NamedReport, PrintedRun
+from sarqc.documents import SIGNS, LayerReportDocument, NamedReport, PrintedRun
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
-from sarqc.plain import gib, mib
+from sarqc.plain import mib
 from sarqc.quantization.methods import AS_FOUND, METHODS, Candidates
 from sarqc.recipe import (
     FORMER_NAMES,
@@ -50,7 +50,6 @@ from sarqc.terminal import (
     AsJson,
     ProgressBar,
     print_json,
-    print_layer_errors,
     print_summary,
     print_table,
     waiting_for_room,
@@ -188,7 +187,7 @@ def _recipe_command(
             }
             | {name: _value(FORMER_NAMES[name], value) for name, value in former.items()}
         )
-        run(Recipe.parse(_facts_of(values.get("statistics")) | document), **values)
+        run(Recipe.parse(document), **values)
 
     signed: Any = command  # typer reads a command's flags from its signature
     signed.__signature__ = inspect.Signature(parameters)
@@ -206,15 +205,6 @@ def _read(path: Path) -> dict[str, Any]:
 def _print_deprecations(document: dict[str, Any]) -> None:
     for sentence in deprecations(document):
         typer.echo(f"sarqc: {sentence}", err=True)
-
-
-def _facts_of(statistics: Path | None) -> dict[str, Any]:
-    if statistics is None:
-        return {}
-    from sarqc.engine.bundle import Bundle
-
-    document = Bundle.open(statistics).document
-    return {name: document[name] for name in ("model", "calibration", "test")}
 
 
 def _value(field: str, text: Any) -> Any:
@@ -397,86 +387,17 @@ _recipe_command(
 )
 
 
-Statistics = Annotated[
-    Path | None,
-    typer.Option(
-        "--statistics",
-        help="File that “statistics” wrote: compares errors of layers alone, without the model.",
-    ),
-]
-
-
-def _tune(
-    recipe: Recipe,
-    output: Output = None,
-    statistics: Statistics = None,
-    on: On = "here",
-    report: ReportTo = None,
-    as_json: AsJson = False,
-) -> None:
-    if statistics is None:
-        _quantize(recipe, output, "plain", on, report, as_json)
-        return
-    errors = _errors_of_layers(recipe, statistics, report)
-    if as_json:
-        print_json(errors)
-    else:
-        print_layer_errors(errors)
-
-
-def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> LayerErrors:
-    if report is not None:
-        raise Refused(
-            "a statistics file was given where a run was expected", "--report", "Leave out --report or --statistics."
-        )
-    from sarqc.engine.bundle import Bundle, screen_bundle
-    from sarqc.engine.screening import mean_of_logarithms
-
-    bundle, (lams, gammas) = Bundle.open(statistics), recipe.compared()
-    errors = mean_of_logarithms(screen_bundle(bundle, recipe, read_settings()))
-    return {
-        "method": recipe.method,
-        "bits": recipe.bits,
-        "layers": len(bundle.layers),
-        "lambda": list(lams),
-        "gamma": list(gammas),
-        "errors": errors.tolist(),
-        "protocol": bundle.document["protocol"],
-    }
-
-
-def _statistics(
-    recipe: Recipe, output: Annotated[Path, typer.Option("--output", help="New file for the statistics.")]
-) -> None:
-    if output.exists():
-        raise Refused("the file already exists", str(output), "Give another name.")
-    from sarqc.engine.bundle import first_draw, write_bundle
-
-    write_bundle(first_draw(recipe, read_settings()), output)
-    typer.echo(f"saved {output}, {gib(output.stat().st_size)}", err=True)
-
-
-_recipe_command(
-    "statistics",
-    "Write the statistics of a draw with the weights that they belong to, for tune --statistics elsewhere.",
-    _statistics,
-    "tune",
-)
-
-
-_recipe_command(
-    "tune", "Find the λ that a model wants: candidates compared draw by draw, within a budget.", _tune, "tune"
-)
-
-
-def _ladder(recipe: Recipe, on: On = "here", report: ReportTo = None, as_json: AsJson = False) -> None:
+def _compare(recipe: Recipe, on: On = "here", report: ReportTo = None, as_json: AsJson = False) -> None:
     _quantize(recipe, on=on, report=report, as_json=as_json)
 
 
 _recipe_command(
+    "tune", "Find the λ that a model wants: candidates compared draw by draw, within a budget.", _compare, "tune"
+)
+_recipe_command(
     "ladder",
     "Measure what each step is worth on a model, from rounding to nearest to refined codes, draw by draw.",
-    _ladder,
+    _compare,
     "ladder",
 )
 
@@ -539,9 +460,7 @@ def recipe(
     file: Annotated[Path, typer.Argument(help="A recipe or a batch as a file, or the folder of a run or its study.")],
     form: Annotated[
         str,
-        typer.Option(
-            "--as", help="yaml, cli, rest or python; for a batch also shell, slurm, hf-jobs, skypilot or ray."
-        ),
+        typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell, slurm or ray."),
     ] = "yaml",
     engine: Annotated[
         str | None,
@@ -589,13 +508,6 @@ def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_forma
 def survey(
     file: Path,
     output: Annotated[Path, typer.Option("--output", help="Folder of the study; its name is the study's id.")],
-    add: Annotated[
-        bool, typer.Option("--add", help="Keep the lines of the existing study; make only the missing ones.")
-    ] = False,
-    take: Annotated[
-        list[Path] | None,
-        typer.Option("--take", help="Another study whose lines are taken over, such as a part made elsewhere."),
-    ] = None,
     report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
@@ -609,16 +521,14 @@ def survey(
         raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
     from sarqc.engine.survey import Survey, conduct
     from sarqc.files.yaml_document import read_yaml
-    from sarqc.study.document import Study
 
     requested = Survey.from_file(file)
-    existing = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
 
     def say(event: Event) -> None:
         typer.echo(words(event), err=True)
 
     with nullcontext() if destination is None else destination.survey(read_yaml(file, "survey"), output, say):
-        for line in conduct(requested, settings, output, existing):
+        for line in conduct(requested, settings, output):
             typer.echo(line, err=True)
 
 

@@ -288,23 +288,8 @@ TuningRow = TypedDict(
         "better_low": float | None,  # 95 % interval, at once for all λ that were compared
         "better_high": float | None,
         "better_by_draw": list[float],  # the same of each draw of both
-        "accuracy": float | None,  # 0..1, mean over tasks, draws and items
-        "accuracy_error": float | None,  # standard error over items and draws
-        "more_accurate": float | None,  # than GPTQ 1 %, on the same items and draws
-        "more_accurate_low": float | None,  # 95 % interval
-        "more_accurate_high": float | None,
-        "more_accurate_verdict": Literal[-1, 0, 1] | None,  # 1: clearly
     },
 )
-
-
-class TuningTasks(TypedDict):
-    """Tasks that the λ without a significant difference are asked, and the progress."""
-
-    names: list[str]
-    draws: int  # that were asked, at the end those of the tuning run as far as the budget went
-    accuracy_float: float | None  # 0..1, mean over tasks
-    accuracy_float_error: float | None
 
 
 class DrawGain(TypedDict):
@@ -321,7 +306,7 @@ class TuningTurn(TypedDict):
     """A turning point of tuning, on the run's own clock."""
 
     seconds: float
-    what: Literal["screening", "screened", "draw", "tasks", "end"]  # begun, known, whole, begun, reached
+    what: Literal["screening", "screened", "draw", "tasks", "end"]  # begun, known, whole, of former versions, reached
     draws: int  # of which conclusions were drawn then
     leading: float | None  # λ with the smallest mean so far
     left: list[float]  # λ in question: not ruled out; from two draws on the best and those as good
@@ -348,7 +333,6 @@ class Tuning(TypedDict):
     budget: float | None  # seconds
     turns: NotRequired[list[TuningTurn]]  # in their order; former versions had none
     blocks: list[int] | None  # that are quantized; None: all
-    tasks: TuningTasks | None  # None: none are asked
     end: End
     next: Next
     more_minutes: float | None  # that are proposed where too little was compared
@@ -404,20 +388,6 @@ class LadderRun(TypedDict):
     best: int | None  # position of the row with the lowest mean perplexity; None before a draw is whole
     more_minutes: float | None  # that are proposed where it should go on
     recipe: dict[str, object] | None  # of what is proposed next
-
-
-LayerErrors = TypedDict(
-    "LayerErrors",
-    {
-        "method": str,
-        "bits": int,
-        "layers": int,
-        "lambda": list[float],
-        "gamma": list[float | None],
-        "errors": list[list[float]],  # of each γ at each λ: mean over layers of ln relative error on unseen text
-        "protocol": CalibrationProtocol,
-    },
-)
 
 
 class Written(TypedDict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, Divergences, LadderRun, LayerErrors, PrintedRun, Tuning, TuningRow
+from sarqc.documents import SIGNS, Divergences, LadderRun, PrintedRun, Tuning, TuningRow
 from sarqc.errors import disk_full
 from sarqc.events import (
     BlockDistilled,
@@ -191,7 +190,6 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     from sarqc.figures.tuning import STANDINGS
 
     heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "better than GPTQ (95 %)"]
-    heads += ["accuracy"] * bool(tuning.get("tasks"))
     rows = [heads] + [
         [
             row["method"],
@@ -201,7 +199,6 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
             _cell(row["perplexity"]),
             _with_error(row["kl"], row["kl_error"]),
             _with_interval(row),
-            *[_with_error(row["accuracy"], row["accuracy_error"])] * bool(tuning.get("tasks")),
         ]
         for row in tuning["rows"]
     ]
@@ -249,22 +246,6 @@ def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
 
 def _cell(value: Any) -> str:
     return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def print_layer_errors(result: LayerErrors) -> None:
-    """Print errors of layers over λ, a column for each γ, and the smallest of them."""
-    heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in result["gamma"])]
-    errors = [[math.exp(value) for value in row] for row in result["errors"]]
-    rows = [heads] + [
-        [f"{lam:g}", *(f"{column[at]:.5f}" for column in errors)] for at, lam in enumerate(result["lambda"])
-    ]
-    print_table(rows)
-    smallest, gamma, lam = min((value, gamma, lam) for gamma, row in enumerate(errors) for lam, value in enumerate(row))
-    own = result["gamma"][gamma]
-    point = f"λ = {result['lambda'][lam]:g}" + ("" if own is None else f", γ = {own:g}")
-    typer.echo(f"smallest: {smallest:.5f} at {point}")
-    typer.echo(f"Relative errors on unseen text, geometric mean over {result['layers']} layers.")
-    typer.echo("Errors of layers alone: in the shipped studies perplexity prefers two to three times that λ.")
 
 
 def print_summary(summary: PrintedRun) -> None:

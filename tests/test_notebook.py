@@ -60,29 +60,8 @@ def test_layers_have_a_row_for_each_layer(study):
     assert row["block"] == study.layers[layer].block
 
 
-def test_candidates_say_what_auto_chose():
-    study = Study.open("tiny-llama-methods")
-    table = study.frame("candidates")
-    for line in study.lines:
-        rows = table[(table.method == line.name) & (table.bits == line.bits)]
-        if line.selected is None:
-            assert rows.empty
-        elif line.selected == "layer":
-            picked = rows[rows.chosen].set_index(["draw", "layer"])["lambda"]
-            lams = study.read(line, "selected_lambda")
-            for d, seed in enumerate(line.draws):
-                for index, layer in enumerate(study.layers):
-                    assert picked[(seed, layer.name)] == pytest.approx(float(lams[d, index]), rel=1e-6)
-            best = rows.groupby(["draw", "layer"])["validation"].min()
-            assert np.allclose(rows[rows.chosen].set_index(["draw", "layer"])["validation"].loc[best.index], best)
-        else:
-            assert (rows[rows.chosen].groupby("draw").size() == 1).all()
-            best = rows.loc[rows.groupby("draw")["perplexity"].idxmin()]
-            assert best.chosen.all()
-
-
 def test_an_unknown_table_names_those_there_are(study):
-    with pytest.raises(NotFound, match="points, layers, candidates, texts"):
+    with pytest.raises(NotFound, match="points, layers"):
         study.frame("rows")
 
 

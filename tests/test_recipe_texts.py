@@ -2,17 +2,14 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sarqc import __main__ as command_line
@@ -189,40 +186,9 @@ def test_every_number_of_a_launch_script_is_a_run(document, data):
 def printed_by(script: str, number: int) -> list[str]:
     """The words of the command that bash would begin for a run."""
     printed = script.replace("python -m sarqc", "printf '%s\\0' python -m sarqc")
-    told = {"SLURM_ARRAY_TASK_ID": str(number), "RUN": str(number)}
+    told = {"SLURM_ARRAY_TASK_ID": str(number)}
     done = subprocess.run(["bash", "-c", printed], env=told, capture_output=True, check=True)
     return done.stdout.decode().split("\0")[:-1]
-
-
-@pytest.mark.thorough
-@settings(max_examples=25)
-@given(batches, st.data())
-def test_jobs_elsewhere_are_the_same_runs(document, data):
-    wanted = list(expanded(document).values())
-    number = data.draw(st.integers(0, len(wanted) - 1))
-    task = yaml.safe_load(one_text("skypilot", document, ADDRESS))
-    assert task["file_mounts"]["/state"] == {"name": "$BUCKET", "mode": "MOUNT"}
-    assert understood(shlex.join(printed_by(task["run"], number))) == wanted[number]
-
-    script = "hf() { printf '%s\\0' \"$@\"; }\n" + one_text("hf-jobs", document, ADDRESS)
-    done = subprocess.run(
-        ["bash", "-c", script, "runs.hf.sh", str(number)],
-        env={"IMAGE": "an image", "BUCKET": "me/sarqc"}, capture_output=True, check=True,
-    )  # fmt: skip
-    words = done.stdout.decode().split("\0")[:-1]
-    assert words[:2] == ["jobs", "run"]
-    assert understood(shlex.join(words[words.index("an image") + 1 :])) == wanted[number]
-
-
-def test_hugging_face_knows_the_options(small):
-    script = one_text("hf-jobs", small | {"lambda": [0, 0.5]}, ADDRESS)
-    used = {*re.findall(r"--[a-z]+", script[script.index("hf jobs run") : script.index('"$IMAGE" ')])}
-    told = subprocess.run(
-        [Path(sys.executable).parent / "hf", "jobs", "run", "--help"],
-        env=os.environ | {"HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "--volume" in used
-    assert used <= {*re.findall(r"--[a-z]+", told.stdout)}
 
 
 def test_a_form_that_a_document_does_not_have():

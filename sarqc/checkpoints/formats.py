@@ -19,8 +19,7 @@ from sarqc.recipe import Recipe
 
 Format = Literal["plain", "packed", "gptq", "mlx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-ExportFormat = Literal["plain", "packed", "gptq", "mlx", "statistics", "as-found"]
-STATISTICS: Literal["statistics"] = "statistics"  # the export of a tuning run, which is not a checkpoint
+ExportFormat = Literal["plain", "packed", "gptq", "mlx", "as-found"]
 ORIGINAL_FILES: Literal["as-found"] = "as-found"  # the files of a quantized checkpoint, with repaired codes
 PACKED_BITS = (2, 3, 4)
 MLX_GROUP = 32  # the smallest group of MLX, which divides the others
@@ -131,20 +130,15 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
 
 
 def check_export(recipe: Recipe, export_format: str, layers: Sequence[LayerInfo] = ()) -> ExportFormat:
-    """Return a checkpoint format that can carry a recipe's result, or ``STATISTICS`` for a recipe that tunes.
+    """Return a checkpoint format that can carry a recipe's result.
 
     Raises:
         Refused: If the result can't be exported in this format.
     """
-    if recipe.kind == "tune" and export_format == STATISTICS:
-        return STATISTICS
     where = f"format {export_format}"
     if recipe.quantized_checkpoint is None:
         if export_format == ORIGINAL_FILES:
             raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
-        if export_format == STATISTICS:
-            remedy = f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe."
-            raise Refused("only tuning keeps statistics of the float model", where, remedy)
         return check_format(recipe, export_format, layers)
     if not recipe.repairs:
         raise Refused("the checkpoint was only measured, not changed", where, "Repair it first.")
@@ -157,18 +151,6 @@ def check_export(recipe: Recipe, export_format: str, layers: Sequence[LayerInfo]
 def is_no_gain(repair: Repair) -> bool:
     """Return True if a repair was measured and does not clearly lower KL, so that its files are not useful."""
     return repair["kl_difference"] is not None and repair["verdict"] != -1
-
-
-def exports_of(recipe: Recipe, *, is_mixture: bool | None) -> tuple[Carrier, ...]:
-    """Return the possible exports of a finished run, with their readers; see ``who_can_load``."""
-    if recipe.kind != "tune":  # the only kind with files that are not a model
-        return who_can_load(recipe, is_mixture=is_mixture)
-    note = (
-        "The float model’s statistics of the first draw and its linears’ weights in one file: “python -m sarqc tune "
-        "--statistics FILE” compares errors of layers at any λ, γ, bits and method that works on single layers, on a "
-        "machine without the model"
-    )
-    return (Carrier(STATISTICS, True, (), note),)
 
 
 def who_can_load(recipe: Recipe, *, is_mixture: bool | None, layers: Sequence[LayerInfo] = ()) -> tuple[Carrier, ...]:

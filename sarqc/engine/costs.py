@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TypeVar
 
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.engine.ladder_steps import ladder_steps
-from sarqc.engine.parallel_cost import speedup, transfers
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.files.memory import free_memory
 from sarqc.models import batch_tokens
@@ -50,7 +48,6 @@ _LEVEL, _GROUP_BYTES, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
 _TUNED_LEVEL = 1 + 2 + 4 + 4
 _ERROR = 4  # numbers of a token for each channel of a block's output: its error and its derivatives
 _WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
-_Key = TypeVar("_Key", bound=Hashable)
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
 
 
@@ -358,18 +355,20 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
 
     Tuning and a ladder end with their budget, if they have one.
     """
-    needed = pace * sum(map(rates.seconds, stages(work).values())) / 60
-    budget = work.recipe.minutes if work.recipe.compares_models else None
-    return needed if budget is None else min(needed, budget)
+    recipe = work.recipe
+    if not recipe.compares_models:
+        return pace * sum(map(rates.seconds, stages(work).values())) / 60
+    costs, models = comparison_costs(work, rates, pace), _IN_QUESTION if recipe.kind == "tune" else 1
+    needed = costs.start + costs.screening + recipe.draws * (costs.draw + models * sum(costs.models.values()))
+    return min(needed / 60, recipe.minutes or math.inf)
 
 
-def stages(work: Work) -> dict[str, Count]:
-    """Return the work of each part of a run; parts that the recipe does without are left out."""
-    if not work.recipe.compares_models:
-        return _sum_by_key(work, ((name or stage, count) for stage, _, name, count in _parts(work)))
-    parts = {"reading the weights": Count(loaded=work.checkpoint.size_bytes)}
-    parts |= _tuning(work) if work.recipe.kind == "tune" else _measuring_steps(work)
-    return _adjust_precision(work, parts)
+def stages(work: Work) -> dict[tuple[str, str], Count]:
+    """Return the work of a run of one model by stage and detail of its events, in their order."""
+    total: dict[tuple[str, str], Count] = {}
+    for stage, detail, count in _parts(work):
+        total[stage, detail] = total.get((stage, detail), Count()) + _in_precision(work, count)
+    return total
 
 
 def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
@@ -377,70 +376,58 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
 
     A run that compares models has none, since it tells by itself how far it is.
     """
-    if work.recipe.compares_models:
-        return []
-    by_event = _sum_by_key(work, (((stage, detail), count) for stage, detail, _, count in _parts(work)))
+    counted = {} if work.recipe.compares_models else stages(work)
     return [
         {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)}
-        for (stage, detail), count in by_event.items()
+        for (stage, detail), count in counted.items()
     ]
 
 
-def _sum_by_key(work: Work, parts: Iterable[tuple[_Key, Count]]) -> dict[_Key, Count]:
-    total: dict[_Key, Count] = {}
-    for key, count in parts:
-        total[key] = total[key] + count if key in total else count
-    return _adjust_precision(work, total)
-
-
-def _adjust_precision(work: Work, counted: dict[_Key, Count]) -> dict[_Key, Count]:
+def _in_precision(work: Work, count: Count) -> Count:
     """Return the same work for a model of 32 bits, where it is one."""
-    return {name: count.in_float32() for name, count in counted.items()} if work.stored > 2 else counted
+    return count.in_float32() if work.stored > 2 else count
 
 
-def _parts(work: Work) -> Iterator[tuple[str, str, str, Count]]:
+def _parts(work: Work) -> Iterator[tuple[str, str, Count]]:
     """Yield the parts of a run that quantizes or repairs, in their order.
 
-    Each with the stage and the detail of its event, the name under which it is counted, if that is not the stage's, and
-    its work, with the large products of a model of 16 bits.
+    Each with the stage and the detail of its event, and its work, with the large products of a model of 16 bits.
     """
     recipe, size = work.recipe, work.checkpoint.size_bytes
     passing, solving = _passing(work, recipe.samples), _solving(work, recipe.samples)
     if recipe.rotates:
-        yield CHECKING_ROTATION, "", "", Count(loaded=2 * size) + _rotating(work, 1)
-    yield "loading", "", "reading the weights", Count(loaded=size) + _rotating(work, 2)  # for the model, and the stamp
+        yield CHECKING_ROTATION, "", Count(loaded=2 * size) + _rotating(work, 1)
+    yield "loading", "", Count(loaded=size) + _rotating(work, 2)  # for the model, and the stamp
     yield from _measuring(work, "float", _perplexity(work))
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
         judging = _block_passes(work, judged * recipe.length)
-        yield "choosing λ", "", "choosing among candidates", (once + judging).times(work.candidates)
+        yield "choosing λ", "", (once + judging).times(work.candidates)
     if recipe.repairs and work.test_tokens:
-        yield MEASURING_CODES, "", "", passing + _pass_beside_float(work)
-    yield "quantizing", "", "passing the calibration text", passing
-    yield "quantizing", "", "solving", solving
+        yield MEASURING_CODES, "", passing + _pass_beside_float(work)
+    yield "quantizing", "", passing + solving
     if recipe.distills:
-        yield DISTILLING, "", "", _distilling(work)
+        yield DISTILLING, "", _distilling(work)
     if recipe.rotates:
-        yield COMPARING_ROTATED, "", "", _rotating(work, 2)  # there and back
+        yield COMPARING_ROTATED, "", _rotating(work, 2)  # there and back
     yield from _measuring(work, "quantized", _pass_beside_float(work))
     if recipe.speed:
-        yield "measuring speed", "", "speed", _speed(work)
+        yield "measuring speed", "", _speed(work)
     if (baseline := work.baseline()) is not None:
-        stage, name = "comparing with GPTQ 1 %", "comparing with the baseline"
         solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
-        yield stage, "quantizing", name, solved + _rotating(work, 2)
-        yield stage, "perplexity", name, _pass_beside_float(baseline)
+        yield "comparing with GPTQ 1 %", "quantizing", solved + _rotating(work, 2)
+        yield "comparing with GPTQ 1 %", "perplexity", _pass_beside_float(baseline)
 
 
-def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str, str, str, Count]]:
+def _measuring(work: Work, which: str, perplexity: Count) -> Iterator[tuple[str, str, Count]]:
     stage = f"measuring the {which} model"
     if work.test_tokens:
-        yield stage, "perplexity", "perplexity", perplexity
+        yield stage, "perplexity", perplexity
     for name, tokens in work.tasks.items():
-        yield stage, name, f"task {name}", _text_pass(work, tokens)
+        yield stage, name, _text_pass(work, tokens)
     if work.recipe.prompts:
-        yield stage, TEXTS, "texts", _texts(work).times(0.5)
+        yield stage, TEXTS, _texts(work).times(0.5)
 
 
 def _rotating(work: Work, times: int) -> Count:
@@ -493,78 +480,37 @@ _STARTED_OF_STEP = 60  # operations that a GPU starts for a linear in a step of 
 _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten were seen
 
 
-def _tuning(work: Work) -> dict[str, Count]:
-    """Return the work of all λ and γ compared by errors of layers, then of all draws; each model is judged beside the
-    float one.
-    """
-    draws, once = work.recipe.draws, replace(work, task=replace(work.task, points=_IN_QUESTION))
-    models = _IN_QUESTION * draws
-    return {
-        "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
-        "comparing layers": _solving(work, work.recipe.samples),
-        "solving": _solving(once, work.recipe.samples).times(draws),
-        "perplexity": _perplexity(work) + _pass_beside_float(work).times(models),
-        **{f"task {name}": _text_pass(work, tokens).times(1 + models) for name, tokens in work.tasks.items()},
-    }
-
-
 @dataclass(frozen=True)
-class TuningCosts:
-    """Seconds of the parts of a tuning run on a device."""
+class ComparisonCosts:
+    """Seconds of the parts of tuning or of a ladder on a device."""
 
     start: float  # reading the weights, and the float model on the test text
     draw: float  # the calibration text through the model, with statistics
-    screening: float  # every linear at all λ and γ
-    model: float  # one candidate, solved and measured
+    screening: float  # every linear at all λ and γ, in tuning
+    models: Mapping[str, float]  # solved and measured: each step of a ladder, or a candidate of tuning
 
 
-def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCosts:
+def comparison_costs(work: Work, rates: Throughput, pace: float = 1.0) -> ComparisonCosts:
     """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
-    samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
-    parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _pass_beside_float(work)}
-    return TuningCosts(**_part_seconds(work, rates, pace, parts))
+    recipe, samples, task = work.recipe, work.recipe.samples, replace(work.task, points=1)
+    tunes = recipe.kind == "tune"
+    methods = {"model": work.method} if tunes else {step.step: step.method for step in ladder_steps(recipe)}
 
+    def seconds(count: Count) -> float:
+        return pace * rates.seconds(_in_precision(work, count))
 
-def _part_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
-    """Return the parts with those of every run that compares models."""
-    parts = {
-        "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
-        "draw": _passing(work, work.recipe.samples),
-        **parts,
-    }
-    return {name: pace * rates.seconds(count) for name, count in _adjust_precision(work, parts).items()}
+    return ComparisonCosts(
+        seconds(Count(loaded=work.checkpoint.size_bytes) + _perplexity(work)),
+        seconds(_passing(work, samples)),
+        seconds(_solving(work, samples)) if tunes else 0.0,
+        {
+            name: seconds(_solving(replace(work, method=method, task=task), samples) + _pass_beside_float(work))
+            for name, method in methods.items()
+        },
+    )
 
 
 _MODELS_OF_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
-
-
-def _measuring_steps(work: Work) -> dict[str, Count]:
-    draws, steps = work.recipe.draws, ladder_steps(work.recipe)
-    solving = [_solving(replace(work, method=step.method), work.recipe.samples) for step in steps]
-    return {
-        "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
-        "solving": sum(solving, Count()).times(draws),
-        "perplexity": _perplexity(work) + _pass_beside_float(work).times(len(steps) * draws),
-    }
-
-
-@dataclass(frozen=True)
-class LadderCosts:
-    """Seconds of the parts of a ladder on a device."""
-
-    start: float  # reading the weights, and the float model on the test text
-    draw: float  # the calibration text through the model, with statistics
-    steps: Mapping[str, float]  # each: the model solved and measured
-
-
-def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCosts:
-    """Return the seconds of the parts; ``pace``: how many times longer than counted the work takes there."""
-    parts = {
-        step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _pass_beside_float(work)
-        for step in ladder_steps(work.recipe)
-    }
-    seconds = _part_seconds(work, rates, pace, parts)
-    return LadderCosts(seconds.pop("start"), seconds.pop("draw"), seconds)
 
 
 def _block_passes(work: Work, tokens: int) -> Count:
@@ -590,12 +536,14 @@ def _passing(work: Work, samples: int) -> Count:
 
 
 def _solving(work: Work, samples: int) -> Count:
-    task, layers = replace(work.task, sequences=samples), work.checkpoint.layers
-    counted = work.method.count(task)
+    """Return the work of solving. Where devices share it, as if evenly: weights and Grams go to them, quantized weights
+    and codes back.
+    """
+    counted = work.method.count(replace(work.task, sequences=samples))
     if work.span == 1 or work.method.unit != "layer" or work.recipe.compares_models:
         return counted
-    share = speedup(work.method, task, layers, work.span)
-    return counted.times(share) + transfers(layers, work.stored, _sets(work))
+    moved = work.task.weights() * (2 * work.stored + 1) + 4 * _sets(work) * work.all_gram_numbers
+    return counted.times(1 / work.span) + Count(moved=moved)
 
 
 def _texts(work: Work) -> Count:

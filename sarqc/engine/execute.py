@@ -57,8 +57,6 @@ def execute(
         study_dir: Folder for the study; None writes none.
         study_id: Name of the study; None for the recipe's fingerprint.
         checkpoint_dir: New folder for the quantized model, which is then read again and compared, see ``saved_model``.
-            For a recipe that tunes it takes the statistics of its first draw (``statistics``), and nothing else is
-            done.
         checkpoint_format: ``plain`` for dequantized weights; ``packed``, ``gptq`` or ``mlx`` for codes; ``as-found``
             for a repaired checkpoint in the format of its original files (only after an improvement).
         crew: Number of processes that execute a recipe that compares models at once, with the same artefacts. Each does

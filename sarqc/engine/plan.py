@@ -26,7 +26,7 @@ from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
 from sarqc.engine import costs, fit, plan_warnings
-from sarqc.engine.budget_plans import LadderPlan, TuningPlan, ladder_plan, short_budget_warnings, tuning_plan
+from sarqc.engine.budget_plans import BudgetPlan, budget_plan, short_budget_warnings
 from sarqc.engine.effort import effort_and_fitting, plan_with_fallbacks, without_effort
 from sarqc.engine.imported_checkpoint import plan_fields, with_codes
 from sarqc.engine.throughput import pace_of, rates_of_device
@@ -79,8 +79,7 @@ class Plan(BaseModel):
     warnings: tuple[str, ...] = ()
     effort: Effort | None = None  # that the recipe amounts to; None: a fitting of its own, or no choice
     fitting: Fitting = {}  # fields of the recipe that efforts set, with its values
-    tuning: TuningPlan | None = None  # of a recipe that tunes: what its budget buys
-    ladder: LadderPlan | None = None  # the same of a ladder
+    comparing: BudgetPlan | None = None  # of a recipe that compares models: what its budget buys
 
 
 def together(plans: Sequence[Plan]) -> Plan:
@@ -445,12 +444,9 @@ def _make_plan(
     if checkpoint.folder.parent == settings.embedded_models_dir():  # whose codes stay beside the study, for pages
         disk += bits // 8
     pace = pace_of(settings, checkpoint.name)
-    tuning = None
-    if recipe.kind == "tune" and work.test_tokens:
-        tuning = tuning_plan(costs.tuning_costs(work, rates, pace.factor), recipe.minutes, recipe.draws)
-    ladder = None
-    if recipe.kind == "ladder" and work.test_tokens:
-        ladder = ladder_plan(costs.ladder_costs(work, rates, pace.factor), recipe.minutes, recipe.draws)
+    budgets = None
+    if recipe.compares_models and work.test_tokens:
+        budgets = budget_plan(costs.comparison_costs(work, rates, pace.factor), recipe)
     shown = Plan(
         model=recipe.model,
         family=checkpoint.family.title,
@@ -478,11 +474,9 @@ def _make_plan(
         warnings=(
             *plan_warnings.warnings_of(recipe, checkpoint, per_channel, streamed=streamed),
             *fit.disk_warnings(disk, settings),
-            *short_budget_warnings(tuning, recipe.minutes),
-            *short_budget_warnings(ladder, recipe.minutes),
+            *short_budget_warnings(budgets, recipe.minutes),
         ),
-        tuning=tuning,
-        ladder=ladder,
+        comparing=budgets,
     )
     if opened is None:
         return shown

@@ -226,12 +226,6 @@ class Screening:
         self.lams = tuple(float(lams[at]) for at in order)
 
 
-def mean_of_logarithms(errors: np.ndarray) -> np.ndarray:
-    """Return the mean over the layers (L, G, M) that are known of the logarithms, (G, M)."""
-    mean: np.ndarray = np.nanmean(np.log(np.maximum(errors, np.finfo(float).tiny)), axis=0)
-    return mean
-
-
 def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
     """Return positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the known
     ones of ``layers`` layers.

@@ -6,13 +6,11 @@ candidates are solved in batches. ``inputs_from: quantized`` does for each point
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,7 +85,7 @@ from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import FITTING, Recipe, public_name, renamed
 from sarqc.settings import Settings
-from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, StudyWriter, copied
+from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, StudyWriter
 
 Auto = Literal["auto"]
 
@@ -344,11 +342,29 @@ class LineResult:
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
-        return _planned_line(self.survey, self.spec, arrays)
+        line, recipe = self.spec, self.spec.recipe
+        fields: dict[str, Any] = {
+            "lams": line.lams,
+            "gammas": line.seconds(),
+            "second": line.second,
+            "sizes": line.sizes,
+        }
+        if line.lams == "auto":
+            fields = auto_axes(line.run_at(self.survey.draws[0]))
+        return study_line(
+            recipe.method,
+            line.fitting(),
+            bits=recipe.bits,
+            grid=recipe.grid,
+            group_size=recipe.group_size,
+            draws=self.survey.draws_of(line),
+            arrays=arrays,
+            **fields,
+        )
 
 
-def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence[Study] = ()) -> Iterator[str]:
-    """Make the study in ``folder`` and yield a line of progress for each kept line and each point.
+def conduct(survey: Survey, settings: Settings, folder: Path) -> Iterator[str]:
+    """Make the study in ``folder`` and yield a line of progress for each point.
 
     Measurements, solved lines, and under a quantized prefix finished layers are stored as artefacts: a survey that was
     stopped continues where it was.
@@ -357,10 +373,6 @@ def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence
         survey: The survey.
         settings: Settings of the host.
         folder: Folder of the study.
-        existing: Studies; lines of them that the survey asks for are copied as they are.
-
-    Raises:
-        Refused: If such a study was made of another model, on other texts or with other libraries.
     """
     shared, recipe = _prepare(survey, settings), survey.recipe
     bench, test = shared.bench, shared.original.test
@@ -373,23 +385,11 @@ def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence
     accuracy_words = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
     yield f"float model: perplexity {original.perplexity:.4f}{accuracy_words}"
     yield from _warn_of_shared_text(shared)
-    protocol = _protocol(shared, items)
-    taken: dict[SurveyLine, tuple[Study, Line]] = {}
-    for study in existing:
-        _check_fits(study, survey, protocol, original.perplexity)
-        for held in study.lines:
-            line = next((line for line in survey.lines if _axes(_planned_line(survey, line, {})) == _axes(held)), None)
-            if line is None:
-                reason = "which the survey does not ask for as it was made"
-                yield f"not taken over: {held.bits} bits, {held.name}, {reason}"
-            elif line not in taken:
-                taken[line] = (study, held)
-                yield f"kept as it is: {held.bits} bits, {held.name}"
-    results = {line: LineResult(survey, line, items) for line in survey.lines if line not in taken}
+    results = [LineResult(survey, line, items) for line in survey.lines]
     started, done = time.perf_counter(), 0
-    total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in results)
+    total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in survey.lines)
     for number, seed in enumerate(survey.draws):
-        drawn = [result for line, result in results.items() if seed in survey.draws_of(line)]
+        drawn = [result for result in results if seed in survey.draws_of(result.spec)]
         draw = _Draw(shared, number, tuple(result.spec for result in drawn))
         for result in drawn:
             line = result.spec
@@ -401,9 +401,6 @@ def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence
                 seconds = time.perf_counter() - started
                 yield f"{done}/{total} {seconds:.0f} s: {where}: perplexity {quality.perplexity:.3f}"
     with study_writer(folder) as writer:
-        lines = [
-            results[line].line(writer) if line in results else copied(*taken[line], writer) for line in survey.lines
-        ]
         writer.finish(
             study_of(
                 folder.name,
@@ -413,64 +410,11 @@ def conduct(survey: Survey, settings: Settings, folder: Path, existing: Sequence
                 bench.loaded.checkpoint,
                 original.perplexity,
                 accuracy,
-                protocol,
-                lines,
+                _protocol(shared, items),
+                [result.line(writer) for result in results],
             )
         )
     yield f"study written to {folder}"
-
-
-def _check_fits(existing: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
-    now = (survey.recipe.inputs_from, survey.recipe.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
-    model = existing.model
-    # Threads change the last digits.
-    then = (
-        existing.prefix,
-        model.name,
-        f"{model.perplexity or 0:.5g}",
-        existing.protocol,
-    )  # threads change last digits
-    for other, new, old in zip(
-        ("its inputs", "its model", "the float model's perplexity", "its protocol"), now, then, strict=True
-    ):
-        if new != old:
-            raise Refused(
-                f"its lines can't stand beside new ones: {other} would be another",
-                f"study {existing.id}",
-                "Make all of it anew.",
-            )
-
-
-_axes = attrgetter(
-    "name",
-    "bits",
-    "grid",
-    "group_size",
-    "lams",
-    "gammas",
-    "second",
-    "draws",
-    "sizes",
-    "candidate_lams",
-    "candidate_gammas",
-)
-
-
-def _planned_line(survey: Survey, line: SurveyLine, arrays: dict[str, ArrayRef]) -> Line:
-    """Return a line as it is in the study, with the arrays that were made for it."""
-    fields: dict[str, Any] = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
-    if line.lams == "auto":
-        fields = auto_axes(line.run_at(survey.draws[0]))
-    return study_line(
-        line.recipe.method,
-        line.fitting(),
-        bits=line.recipe.bits,
-        grid=line.recipe.grid,
-        group_size=line.recipe.group_size,
-        draws=survey.draws_of(line),
-        arrays=arrays,
-        **fields,
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -39,7 +38,6 @@ from sarqc.evaluation.divergence import Divergence
 from sarqc.evaluation.perplexity import drain, perplexity_steps
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
-from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
 from sarqc.quantization.solving import Context
@@ -162,37 +160,17 @@ def run_trials(
     """
     keys = [_key(draw, point, pictures, measured) for point in points]
 
-    def judge(solution: Solution) -> bytes:
-        began = time.perf_counter()
-        perplexity, divergence = _measure(draw.ground, solution, check) if measured else (None, None)
-        seconds = solution.seconds + time.perf_counter() - began
-        return _to_bytes(TrialResult(perplexity, divergence, solution.layers, seconds))
+    def make(positions: list[int]) -> Iterator[bytes]:
+        missing = [points[index] for index in positions]
+        return map(_to_bytes, _run_missing(draw, missing, pictures=pictures, measured=measured, check=check))
 
-    for index, payload in judge_points(draw, points, keys, _RESULT, judge, pictures=pictures, check=check):
+    for index, payload in load_or_make_each(draw.ground.bench.store, keys, _RESULT, make):
         yield index, _read(payload)
 
 
 def is_stored(draw: Draw, point: Method, *, pictures: bool) -> bool:
     """Return True if ``run_trials`` would measure nothing."""
     return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _RESULT)
-
-
-def judge_points(
-    draw: Draw,
-    points: Sequence[Method],
-    keys: Sequence[str],
-    suffix: str,
-    judge: Callable[[Solution], bytes],
-    *,
-    pictures: bool = False,
-    check: Check = bool,
-) -> Iterator[tuple[int, bytes]]:
-    """Yield positions of the points with each one's result, stored ones first; the others are solved and judged."""
-
-    def make(positions: list[int]) -> Iterator[bytes]:
-        return map(judge, solutions_of(draw, [points[index] for index in positions], pictures=pictures, check=check))
-
-    return load_or_make_each(draw.ground.bench.store, keys, suffix, make)
 
 
 def load_or_make_each(
@@ -237,28 +215,22 @@ def grids_as_values(ground: TuningContext) -> dict[str, object]:
     return {name: asdict(grid) for name, grid in ground.grids.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """All layers at one point of a method: their numbers, and their quantized weights by name, on the CPU."""
-
-    layers: tuple[LayerNumbers, ...]
-    weights: dict[str, Tensor]
-    seconds: float  # of statistics and of solving, shared out evenly among the points that were solved together
-
-
-def solutions_of(
-    draw: Draw, points: Sequence[Method], *, pictures: bool = False, check: Check = bool
-) -> Iterator[Solution]:
-    """Yield one for each point. Neighbours that differ in λ and γ alone are solved together, as many at once as memory
-    holds. The model stays float.
+def _run_missing(
+    draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool, check: Check
+) -> Iterator[TrialResult]:
+    """Yield a result for each point. Neighbours that differ in λ and γ alone are solved together, as many at once as
+    memory holds. The model stays float.
     """
     stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
     for part in _batches(points, max(1, HELD // stored)):
         started = time.perf_counter()
         layers, quantized = _solve(draw, part, pictures=pictures, check=check)
-        seconds = (time.perf_counter() - started) / len(part)
+        solving = (time.perf_counter() - started) / len(part)
         for numbers, weights in zip(layers, quantized, strict=True):
-            yield Solution(tuple(numbers), weights, seconds)
+            began = time.perf_counter()
+            perplexity, divergence = _measure(draw.ground, weights, check) if measured else (None, None)
+            seconds = solving + time.perf_counter() - began
+            yield TrialResult(perplexity, divergence, tuple(numbers), seconds)
 
 
 def _batches(points: Sequence[Method], limit: int) -> Iterator[Sequence[Method]]:
@@ -295,36 +267,27 @@ def _solve(
     return numbers, quantized
 
 
-def _measure(ground: TuningContext, solution: Solution, check: Check) -> tuple[float, Divergence]:
-    test = measured_text(ground.prepared)
+def _measure(ground: TuningContext, weights: dict[str, Tensor], check: Check) -> tuple[float, Divergence]:
+    """Measure the model with quantized weights by name. It is float again afterwards."""
+    test, loaded = measured_text(ground.prepared), ground.bench.loaded
+    float_weights = {name: loaded.weight(name).detach().clone() for name in weights} if not loaded.streaming else {}
+    _put_weights(ground, weights)
     try:
-        with quantized_by(ground, solution) as loaded:
-            text = (loaded, test.ids, test.corpus, ground.prepared.window)
-            steps = perplexity_steps(*text, ground.states, begin=len(test.begin))
-            perplexity, divergence = drain(steps, check)
+        text = (loaded, test.ids, test.corpus, ground.prepared.window)
+        perplexity, divergence = drain(perplexity_steps(*text, ground.states, begin=len(test.begin)), check)
     except StatesGone:
         raise SarqcError(
             "the cached predictions of the float model are gone",
             f"test text {test.corpus}",
             "Continue the run: they are made again. Raise SARQC_CACHE_GIB.",
         ) from None
-    assert divergence is not None
-    return perplexity.value, divergence
-
-
-@contextmanager
-def quantized_by(ground: TuningContext, solution: Solution) -> Iterator[LoadedModel]:
-    """Give the model the weights of a solution. It is float again afterwards."""
-    loaded, names = ground.bench.loaded, solution.weights
-    float_weights = {name: loaded.weight(name).detach().clone() for name in names} if not loaded.streaming else {}
-    _put_weights(ground, solution.weights)
-    try:
-        yield loaded
     finally:
         if loaded.streaming is None:
             _put_weights(ground, float_weights)
         else:
             loaded.streaming.forget_changes()
+    assert divergence is not None
+    return perplexity.value, divergence
 
 
 def _put_weights(ground: TuningContext, weights: dict[str, Tensor]) -> None:

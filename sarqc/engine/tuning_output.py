@@ -12,7 +12,6 @@ from sarqc.engine.result import protocol_of, value
 from sarqc.engine.run import RunContext
 from sarqc.engine.study_output import (
     AXES,
-    UNMEASURED,
     curve_arrays,
     joined,
     study_line,
@@ -21,7 +20,7 @@ from sarqc.engine.study_output import (
 )
 from sarqc.engine.trials import TrialResult
 from sarqc.engine.tuning_state import TuningState
-from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
+from sarqc.study.document import Line, Study, StudyWriter
 
 
 def write_tuning(state: TuningState, folder: Path) -> Study:
@@ -75,7 +74,7 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
                 if trial is not None and trial.divergence is not None:
                     values[draw, 0, at] = trial.perplexity if quantity == "perplexity" else trial.divergence.kl.mean
         arrays[quantity] = writer.add(values, AXES)
-    arrays |= _answers(state, indices, shape, writer)
+    arrays["accuracy"] = writer.add(np.full(shape, np.nan), AXES)
     chosen = (0, indices.index(best)) if (best := search.best) in indices else None
     return study_line(
         name,
@@ -89,25 +88,6 @@ def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
         draws=tuple(recipe.seed + draw for draw in range(len(trials))),
         arrays=arrays,
     )
-
-
-def _answers(
-    state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
-) -> dict[str, ArrayRef]:
-    """Return accuracies, and the answers to each item of all tasks."""
-    accuracy, all_answers = (
-        np.full(shape, np.nan),
-        [answers for by_index in state.answers for answers in by_index.values()],
-    )
-    if not all_answers:
-        return {"accuracy": writer.add(accuracy, AXES)}
-    correct = np.full((*shape, sum(map(len, all_answers[0].correct))), UNMEASURED, dtype=np.uint8)
-    for draw, by_index in enumerate(state.answers):
-        for at, index in enumerate(indices):
-            if index in by_index:
-                accuracy[draw, 0, at] = by_index[index].accuracy()
-                correct[draw, 0, at] = [item for task_items in by_index[index].correct for item in task_items]
-    return {"accuracy": writer.add(accuracy, AXES), "correct": writer.add(correct, (*AXES, "item"))}
 
 
 def _curves(trial: TrialResult) -> list[LayerCurve]:
@@ -149,7 +129,7 @@ def _protocol(run: RunContext) -> dict[str, Any]:
         **protocol_of(run.prepared, drawn, run.original),
         "calibration": text(recipe.samples) | {"sampling": "random"},
         "held_out": text(recipe.unseen_samples()),
-        "tasks": [*recipe.tasks],
-        "items": len(run.original.correct),
+        "tasks": [],
+        "items": 0,
         "device": run.device,
     }

@@ -10,18 +10,17 @@ from typing import Literal
 
 import numpy as np
 
-from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks, TuningTurn
+from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTurn
 from sarqc.engine.comparison import ModelComparison
 from sarqc.engine.screening import Screening, in_question
 from sarqc.engine.search import ENOUGH, Search, order_by_promise, rounded_up
-from sarqc.engine.task_answers import TaskAnswers, difference
 from sarqc.engine.trials import TrialResult
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import Method
 from sarqc.recipe import BASELINE, Recipe
 from sarqc.study.elimination import PATIENCE
 from sarqc.study.gain import gains, of_one_draw
-from sarqc.study.paired import Difference, paired_difference, spans
+from sarqc.study.paired import paired_difference, spans
 
 SHOWN_LAYERS = 48  # whose errors are shown one by one
 
@@ -42,7 +41,6 @@ class TuningState(ModelComparison):
     references: Sequence[Candidate]  # the baselines, GPTQ 1 % first, rounding to nearest last
     gamma: float | None = None
     order: tuple[int, ...] = ()  # λ in question, the most promising first; none until they are settled
-    answers: list[dict[int, TaskAnswers]] = field(default_factory=list)  # [draw][candidate]
     durations: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
     why: End = ""  # the reason of its end
@@ -109,7 +107,7 @@ class TuningState(ModelComparison):
         if whole > max((turn["draws"] for turn in self.turns), default=0):
             self.note_turn("draw", whole)
 
-    def note_turn(self, what: Literal["screening", "screened", "draw", "tasks", "end"], draws: int) -> None:
+    def note_turn(self, what: Literal["screening", "screened", "draw", "end"], draws: int) -> None:
         """Note a turning point after so many complete draws."""
         search, lams = self.search, self.screening.lams
         left = {"not_reached"} if search.best is None else {"best", "as_good"}
@@ -126,11 +124,6 @@ class TuningState(ModelComparison):
             }
         )
 
-    def note_answers(self, index: int, answers: TaskAnswers) -> None:
-        """Take the answers of a candidate in the last draw."""
-        self.answers[-1][index] = answers
-        self.budget.count(answers.seconds)
-
     def model_seconds(self) -> float:
         """Return the seconds of one more model: by those measured in this run, or stored results of several workers."""
         if self.budget.is_shared:
@@ -141,16 +134,6 @@ class TuningState(ModelComparison):
         """Return the number of models to solve at once under a budget: as many as take a tenth of it."""
         assert self.budget.seconds is not None
         return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.durations else 1
-
-    def seconds_of_answers(self, models: int) -> float:
-        """Return the seconds of the tasks in one more draw: by the last draw, or by the float model."""
-        if not self.recipe.tasks:
-            return 0.0
-        each = self.run.original.task_seconds
-        if self.answers:
-            last = self.answers[-1].values()
-            each = sum(answer.seconds for answer in last) / max(1, len(last))
-        return each * models
 
     def to_json(self) -> Tuning:
         """Return its progress; after its end the reason, and the next step."""
@@ -175,7 +158,6 @@ class TuningState(ModelComparison):
             "budget": self.budget.seconds,
             "turns": [*self.turns],
             "blocks": self.blocks,
-            "tasks": self._tasks(),
             "end": self.why,
             "next": step,
             "more_minutes": self._more_minutes(search) if self.why == "budget" else None,
@@ -217,25 +199,6 @@ class TuningState(ModelComparison):
         needed = missing * seconds + 2 * self.draw_seconds if seconds else 3 * left
         return rounded_up(1.2 * needed / 60)
 
-    def _tasks(self) -> TuningTasks | None:
-        if not self.recipe.tasks:
-            return None
-        accuracy, error = self.run.original.mean_accuracy() or (None, None)
-        return {
-            "names": [*self.recipe.tasks],
-            "draws": len(self.answers),
-            "accuracy_float": accuracy,
-            "accuracy_float_error": error,
-        }
-
-    def _accuracies(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
-        """Return accuracy, and how much higher than a reference's, in draws in which both were asked; None without."""
-        both = [by_index for by_index in self.answers if index in by_index and reference in by_index]
-        if not both:
-            return None
-        own, others = [by_index[index] for by_index in both], [by_index[reference] for by_index in both]
-        return difference(own, None), difference(own, others)
-
     def _gains_by_draw(self, search: Search) -> list[DrawGain]:
         leading = search.leading
         if leading is None or search.windows is None:
@@ -266,7 +229,6 @@ class TuningState(ModelComparison):
             better = or_none(gain.mean[index])
             if better is not None:  # over all draws of the baseline, so that it and the difference agree
                 mean = float(search.means[gptq]) - better
-            answered = self._accuracies(index, gptq)
             is_tuned = index < len(self.screening.lams)
             rows.append(
                 {
@@ -291,12 +253,6 @@ class TuningState(ModelComparison):
                     "better_by_draw": [
                         float(value) for value in search.values[:, gptq] - search.values[:, index] if np.isfinite(value)
                     ],
-                    "accuracy": answered and or_none(float(answered[0].mean)),
-                    "accuracy_error": answered and or_none(float(answered[0].error)),
-                    "more_accurate": answered and or_none(float(answered[1].mean)),
-                    "more_accurate_low": answered and or_none(float(answered[1].low)),
-                    "more_accurate_high": answered and or_none(float(answered[1].high)),
-                    "more_accurate_verdict": answered and answered[1].verdict(()),
                 }
             )
         return rows

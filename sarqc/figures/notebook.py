@@ -53,7 +53,7 @@ class StudyWithFigures(StoredStudy):
         return super().open(folder)
 
     def frame(self, table: Table = "points") -> pd.DataFrame:
-        """Return the table “points”, “layers”, “candidates” or “texts”, one row for each draw, layer, γ and λ.
+        """Return the table “points” or “layers”, one row for each draw, layer, γ and λ.
 
         For columns and units see ``sarqc.study.frames``.
 

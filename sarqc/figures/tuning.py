@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sarqc.documents import End, Standing, Tuning, TuningRow, TuningTasks
+from sarqc.documents import End, Standing, Tuning, TuningRow
 from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, line_shape
 from sarqc.figures.numbers import (
     NBSP,
@@ -21,7 +21,6 @@ from sarqc.figures.numbers import (
     lam_text,
     number,
     percent,
-    plus_minus,
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
@@ -40,9 +39,6 @@ HEADINGS: Headings = (
     *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
-    ("accuracy", "Accuracy on tasks", "share"),
-    ("accuracy_error", "± standard error", "share"),
-    *interval_headings("more_accurate", "Above GPTQ 1 %, paired", "share", high="95 % to"),
     ("layer_error", "ln error of layers, unseen text", "significant"),
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.
@@ -157,9 +153,9 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     if best is None:
         parts = [_too_little(tuning), _single_draws(tuning)]
     elif tuning["next"] == "keep":
-        parts = [_keep(tuning, best), _accuracy(tuning, best)]
+        parts = [_keep(tuning, best)]
     else:
-        parts = [_take(tuning, best), _as_good(tuning, best), _accuracy(tuning, best), _edge(tuning, best)]
+        parts = [_take(tuning, best), _as_good(tuning, best), _edge(tuning, best)]
     return join_sentences([*parts, _left_out(tuning), _end(tuning)])
 
 
@@ -188,24 +184,12 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
     known, layers = tuning["screened"]
     if 0 < known < layers:
         lines.append(f"Errors of layers are of {known} of {layers} layers, spread over the model.")
-    if tasks := tuning["tasks"]:
-        lines.append(_tasks(tasks, bool(tuning["end"])))
     if rows_of_standing(tuning, "worse"):
         lines.append(
             "A λ is worse where another one is better by more than chance allows; the best one is called worse "
             f"in at most {number(100 * DELTA, 0)} % of tuning runs."
         )
     return lines
-
-
-def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
-    names, value, error = " and ".join(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
-    if not tasks["draws"]:
-        return f"{names}: not asked, the budget was spent before." if has_ended else f"{names}: asked at the end."
-    lead = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
-    if value is None or error is None:
-        return f"{lead}."
-    return f"{lead}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
 
 
 def _too_little(tuning: Tuning) -> list[Piece]:
@@ -306,21 +290,6 @@ def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
     lead = "Each of" if len(tuning["band"]) > 1 else "Anything from"
     whole = piece(f"{lead} {spans_text(tuning['band']).replace(' ', NBSP)}", "lambda")
     return pieces([whole, f" is as good, as far as {draws} can tell."])
-
-
-def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """Compare the best λ with GPTQ 1 % on the tasks."""
-    tasks, value, more = tuning["tasks"], best.get("accuracy"), best.get("more_accurate")
-    if not tasks or value is None or more is None:
-        return []
-    low, high, sign = best["more_accurate_low"], best["more_accurate_high"], 1 if more >= 0 else -1
-    points = f"{number(100 * abs(more), 1)}{NBSP}points {'more' if sign > 0 else 'fewer'} than GPTQ 1 %"
-    if low is not None and high is not None:
-        first, last = (number(100 * end, 1) for end in sorted((sign * low, sign * high)))
-        points += f" ({first} to {last})"
-    if not best["more_accurate_verdict"]:
-        points = f"no measurable difference: {points}"
-    return pieces([piece(f"{percent(value, 1)} right", "quality"), f" on {' and '.join(tasks['names'])}, {points}."])
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:

@@ -614,7 +614,6 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
             lead = "leads alone" if len(turn["left"]) < 2 else f"leads, {left} can’t be separated"
             return f"Draw {turn['draws']}: {leading} {lead}{f'; {out} clearly worse' if out else ''}"
         case "tasks":
-            names = " and ".join(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
-            return f"Asking {names} of {left}" if left else f"Asking {names}"
+            return "Asking tasks"
         case "end":
             return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sarqc.checkpoints.formats import STATISTICS, check_export, exports_of, is_no_gain
+from sarqc.checkpoints.formats import check_export, is_no_gain, who_can_load
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
 from sarqc.files.room import free_bytes
 from sarqc.jobs.checkpoint_files import damage, files_of
@@ -75,12 +75,8 @@ def check_exportable(parent: Run, checkpoint_format: str) -> None:
         raise Refused("the repair is not an improvement", where, "Keep the file as it was found.")
 
 
-def size_at_most(wanted: str, *, before: int, after: int, disk: int) -> int:
-    """Return the expected bytes of an export, of statistics the most: weights of linears beside what tuning keeps of a
-    draw. ``before``, ``after``, ``disk``: bytes of the linears and of finished layers, as planned.
-    """
-    if wanted == STATISTICS:
-        return before + disk
+def size_at_most(wanted: str, *, before: int, after: int) -> int:
+    """Return the expected bytes of an export. ``before``, ``after``: bytes of the linears, as planned."""
     if wanted == "plain":
         return before
     # MLX has a scale and a bias for at least 32 weights each; those of other formats take less.
@@ -113,7 +109,7 @@ def formats_of(run: Run) -> list[dict[str, Any]] | None:
         return None
     summary = run.summary or {}
     is_mixture = None if summary.get("derived") else summary.get("experts") is not None
-    return [asdict(carrier) for carrier in exports_of(recipe, is_mixture=is_mixture)]
+    return [asdict(carrier) for carrier in who_can_load(recipe, is_mixture=is_mixture)]
 
 
 def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoint_format: str) -> Path:
@@ -131,11 +127,6 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
         f"run {run_id}",
         f"POST /api/runs/{run_id}/export?format={checkpoint_format} makes one.",
     )
-
-
-def single_file(folder: Path, checkpoint_format: str) -> Path | None:
-    """Return the file that is sent as it is: statistics are one. None: the folder is sent as an archive."""
-    return files_of(folder)[0] if checkpoint_format == STATISTICS else None
 
 
 def tar_of(folder: Path) -> tuple[int, Iterator[bytes]]:

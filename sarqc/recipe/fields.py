@@ -156,6 +156,7 @@ _model, _size, _method, _text, _measure, _tune = (
     partial(_field, section) for section in ("model", "size", "method", "text", "measure", "tune")
 )
 _WHOLE, _SCALES_STAY = "it is measured as a whole", "its scales stay"  # of a quantized checkpoint
+_distillation = partial(_method, kinds=ONE_MODEL, opened=_SCALES_STAY, newer=True)
 _PATH = "A path is taken too."  # on the command line, which reads the files of the user
 
 BASELINE = "gptq"  # what runs are compared with
@@ -317,7 +318,7 @@ class RecipeFields(BaseModel):
         newer=True,
     )
     """Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none."""
-    distill: int = _method(
+    distill: int = _distillation(
         0,
         "Distillation of scales",
         unit="epochs",
@@ -325,52 +326,37 @@ class RecipeFields(BaseModel):
         le=MOST_EPOCHS,
         label="scales distilled",
         short="distilled",
-        kinds=ONE_MODEL,
-        opened=_SCALES_STAY,
-        newer=True,
     )
     """Maximum number of epochs in which the scales of the whole model are tuned towards the float model's predictions.
     Held-out samples choose the best epoch. 0: no distillation."""
-    distill_by: DistillBy = _method(
+    distill_by: DistillBy = _distillation(
         "model",
         "Distillation by",
         label={"block": "block by block"},
         short="by block",
-        kinds=ONE_MODEL,
-        opened=_SCALES_STAY,
-        newer=True,
     )
     """model: match the predictions of the whole model, which must fit in memory with its gradients. block: match the
     outputs of each float block in turn, which also works for mixtures and large models."""
-    distill_codes: bool = _method(
+    distill_codes: bool = _distillation(
         False,
         "Distillation of codes",
         label="codes distilled",
         short="codes",
-        kinds=ONE_MODEL,
-        opened=_SCALES_STAY,
-        newer=True,
     )
     """Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight."""
-    distill_norms: bool = _method(
+    distill_norms: bool = _distillation(
         False,
         "Distillation of norms",
         label="norms distilled",
         short="norms",
-        kinds=ONE_MODEL,
-        opened=_SCALES_STAY,
-        newer=True,
     )
     """Tune the weights of the model's norms along with the scales."""
-    distill_lambda: _Weight | None = _method(
+    distill_lambda: _Weight | None = _distillation(
         None,
         "λ of distillation",
         rare=True,
         label="distilled at λ = {value}",
         short="at {value}",
-        kinds=ONE_MODEL,
-        opened=_SCALES_STAY,
-        newer=True,
     )
     """Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved."""
     rotate: Literal["none", "r1", "r1+r2"] = _method(
@@ -431,10 +417,9 @@ class RecipeFields(BaseModel):
     65,536."""
     baseline: bool = _measure(True, "Compare with GPTQ", kinds=ONE_MODEL, advanced=False)
     """Also run GPTQ 1 % on the same texts and grid, and measure the difference."""
-    tasks: tuple[_Name, ...] = _measure((), "Tasks", max_length=TASKS, kinds=NO_LADDER, advanced=False)
-    """lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ left
-    at the end."""
-    task_limit: int | None = _measure(None, "Task limit", unit="items", ge=1, le=MOST_OF_A_TEST, kinds=NO_LADDER)
+    tasks: tuple[_Name, ...] = _measure((), "Tasks", max_length=TASKS, kinds=ONE_MODEL, advanced=False)
+    """lm-eval tasks on which the accuracy of the float and the quantized model is measured."""
+    task_limit: int | None = _measure(None, "Task limit", unit="items", ge=1, le=MOST_OF_A_TEST, kinds=ONE_MODEL)
     """Items per task; empty: all."""
     prompts: tuple[_Prompt, ...] = _measure(
         (), "Prompts", separator="\n", max_length=PROMPTS, kinds=ONE_MODEL, advanced=False

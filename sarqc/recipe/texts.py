@@ -1,7 +1,7 @@
 """A recipe or a batch as text for use elsewhere: file, command, request, program, and launch scripts of a batch.
 
-A batch can also be written as a shell script, as jobs of SLURM, Hugging Face and SkyPilot, and for a Ray cluster. Every
-text holds only the differences from the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
+A batch can also be written as a shell script, as a job array of SLURM, and for a Ray cluster. Every text holds only
+the differences from the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
 """
 
 import itertools
@@ -9,6 +9,7 @@ import json
 import math
 import re
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypedDict
@@ -96,11 +97,6 @@ class _Dumper(yaml.SafeDumper):
     pass
 
 
-class _Lines(str):
-    """A text that is written line by line, where YAML has all its characters."""
-
-
-_Dumper.add_representer(_Lines, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|"))
 _Dumper.add_representer(
     list, lambda dumper, values: dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=True)
 )
@@ -163,7 +159,7 @@ set -euo pipefail
 
 for i in ${{@:-${{!{first}[@]}}}}; do
   echo "run $i" >&2
-{_indent(command)}
+{textwrap.indent(command, "  ")}
 done
 """
 
@@ -188,48 +184,6 @@ set -euo pipefail
 i=$SLURM_ARRAY_TASK_ID
 {command}
 """
-
-
-def _jobs_of_hugging_face(document: Document, address: str) -> str:
-    arrays, command, count = _launch(document)
-    first, job = next(iter(axes(document))), _job_name(document)
-    return f"""\
-#!/usr/bin/env bash
-# {count} jobs of Hugging Face, one for each run: IMAGE=... BUCKET=me/sarqc bash runs.hf.sh
-# Only some of them, by their numbers from 0: ... bash runs.hf.sh 0 {count - 1}
-# IMAGE: one with sarqc, as the Dockerfile makes it. BUCKET: keeps finished layers and studies.
-# Started again, each goes on from the layers that are finished.
-set -euo pipefail
-: "${{IMAGE:?an image with sarqc}}" "${{BUCKET:?a bucket of the Hub, such as me/sarqc}}"
-
-{arrays}
-
-for i in ${{@:-${{!{first}[@]}}}}; do
-  hf jobs run --detach --name {job}-$i --flavor "${{FLAVOR:-a10g-small}}" --timeout "${{TIMEOUT:-12h}}" \\
-    --attempts 3 --secrets HF_TOKEN --env SARQC_STATE_DIR=/state --volume "hf://buckets/$BUCKET:/state" "$IMAGE" \\
-{_indent(command, 4)}
-done
-"""
-
-
-def _jobs_of_skypilot(document: Document, address: str) -> str:
-    arrays, command, count = _launch(document)
-    commands = f"set -euo pipefail\nexport SARQC_STATE_DIR=/state\n{arrays}\ni=$RUN\n{command}\n"
-    task = {
-        "name": _job_name(document),
-        "envs": {"RUN": None, "BUCKET": None},
-        "resources": {"accelerators": {"L4": 1, "A10G": 1, "A100": 1}},
-        "file_mounts": {"/state": {"name": "$BUCKET", "mode": "MOUNT"}},
-        "setup": "pip install 'sarqc[eval]'",
-        "run": _Lines(commands),
-    }
-    return f"""\
-# {count} managed jobs, one for each run:
-#   for i in {{0..{count - 1}}}; do
-#     sky jobs launch --yes --detach-run --env RUN=$i --env BUCKET=my-sarqc runs.sky.yaml
-#   done
-# A job that a cloud takes away goes on from the layers that are finished.
-""" + yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
 def _on_ray(document: Document, address: str) -> str:
@@ -287,10 +241,6 @@ def _join_lines(*parts: str) -> str:
     return " \\\n  ".join(parts) + "\n"
 
 
-def _indent(text: str, by: int = 2) -> str:
-    return "\n".join(" " * by + line for line in text.split("\n"))
-
-
 def _document(document: Document) -> str:
     return "{\n" + "".join(f'    "{name}": {_literal(value)},\n' for name, value in document.items()) + "}"
 
@@ -322,11 +272,9 @@ BATCH_FORMS = {
     "python": Form("Python", "batch.py", _program_of_a_batch),
     "shell": Form("Shell", "runs.sh", _shell_script),
     "slurm": Form("SLURM", "runs.slurm", _job_array),
-    "hf-jobs": Form("HF Jobs", "runs.hf.sh", _jobs_of_hugging_face),
-    "skypilot": Form("SkyPilot", "runs.sky.yaml", _jobs_of_skypilot),
     "ray": Form("Ray", "batch.ray.sh", _on_ray),
 }
-LAUNCH_FORMS = ("shell", "slurm", "hf-jobs", "skypilot")  # which run one command with flags of its own for each run
+LAUNCH_FORMS = ("shell", "slurm")  # which run one command with flags of its own for each run
 
 
 def _forms_of(document: Document) -> dict[str, Form]:

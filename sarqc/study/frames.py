@@ -6,8 +6,6 @@ pandas is imported only when a table is made.
 |---|---|---|
 | points | line, draw, γ, λ | perplexity, accuracy, items; recon, held_out, sar, drift: means over layers |
 | layers | line, draw, layer, γ, λ | recon, held_out, sar, drift; tokens that reached the layer; the choice of “auto” |
-| candidates | line, draw, layer, candidate | errors in training and validation, or the model's perplexity; chosen |
-| texts | line, prompt, way of continuing | both texts, the first difference, mean KL in nats for each token |
 
 Every row begins with its identification: method (``Line.name``), bits, draw (its seed), gamma, lambda. Errors are
 relative to the float layer's output, drift to ‖W‖, as in ``Study``; NaN was not measured. γ is NaN for a method without
@@ -30,7 +28,7 @@ from sarqc.study.paired import mean_over_draws
 if TYPE_CHECKING:
     import pandas as pd
 
-Table = Literal["points", "layers", "candidates", "texts"]
+Table = Literal["points", "layers"]
 QUANTITIES = ("recon", "held_out", "sar", "drift")
 
 
@@ -46,7 +44,7 @@ def frame(study: Study, table: Table = "points") -> pd.DataFrame:
     """
     import pandas as pd
 
-    makers = {"points": _points, "layers": _layers, "candidates": _candidates, "texts": _texts}
+    makers = {"points": _points, "layers": _layers}
     if table not in makers:
         raise NotFound(f"unknown table “{table}”", f"study {study.id}", f"There are {', '.join(get_args(Table))}.")
     parts = [part for line in study.lines if len(part := makers[table](study, line))]
@@ -101,49 +99,3 @@ def _layers(study: Study, line: Line) -> pd.DataFrame:
         if values is not None:
             rows[name] = np.broadcast_to(values[..., None, None], shape).reshape(-1)
     return rows
-
-
-def _candidates(study: Study, line: Line) -> pd.DataFrame:
-    import pandas as pd
-
-    if line.selected is None or not line.candidate_lams:
-        return pd.DataFrame()
-    gammas = [math.nan if gamma is None else gamma for gamma in line.candidate_gammas or (None,)]
-    by_layer = line.selected == "layer"
-    layers = [layer.name for layer in study.layers] if by_layer else ["all"]
-    rows = _product(line, {"draw": line.draws, "layer": layers, "gamma": gammas, "lambda": line.candidate_lams})
-    names = {"train": "candidate_train", "validation": "candidate_validation"}
-    for column, name in names.items() if by_layer else {"perplexity": "candidate_perplexity"}.items():
-        values = study.read(line, name)
-        if values is not None:
-            rows[column] = values.reshape(-1)
-    lams, picked = study.read(line, "selected_lambda"), study.read(line, "selected_gamma")  # D L
-    if lams is not None:
-        first = slice(None) if by_layer else slice(0, 1)
-        shape = (len(line.draws), len(layers), len(gammas), len(line.candidate_lams))
-        same = np.isclose(np.array(line.candidate_lams), lams[:, first, None, None], rtol=1e-6)
-        if picked is not None:
-            chosen = picked[:, first, None, None]
-            same = same & np.isclose(np.array(gammas)[:, None], chosen, rtol=1e-6, equal_nan=True)
-        rows["chosen"] = np.broadcast_to(same, shape).reshape(-1)
-    return rows
-
-
-def _texts(study: Study, line: Line) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = [
-        {
-            "method": line.name,
-            "bits": line.bits,
-            "prompt": text["prompt"],
-            "way": way,
-            "float": "".join(text[way]["float"]["pieces"]),
-            "quantized": "".join(text[way]["quantized"]["pieces"]),
-            "divergence": text[way]["divergence"],
-            "kl": float(np.mean(text[way]["kl"])) if text[way]["kl"] else math.nan,
-        }
-        for text in line.texts
-        for way in ("greedy", "sampled")
-    ]
-    return pd.DataFrame(rows)

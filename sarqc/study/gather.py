@@ -1,12 +1,11 @@
 """Studies of single runs as one study: the results of a batch, perhaps from many hosts, for the Lab.
 
 Runs of one method, grid and width become one line over their draws, γ and λ. Points that no run has measured stay
-unknown.
+unknown, and pictures of weights stay in the studies of the runs.
 """
 
 import math
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.study.document import SIGNED_ZERO, Line, Study, StudyWriter, common_scale, eight_bits
-from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_codes
+from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 
 _PLACES = {"draw": "draws", "gamma": "gammas", "lambda": "lams"}  # the axes along which runs differ
 _VARYING = ("versions", "device")  # parts of a protocol that may differ within a batch
@@ -69,7 +67,7 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
     _check_names(groups)
     writer = StudyWriter(folder)
     try:
-        whole = writer.finish(
+        return writer.finish(
             Study(
                 id=folder.name,
                 title=f"{first.model.name}, {len(studies)} runs",
@@ -82,30 +80,8 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
                 flags=tuple(sorted({flag for study in studies for flag in study.flags})),
             )
         )
-    except BaseException:
-        writer.discard()
-        raise
-    _gather_codes(studies, folder)
-    return whole
-
-
-def _gather_codes(studies: Sequence[Study], folder: Path) -> None:
-    """Copy the codes of the runs of one draw, the first that has any."""
-    points: list[KeptPoint] = []
-    first: KeptCodes | None = None
-    for study in studies:
-        codes = kept_codes(study)
-        if codes is None or (first is not None and codes["draw"] != first["draw"]):
-            continue
-        first = first or codes
-        (folder / FOLDER).mkdir(exist_ok=True)
-        for point in codes["points"]:
-            if point not in points:
-                name = point["file"]["name"]
-                shutil.copyfile(study.folder / FOLDER / name, folder / FOLDER / name)
-                points.append(point)
-    if first is not None:
-        write_codes(folder, {**first, "points": points})
+    finally:
+        writer.discard()  # of what was not finished
 
 
 def _check(first: Study, other: Study) -> None:
@@ -152,68 +128,28 @@ def _join(runs: Sequence[_Run], writer: StudyWriter) -> Line:
     if len(lines) > 1:
         update |= {"chosen": None, "texts": (), "speed": None}
     whole = lines[0].model_copy(update=update)
-    names = list(dict.fromkeys(name for line in lines for name in line.arrays))
-    arrays = dict(_arrays(runs, whole, names, writer))
-    return whole.model_copy(update={"arrays": arrays})
+    names = dict.fromkeys(name for line in lines for name, ref in line.arrays.items() if _is_joined(ref, runs))
+    return whole.model_copy(update={"arrays": {name: _scatter(runs, whole, name, writer) for name in names}})
 
 
-def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: StudyWriter) -> Iterator[tuple[str, Any]]:
-    """Yield quantities over draws; pictures, which are of the first draw, where all its points have them."""
-    first_runs = [run for run in runs if whole.draws[0] == run.line.draws[0]]
-    points = {(gamma, lam) for run in first_runs for gamma in run.line.gammas for lam in run.line.lams}
-    has_all = len(points) == len(whole.gammas) * len(whole.lams)
-    surfaces = [name.removesuffix("_scale") for name in names if name.endswith("_scale")]  # their _most is as any other
-    for name in names:
-        axes = runs[0].line.arrays[name].axes if name in runs[0].line.arrays else ()
-        if "draw" in axes:
-            yield name, writer.add(_scatter(runs, whole, name), axes)
-        elif has_all and all(name in run.line.arrays for run in first_runs):
-            if name in surfaces:
-                values, scale = _surfaces(first_runs, whole, name)
-                yield name, writer.add(values, axes)
-                yield f"{name}_scale", writer.add(scale, ("layer",))
-            elif not name.endswith("_scale"):
-                yield name, writer.add(_scatter(first_runs, whole, name), axes)
+def _is_joined(ref: ArrayRef, runs: Sequence[_Run]) -> bool:
+    """Return False for a picture of the weights of one of several runs."""
+    return "draw" in ref.axes or len(runs) == 1
 
 
-def _scatter(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
-    """Return an array of the whole line with every run's numbers in their places; the first known number is taken."""
+def _scatter(runs: Sequence[_Run], whole: Line, name: str, writer: StudyWriter) -> ArrayRef:
+    """Write an array of the whole line with every run's numbers in their places; the first known number is taken."""
     known = [(run, run.line.arrays[name]) for run in runs if name in run.line.arrays]
     ref = known[0][1]
-    longest = np.max(
-        [run_ref.shape for _, run_ref in known], axis=0
-    )  # a group’s steps: one for all channels in some runs
     shape = [
-        len(getattr(whole, _PLACES[axis])) if axis in _PLACES else int(length)
-        for axis, length in zip(ref.axes, longest, strict=True)
+        len(getattr(whole, _PLACES[axis])) if axis in _PLACES else length
+        for axis, length in zip(ref.axes, ref.shape, strict=True)
     ]
     joined = np.full(shape, _EMPTY[ref.dtype], dtype=ref.dtype)
-    for run, run_ref in known:
+    for run, _ in known:
         place = run.places(whole)
         index = np.ix_(*(place.get(axis, range(length)) for axis, length in zip(ref.axes, shape, strict=True)))
-        array = np.broadcast_to(
-            run.study.array(run.line, name),
-            [
-                run_length if axis in _PLACES else length
-                for axis, run_length, length in zip(ref.axes, run_ref.shape, shape, strict=True)
-            ],
-        )
         existing = joined[index]
         is_known = ~np.isnan(existing) if ref.dtype == "float32" else existing != _EMPTY["uint8"]
-        joined[index] = np.where(is_known, existing, array)
-    return joined
-
-
-def _surfaces(runs: Sequence[_Run], whole: Line, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return surfaces of several runs in steps of one scale for each layer, see ``common_scale``."""
-    zero = SIGNED_ZERO if name == "surface_signed" else 0
-    scale = common_scale(np.stack([run.study.array(run.line, f"{name}_scale") for run in runs], axis=-1))
-    layers, _, _, *cells = runs[0].line.arrays[name].shape
-    joined = np.zeros((layers, len(whole.gammas), len(whole.lams), *cells), dtype=np.uint8)
-    for run in runs:
-        array, run_scale = run.study.array(run.line, name), run.study.array(run.line, f"{name}_scale")
-        values = (array.astype(np.float64) - zero) * run_scale.reshape(-1, *[1] * (array.ndim - 1)) / (255 - zero)
-        place = run.places(whole)
-        index = np.ix_(range(layers), place["gamma"], place["lambda"], *map(range, cells))
-        joined[index] = eight_bits(values, scale, zero)
-    return joined, scale
+        joined[index] = np.where(is_known, existing, run.study.array(run.line, name))
+    return writer.add(joined, ref.axes)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 import sarqc
@@ -57,7 +57,7 @@ SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /si
 EVENTS = 10_000  # in a list
 ROUNDED = 4096  # blocks of which early stopping kept a state, the newest
 EXPORTS_TO_OPEN = 200  # the newest, offered in the form
-NOT_OPENED = ("plain", "statistics")  # exports without codes
+NOT_OPENED = ("plain", "statistics")  # exports without codes; statistics: of tuning, up to 1.0
 LIST_BYTES = 4 << 20  # of events in a list
 
 Resolver = Callable[[Recipe, Settings], Job]
@@ -339,8 +339,7 @@ def _runs_router(
             parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
             plan = resolve(Recipe.parse(parent.recipe), settings).plan
-            before, after, disk = plan.bytes_before or 0, plan.bytes_after or 0, plan.disk_bytes or 0
-            size = exports.size_at_most(checkpoint_format, before=before, after=after, disk=disk)
+            size = exports.size_at_most(checkpoint_format, before=plan.bytes_before or 0, after=plan.bytes_after or 0)
             access.check_exports(who, size)
             made, is_queued = supervisor.export(run_id, checkpoint_format, size, who.owner)
             headers = {"Location": f"/api/runs/{made.id}"}
@@ -362,15 +361,12 @@ def _runs_router(
 
     @router.get("/{run_id}/checkpoint")
     def get_checkpoint(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
-        """Return the exported model as an uncompressed tar archive that unpacks into one folder; statistics as their
-        file."""
+        """Return the exported model as an uncompressed tar archive that unpacks into one folder."""
         access.own_run(who, run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
-        headers = {"Cache-Control": "no-store"}
-        if file := exports.single_file(folder, checkpoint_format):
-            return FileResponse(file, media_type="application/octet-stream", filename=file.name, headers=headers)
         length, parts = exports.tar_of(folder)
-        headers |= {
+        headers = {
+            "Cache-Control": "no-store",
             "Content-Length": str(length),
             "Content-Disposition": f'attachment; filename="{folder.name}.tar"',
         }

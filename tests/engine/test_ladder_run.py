@@ -9,14 +9,15 @@ from sarqc.calibration import float_statistics
 from sarqc.documents import LadderRun
 from sarqc.engine import comparison, trials
 from sarqc.engine.budget import Budget
-from sarqc.engine.budget_plans import ladder_budget, ladder_plan
-from sarqc.engine.costs import LadderCosts
+from sarqc.engine.budget_plans import budget_plan, ladder_budget
+from sarqc.engine.costs import ComparisonCosts, comparison_costs, work_of
 from sarqc.engine.execute import execute
 from sarqc.engine.ladder_steps import ladder_steps
-from sarqc.engine.plan import plan
+from sarqc.engine.plan import plan, prepare
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import perplexity_steps
 from sarqc.events import MEASURING_STEPS, Event, Finished, Stage
+from sarqc.quantization.counts import TWO_CORES
 from sarqc.recipe import Recipe
 from tests.engine.running import run, summary_of
 
@@ -213,25 +214,26 @@ def test_fields_without_an_effect_are_named(document):
 
 def test_a_plan_says_what_a_budget_buys(document, settings):
     shown = plan(Recipe.parse(document | {"minutes": 7, "draws": 8}), settings)
-    assert shown.tuning is None
-    assert [one.step for one in shown.ladder.steps] == STEPS
-    by_step = {one.step: one.seconds for one in shown.ladder.steps}
+    checkpoint = prepare(Recipe.parse(document), settings).checkpoint
+    by_step = comparison_costs(work_of(Recipe.parse(document), checkpoint, test_tokens=500), TWO_CORES).models
+    assert [*by_step] == STEPS
     assert by_step["nearest"] < by_step["gptq"] < by_step["range"] < by_step["refine"]
-    assert 7 in [one.minutes for one in shown.ladder.budgets]
+    assert 7 in [one.minutes for one in shown.comparing.budgets]
     assert shown.minutes <= 7
 
 
 def test_budgets_are_spent_step_by_step():
-    costs = LadderCosts(start=10.0, draw=4.0, steps={"nearest": 2.0, "gptq": 4.0, "order": 10.0})
+    costs = ComparisonCosts(start=10.0, draw=4.0, screening=0.0, models={"nearest": 2.0, "gptq": 4.0, "order": 10.0})
     by_hand = {  # 0.9 of the minutes: 54, 108, 540 s; less 10 s, 20 s a draw
         1: (2, 0, "1 min: 3 steps × 2 draws"),
         2: (4, 2, "2 min: 3 steps × 4 draws"),
         10: (8, 0, "10 min: 3 steps × 8 draws"),
     }
     for minutes, (draws, steps, words) in by_hand.items():
-        found = ladder_budget(minutes, costs, 8)
-        assert (found.draws, found.steps, found.words) == (draws, steps, words)
-    short = ladder_budget(0.5, costs, 8)
-    assert (short.draws, short.steps, short.enough) == (0, 2, False)
+        found = ladder_budget(costs, 8, minutes)
+        assert (found.draws, found.models, found.words) == (draws, steps, words)
+    short = ladder_budget(costs, 8, 0.5)
+    assert (short.draws, short.models, short.enough) == (0, 2, False)
     assert short.words == "0.5 min: 2 of 3 steps in one draw, no intervals"
-    assert ladder_plan(costs, None, 8).sensible_minutes == 3
+    recipe = Recipe.parse({"model": "toy", "calibration": "a", "test": "b", "kind": "ladder", "draws": 8})
+    assert budget_plan(costs, recipe).sensible_minutes == 3

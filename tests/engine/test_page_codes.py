@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 from sarqc.checkpoints.compressed_tensors import levels_in_packed
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.study.gather import gather
-from sarqc.study.kept_codes import FOLDER, kept_codes, model_files
+from sarqc.study.kept_codes import kept_codes, model_files
 from tests.engine.running import run
 
 RUN = {
@@ -85,16 +84,3 @@ def test_a_model_elsewhere_has_no_files_for_pages(fresh_settings, tmp_path, tiny
         changes = {"model": str(folder), "calibration": str(text_file)}
         kept = kept_codes(study_of(changes, fresh_settings, tmp_path))
         assert (kept is not None and kept["model"] == "tiny-llama") == is_shipped
-
-
-@pytest.mark.thorough
-def test_a_gathered_study_has_the_codes_of_its_first_draw(fresh_settings, tmp_path):
-    points = [{"lambda": 0.0, "seed": 1}, {"lambda": 0.5, "seed": 1}, {"lambda": 0.5, "seed": 2}]
-    studies = [study_of(RANDOM | point, fresh_settings, tmp_path / str(number)) for number, point in enumerate(points)]
-    kept = kept_codes(gather(studies, tmp_path / "gathered"))
-    assert kept["draw"] == 1
-    assert [point["lam"] for point in kept["points"]] == [0.0, 0.5]
-    for study, point in zip(studies[:2], kept["points"], strict=True):
-        name = point["file"]["name"]
-        copied = tmp_path / "gathered" / FOLDER / name
-        assert copied.read_bytes() == (study.folder / FOLDER / name).read_bytes()

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulated_races import simulated
-from sarqc.engine.budget_plans import short_budget_warnings, tuning_budget, tuning_plan
-from sarqc.engine.costs import TuningCosts
+from sarqc.engine.budget_plans import budget_plan, short_budget_warnings, tuning_budget
+from sarqc.engine.costs import ComparisonCosts
 from sarqc.engine.screening import DULL, in_question
 from sarqc.engine.search import ENOUGH, Costs, Search, Step, order_by_promise, rounded_up
+from sarqc.recipe import Recipe
 
 LAMS = 6
 GPTQ, RTN = LAMS, LAMS + 1
@@ -157,36 +158,44 @@ class TestInQuestion:
 
 
 class TestPlan:
-    COSTS = TuningCosts(start=10.0, draw=5.0, screening=60.0, model=8.0)
+    COSTS = ComparisonCosts(start=10.0, draw=5.0, screening=60.0, models={"model": 8.0})
+
+    def plan(self, minutes):
+        document = {"model": "toy", "calibration": "a", "test": "b", "kind": "tune", "draws": 8, "minutes": minutes}
+        return budget_plan(self.COSTS, Recipe.parse(document))
 
     def test_more_minutes_buy_more_and_the_shortest_sensible_budget_compares_three_in_two_draws(self):
-        plan = tuning_plan(self.COSTS, None, 8)
-        bought = [(one.draws, one.lams) for one in plan.budgets]
+        plan = self.plan(None)
+        bought = [(one.draws, one.models) for one in plan.budgets]
         assert bought == sorted(bought)
         sensible = next(one for one in plan.budgets if one.minutes == plan.sensible_minutes)
         assert sensible.enough
         assert not any(one.enough for one in plan.budgets if one.minutes < plan.sensible_minutes)
 
     def test_words(self):
-        assert tuning_budget(1, self.COSTS, 8).words == "1 min: about 2 λ, not enough to compare"
-        assert tuning_budget(0.2, self.COSTS, 8).words == "0.2 min: errors of layers alone, not enough to compare"
-        assert tuning_budget(3, self.COSTS, 8).words == "3 min: 5 λ × 2 draws"
-        assert tuning_budget(60, self.COSTS, 4).words == "60 min: 6 λ × 4 draws"
-        [warning] = short_budget_warnings(tuning_plan(self.COSTS, 1, 8), 1)
+        assert tuning_budget(self.COSTS, 8, 1).words == "1 min: about 2 λ, not enough to compare"
+        assert tuning_budget(self.COSTS, 8, 0.2).words == "0.2 min: errors of layers alone, not enough to compare"
+        assert tuning_budget(self.COSTS, 8, 3).words == "3 min: 5 λ × 2 draws"
+        assert tuning_budget(self.COSTS, 4, 60).words == "60 min: 6 λ × 4 draws"
+        [warning] = short_budget_warnings(self.plan(1), 1)
         assert warning == "this budget is too short (1 min: about 2 λ, not enough to compare): take 3 min"
-        assert not [*short_budget_warnings(tuning_plan(self.COSTS, 10, 8), 10)]
+        assert not [*short_budget_warnings(self.plan(10), 10)]
 
     def test_a_plan_that_is_kept_is_what_a_search_does_with_it(self):
         """On a host that is as fast as planned."""
         for minutes in (3, 5, 10):
-            budget, costs = tuning_budget(minutes, self.COSTS, 8), self.COSTS
+            budget, costs = tuning_budget(self.COSTS, 8, minutes), self.COSTS
             left = 60 * minutes - costs.start - costs.draw - min(costs.screening, 60 * minutes / 5)
             values, seen = np.random.default_rng(5).normal(0, 0.01, (8, LAMS + 2)), blank(8)
-            while (step := search(seen, (0, 1, 2, 3, 4, 5)).next(left, Costs(costs.model, costs.draw), 1)) is not None:
-                left -= costs.model + (costs.draw if step.draw and not np.isfinite(seen[step.draw]).any() else 0)
+            while (
+                step := search(seen, (0, 1, 2, 3, 4, 5)).next(left, Costs(costs.models["model"], costs.draw), 1)
+            ) is not None:
+                left -= costs.models["model"] + (
+                    costs.draw if step.draw and not np.isfinite(seen[step.draw]).any() else 0
+                )
                 seen[step.draw, list(step.candidates)] = values[step.draw, list(step.candidates)]
             end = search(seen, (0, 1, 2, 3, 4, 5))
-            assert len(end.compared) >= budget.lams
+            assert len(end.compared) >= budget.models
             assert end.draws >= budget.draws - 1, "rounding to nearest takes one model"
 
 

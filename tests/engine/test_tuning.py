@@ -9,15 +9,13 @@ import pytest
 from sarqc.calibration import float_statistics
 from sarqc.calibration.block import solve_points
 from sarqc.documents import Tuning
-from sarqc.engine import budget, task_answers, trials
+from sarqc.engine import budget, trials
 from sarqc.engine import execute as execute_module
-from sarqc.engine.bundle import Bundle
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import StatesGone
 from sarqc.engine.plan import plan, prepare
-from sarqc.errors import NotFound, Refused, SarqcError
+from sarqc.errors import Refused, SarqcError
 from sarqc.evaluation.perplexity import perplexity_steps
-from sarqc.evaluation.tasks import measure_accuracy
 from sarqc.events import Event, Started, TuningStanding
 from sarqc.figures import lab_view
 from sarqc.recipe import Recipe
@@ -302,14 +300,6 @@ def test_a_share_is_spread_evenly(document, share, expected):
     assert Recipe.parse(document | {"block_fraction": share}).blocks_of(6) == expected
 
 
-def test_what_is_no_bundle_is_refused(tmp_path, tiny_llama):
-    with pytest.raises(NotFound, match="no such file"):
-        Bundle.open(tmp_path / "none")
-    for damaged in (tiny_llama / "config.json", tiny_llama / "model.safetensors"):
-        with pytest.raises(Refused, match="holds no statistics"):
-            Bundle.open(damaged)
-
-
 @pytest.mark.thorough
 def test_one_more_value_costs_its_own_work_alone(tuned, document, tuned_settings, monkeypatch):
     measured, solved = [], []
@@ -332,49 +322,6 @@ def test_one_more_value_costs_its_own_work_alone(tuned, document, tuned_settings
     blocks = 3
     assert max(solved) == len(tuning["gammas"]), "the new λ at every γ, and at the chosen one"
     assert len(solved) == blocks * (1 + max(1, added["draws"]))
-
-
-ASKED = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
-
-
-@pytest.mark.thorough
-def test_tasks_are_asked_of_what_is_still_in_question(tuned, document, tuned_settings):
-    """Each answer is that of an ordinary run, and the study holds them item by item."""
-    tuning = outcome(run(document | ASKED, tuned_settings))
-    before = outcome(tuned)
-    assert [row["standing"] for row in tuning["rows"]] == [row["standing"] for row in before["rows"]]
-    asked = [row for row in tuning["rows"] if row["accuracy"] is not None]
-    assert asked == [row for row in tuning["rows"] if row["standing"] in ("best", "as_good", "baseline")]
-    assert (tuning["tasks"]["names"], tuning["tasks"]["draws"]) == (ASKED["tasks"], tuning["draws"])
-    best = tuning["rows"][tuning["best"]]
-    study = Study.open(tuned_settings.studies_dir() / "tuned")
-    line = study.line("sarqc-gbs", document["bits"])
-    correct = study.array(line, "correct")[:, 0, line.lams.index(best["lambda"])]
-    assert best["accuracy"] == pytest.approx(correct.mean(), abs=1e-12)
-    chosen = {"lambda": best["lambda"], "gamma": best["gamma"]}
-    summary = summary_of(list(execute(Recipe.parse(single_run(document) | ASKED | chosen), tuned_settings)))
-    assert summary["accuracy"] == pytest.approx(correct[1].mean(), abs=1e-12)
-    assert summary["accuracy_float"] == tuning["tasks"]["accuracy_float"]
-    assert tuning["recipe"]["tasks"] == ASKED["tasks"]
-
-
-@pytest.mark.thorough
-def test_tasks_have_what_is_left_of_the_budget(document, fresh_settings, monkeypatch):
-    clock, asked = Clock(monkeypatch, 0.1, 10.0), []
-
-    def asking(*given, tell, **options):
-        clock.now += 40.0
-        tell(1, 1)
-        asked.append(1)
-        return measure_accuracy(*given, **options)
-
-    monkeypatch.setattr(task_answers, "measure_accuracy", asking)
-    tuning = outcome(run(document | ASKED | {"sweep": [0.1, 1], "draws": 2, "minutes": 2.8}, fresh_settings))
-    assert tuning["end"] == "budget"
-    assert tuning["best"] is not None
-    assert clock.now <= 2.8 * 60 + 40
-    assert sum(row["accuracy"] is not None for row in tuning["rows"]) == len(asked)
-    assert len(asked) < 4
 
 
 @pytest.mark.thorough

@@ -22,8 +22,7 @@ def row(lam: float | None, standing: Any, method: str = "sarqc-gbs", **known: An
     names = (
         "layer_error", "log_ratio", "log_ratio_error", "perplexity", "worse", "worse_low", "worse_high", "kl",
         "kl_error",
-        "better", "better_low", "better_high", "accuracy", "accuracy_error", "more_accurate", "more_accurate_low",
-        "more_accurate_high", "more_accurate_verdict",
+        "better", "better_low", "better_high",
     )  # fmt: skip
     plain_row = {
         "method": method, "lambda": lam, "gamma": 0.1 if method == "sarqc-gbs" else None, "standing": standing,
@@ -36,7 +35,7 @@ def document(rows: list[TuningRow], **known: Any) -> Tuning:
     return {
         "method": "sarqc-gbs", "gamma": 0.1, "gammas": [0.0, 0.1, 0.5], "gamma_errors": [-3.0, -3.1, -3.0],
         "screened": [42, 42], "rows": rows, "best": None, "band": [], "suggested": [[0.05, 0.5]], "one_draw": [],
-        "draws": 0, "measured": 0, "planned": 20, "seconds": 3.0, "budget": 180.0, "blocks": None, "tasks": None,
+        "draws": 0, "measured": 0, "planned": 20, "seconds": 3.0, "budget": 180.0, "blocks": None,
         "end": "", "next": "", "more_minutes": None, "recipe": None, **known,
     }  # type: ignore[typeddict-item]  # fmt: skip
 
@@ -221,18 +220,16 @@ class TestLog:
             turn("draw", 54.0, draws=1, leading=0.2, left=[0.05, 0.2, 0.5]),
             turn("draw", 90.0, draws=3, leading=0.2, left=[0.2, 0.5], out=[0.05]),
             turn("draw", 99.0, draws=4, leading=0.2, left=[0.2], out=[0.5]),
-            turn("tasks", 100.0, draws=4, leading=0.2, left=[0.2]), turn("end", 120.0, draws=4),
+            turn("end", 120.0, draws=4),
         ]  # fmt: skip
-        tasks = {"names": ["piqa"], "draws": 1, "accuracy_float": None, "accuracy_float_error": None}
-        lines = tuning_log(compared("known", "run", turns=turns, tasks=tasks))
-        assert [line["seconds"] for line in lines] == [3.0, 31.0, 54.0, 90.0, 99.0, 100.0, 120.0]
+        lines = tuning_log(compared("known", "run", turns=turns))
+        assert [line["seconds"] for line in lines] == [3.0, 31.0, 54.0, 90.0, 99.0, 120.0]
         assert [line["text"] for line in lines] == [
             "Screening: errors of layers at 5 λ",
             "0 and 10 ruled out by errors of layers",
             "Draw 1: 0.2 ahead, nothing sure yet",
             "Draw 3: 0.2 leads, 0.2 to 0.5 can’t be separated; 0.05 clearly worse",
             "Draw 4: 0.2 leads alone; 0.5 clearly worse",
-            "Asking piqa of 0.2",
             "Ended because no further difference can be shown",
         ]
 
@@ -344,23 +341,6 @@ class TestSentence:
         words = plain(pieces).replace(NBSP, " ")
         assert all(part in words for part in parts), words
         assert [one["text"].replace(NBSP, " ") for one in pieces if one["role"] == "lambda"] == bold
-
-    @pytest.mark.parametrize(("verdict", "words"), [
-        (1, "65.8 % right on piqa, 3.1 points more than GPTQ 1 % (0.8 to 5.4)."),
-        (0, "65.8 % right on piqa, no measurable difference: 3.1 points more than GPTQ 1 % (−0.8 to 7.0)."),
-    ])  # fmt: skip
-    def test_tasks_are_said_with_their_doubt(self, verdict, words):
-        tasks = {"names": ["piqa"], "draws": 3, "accuracy_float": 0.667, "accuracy_float_error": 0.021}
-        half = 0.023 if verdict else 0.039
-        tuning = changed(
-            compared("known", "run", tasks=tasks), 2, accuracy=0.658, more_accurate=0.031,
-            more_accurate_low=0.031 - half, more_accurate_high=0.031 + half, more_accurate_verdict=verdict,
-        )  # fmt: skip
-        assert words in said(tuning)
-        print_ = " ".join(tuning_small_print(tuning, RECIPE)).replace(NBSP, " ")
-        assert "in three draws; the float model answers 66.7 ± 2.1 % right" in print_
-        unasked: Any = {**tuning, "tasks": {**tasks, "draws": 0}}
-        assert any("not asked" in line for line in tuning_small_print(unasked, RECIPE))
 
     @pytest.mark.parametrize("end", sorted(ENDS))
     def test_every_end_is_said(self, end):

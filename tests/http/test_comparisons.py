@@ -9,10 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.engine.bundle import Bundle, screen_bundle
-from sarqc.engine.screening import mean_of_logarithms
 from sarqc.figures import ladder_view, tuning_view
-from sarqc.recipe import Recipe
 from sarqc.settings import SITE
 from tests.http.conftest import assert_error, events_of, finished, run_of
 from tests.jobs.conftest import settings_in, until
@@ -149,23 +146,3 @@ def test_killed_twice_it_ends_the_same(tuned, tmp_path):
 def without_clock(tuning: dict) -> dict:
     turns = [{**turn, "seconds": None} for turn in tuning["turns"]]
     return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
-
-
-def test_its_statistics_can_be_taken_along_and_no_model(tuned, tmp_path):
-    """One file over HTTP, opened without the model: its errors are those that the run began with."""
-    client, run_id = tuned
-    run = run_of(client, run_id)
-    assert [one["format"] for one in run["formats"]] == ["statistics"]
-    assert_error(client.post(f"/api/runs/{run_id}/export"), 422, "refused")
-    export = client.post(f"/api/runs/{run_id}/export?format=statistics").json()["id"]
-    made = finished(client, export)
-    answer = client.get(f"/api/runs/{run_id}/checkpoint?format=statistics")
-    assert "tiny-llama-2bit-sarqc-gbs-statistics.statistics" in answer.headers["Content-Disposition"]
-    assert len(answer.content) == made["bytes"]
-    file = tmp_path / "taken.statistics"
-    file.write_bytes(answer.content)
-    errors = mean_of_logarithms(screen_bundle(Bundle.open(file), Recipe.parse(RECIPE), settings_in(tmp_path)))
-    tuning = run["summary"]["tuning"]
-    by_lam = {row["lambda"]: row["layer_error"] for row in tuning["rows"] if row["standing"] != "baseline"}
-    expected = [by_lam[lam] for lam in RECIPE["sweep"]]  # the run may have added further ones
-    assert errors[tuning["gammas"].index(tuning["gamma"])].tolist() == pytest.approx(expected, rel=1e-6)

@@ -43,7 +43,7 @@ test("a run can be begun with a plan that is whole, and only then", () => {
   assert.equal(reduce(refused, { type: "planned", plan, tuned: null }).refusal, null);
 });
 
-const tuned = (sensible) => ({ plan: { tuning: { budgets: [], sensible_minutes: sensible }, warnings: [] } });
+const tuned = (sensible) => ({ plan: { comparing: { budgets: [], sensible_minutes: sensible }, warnings: [] } });
 
 test("the shortest sensible budget is preselected, and one that was chosen stays with its model", () => {
   const filled = (model) => ({ type: "filled", model, values: [], filled: [], altered: [] });
@@ -128,7 +128,7 @@ test("a plan says what is known, and leaves out what is not", () => {
 });
 
 test("the menu of budgets has those of the plan, the sensible one and the chosen one, shortest first", () => {
-  const budget = (minutes) => ({ minutes, lams: 1, draws: 1, enough: false, words: "" });
+  const budget = (minutes) => ({ minutes, models: 1, draws: 1, enough: false, words: "" });
   const minutes = (...of) => each(choicesOf(...of), 0);
   assert.deepEqual(minutes(null, "3"), ["3", "10", "30", "120", ""]);
   assert.deepEqual(minutes({ budgets: [3, 10].map(budget), sensible_minutes: 14 }, "5"), ["3", "5", "10", "14", ""]);

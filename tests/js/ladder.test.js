@@ -90,7 +90,7 @@ test("the shortest sensible budget is preselected until another is chosen", () =
     type: "planned",
     plan: {},
     tuned: null,
-    ladder: { plan: { ladder: { budgets, sensible_minutes: 10 } } },
+    ladder: { plan: { comparing: { budgets, sensible_minutes: 10 } } },
   };
   const first = reduce(START, planned);
   assert.equal(first.ladderMinutes, "10");

@@ -31,7 +31,6 @@ test("the recipe that finds λ has no λ, nothing of a single model, and the hel
     method: "sarqc-gbs",
     samples: 8,
     test: "toy-held-out",
-    tasks: ["a", "b"],
     kind: "tune",
     minutes: 3,
   });
@@ -89,7 +88,7 @@ test("a tuning run is called by what it does, and its recipe has its own fields"
     "toy, 2 bits, GPTQ + saliency penalty, finding λ",
   );
   assert.deepEqual(tuningFields(NAMES), [
-    ...["model", "bits", "method", "samples", "test", "tasks"],
+    ...["model", "bits", "method", "samples", "test"],
     ...["sweep", "minutes", "draws", "band"],
   ]);
 });
@@ -146,8 +145,6 @@ test("how far tuning is, in words, from the first layer on", () => {
   assert.equal(standing(screening, { draws: 8 }), "Comparing the errors of layers: layer 12 of 42");
   const open = "0 models measured, 0 λ compared, 3 not reached yet, 1 ruled out";
   assert.equal(standing(first, { draws: 8 }), `Draw 1 of at most 8: ${open}`);
-  const tasks = { names: ["a"], draws: 2 };
-  assert.equal(standing({ ...first, tasks }, { draws: 8 }), `Tasks on draw 2: ${open}`);
   assert.equal(standing(third, { draws: 8 }), "Draw 3 of at most 8: 8 models measured, 3 λ compared, 1 ruled out");
   assert.equal(
     standing({ ...second, end: "budget" }, { draws: 8 }),
@@ -171,13 +168,6 @@ test("the bar is the budget: its parts are the seconds of each stage and those t
   assert.deepEqual(shares(segmentsOf({ ...screening, turns: TURNS.slice(0, 1) }, 18)), [
     ["screening", 0.1],
     ["left", 0.9],
-  ]);
-  const asking = { ...third, turns: [...TURNS, turn("tasks", 90)], tasks: { names: ["piqa"], draws: 1 } };
-  assert.deepEqual(each(segmentsOf(asking, 120), "kind", "words"), [
-    ["screening", "screening 0:31"],
-    ["comparing", "comparing, 8 models 0:59"],
-    ["asking", "asking piqa 0:30"],
-    ["left", "1:00 of 3:00 left"],
   ]);
 });
 

@@ -274,7 +274,7 @@ def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, 
     assert "its weights are unpacked first" in said
     assert shown.parameters == read_checkpoint(make_checkpoint("llama", tmp_path / "same", TINY, **SIZES)).parameters
     tuned = recipe.model_copy(update={"kind": "tune", "method": "sarqc-gbs", "test": "tiny-llama-held-out"})
-    before = plan(tuned, host).tuning
+    before = plan(tuned, host).comparing
     assert before is not None
     assert any(budget.enough for budget in before.budgets)
     assert not (state / "unpacked").exists()

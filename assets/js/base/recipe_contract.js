@@ -167,7 +167,7 @@ export const NOT_ASKED_OF_OPENED = frozen(["bits", "grid", "group_size", "indivi
  * What a form says that means nothing to tuning, by public names.
  * @type {readonly string[]}
  */
-export const NOT_IN_TUNING = frozen(["distill", "distill_by", "distill_codes", "distill_norms", "distill_lambda", "rotate", "sampling", "inputs_from", "baseline", "prompts", "new_tokens", "speed", "lambda", "gamma", "sweep", "layer", "from_block", "then_lambda", "then_gamma"]);
+export const NOT_IN_TUNING = frozen(["distill", "distill_by", "distill_codes", "distill_norms", "distill_lambda", "rotate", "sampling", "inputs_from", "baseline", "tasks", "task_limit", "prompts", "new_tokens", "speed", "lambda", "gamma", "sweep", "layer", "from_block", "then_lambda", "then_gamma"]);
 
 /**
  * The same of a ladder.

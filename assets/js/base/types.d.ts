@@ -200,13 +200,12 @@ export interface Plan {
   warnings: string[];
   effort: "quick" | "balanced" | "best" | null;
   fitting: Record<string, string | number | boolean>;
-  tuning: TuningPlan | null;
-  ladder: LadderPlan | null;
+  comparing: BudgetPlan | null;
 }
 
 /** One row of “who can load it”: whether this format carries the run, and what its readers made of its kind. */
 export interface Carrier {
-  format: "plain" | "packed" | "gptq" | "mlx" | "statistics" | "as-found";
+  format: "plain" | "packed" | "gptq" | "mlx" | "as-found";
   possible: boolean;
   readers: Answer[];
   note: string;
@@ -229,39 +228,16 @@ export interface Fix {
 }
 
 /** Budgets to choose from, and the shortest one that is enough. */
-export interface TuningPlan {
-  budgets: TuningBudget[];
+export interface BudgetPlan {
+  budgets: Budget[];
   sensible_minutes: number;
 }
 
 /** A budget and what it buys. */
-export interface TuningBudget {
-  minutes: number;
-  lams: number;
-  draws: number;
-  enough: boolean;
-  words: string;
-}
-
-/** Budgets to choose from, and the shortest one that is enough. */
-export interface LadderPlan {
-  steps: StepCost[];
-  draw_seconds: number;
-  budgets: LadderBudget[];
-  sensible_minutes: number;
-}
-
-/** The time of a step in a draw. */
-export interface StepCost {
-  step: string;
-  seconds: number;
-}
-
-/** A budget and what it buys. */
-export interface LadderBudget {
+export interface Budget {
   minutes: number;
   draws: number;
-  steps: number;
+  models: number;
   enough: boolean;
   words: string;
 }
@@ -676,7 +652,6 @@ export interface Tuning {
   budget: number | null;
   turns?: TuningTurn[];
   blocks: number[] | null;
-  tasks: TuningTasks | null;
   end: "" | "known" | "narrow" | "budget" | "draws";
   next: "" | "run" | "keep" | "go_on";
   more_minutes: number | null;
@@ -704,12 +679,6 @@ export interface TuningRow {
   better_low: number | null;
   better_high: number | null;
   better_by_draw: number[];
-  accuracy: number | null;
-  accuracy_error: number | null;
-  more_accurate: number | null;
-  more_accurate_low: number | null;
-  more_accurate_high: number | null;
-  more_accurate_verdict: -1 | 0 | 1 | null;
 }
 
 /** Gain of the λ that leads in a single draw: ln perplexity of GPTQ 1 % less its own, over windows. */
@@ -729,14 +698,6 @@ export interface TuningTurn {
   leading: number | null;
   left: number[];
   out: number[];
-}
-
-/** Tasks that the λ without a significant difference are asked, and the progress. */
-export interface TuningTasks {
-  names: string[];
-  draws: number;
-  accuracy_float: number | null;
-  accuracy_float_error: number | null;
 }
 
 /** A mark of the figure and its meaning. */

@@ -61,7 +61,7 @@ export const boughtBy = (tuned, chosen) =>
  * @param {Tuned | null} tuned
  * @returns {Bought | null}
  */
-export const boughtIn = (tuned) => (tuned && "plan" in tuned ? (tuned.plan.tuning ?? tuned.plan.ladder ?? null) : null);
+export const boughtIn = (tuned) => (tuned && "plan" in tuned ? tuned.plan.comparing : null);
 
 /**
  * What each budget buys, in one line, the chosen one marked; below it what is to be known before the press.

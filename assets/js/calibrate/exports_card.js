@@ -1,6 +1,5 @@
 /**
- * What a finished run can be exported as: its model for its readers, or the statistics that a tuning run has kept. For
- * each format a line saves, follows, downloads or deletes. An export is a run of its own, so its line listens to the stream that every run has.
+ * What a finished run can be exported as, for its readers. For each format a line saves, follows, downloads or deletes. An export is a run of its own, so its line listens to the stream that every run has.
  * @module exports
  */
 
@@ -31,7 +30,6 @@ import * as State from "./run_state.js";
 
 /** @type {Record<string, {title: string, name: string}>} formats that are the only one of their runs */
 const ALONE = {
-  statistics: { title: "The statistics as a file", name: "the statistics" },
   "as-found": { title: "The repaired checkpoint as files", name: "the repaired checkpoint" },
 };
 
@@ -189,7 +187,6 @@ function saveMenu(own, lines, send) {
  */
 function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   const { format } = carrier;
-  const isFile = format === "statistics"; // not a folder, and nobody's checkpoint
   const words = ALONE[format]?.name ?? format;
   const save = `/runs/${encodeURIComponent(own.id)}/export?format=${format}`;
   const path = run && `/runs/${encodeURIComponent(run.id)}`;
@@ -216,7 +213,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
       html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${words}</a>`,
-      html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "file" : "tar file"}${keep ? `, kept ${keep}` : ""}</span>`,
+      html`<span class="files-words">${bytes(run.bytes)}, one tar file${keep ? `, kept ${keep}` : ""}</span>`,
       button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
     ];
   } else {
@@ -254,7 +251,7 @@ function readAgain(made) {
  */
 function differs(own, made) {
   const [now, before] = [made.summary?.perplexity, own.summary?.perplexity];
-  if (made.state !== "finished" || now === before || made.format === "statistics") return nothing;
+  if (made.state !== "finished" || now === before) return nothing;
   const [is, was] = [now, before].map((value) => formatted(value, "significant"));
   return html`<p class="warning">This checkpoint has perplexity ${is}, the run had ${was}: layers were solved again, on another device or by another version.</p>`;
 }

@@ -46,12 +46,11 @@ import { budgetWords, leftWords, modelsWords, now, standing } from "./tuning_pro
  * @property {string | null} before what the run does that it waits for
  * @property {number | null} block whose experts were chosen to be shown
  * @property {readonly string[]} unfolded titles of the report's folds that were opened
- * @property {boolean} withFiles whether a tuning run's statistics were asked for as a file
  */
 /**
  * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, before: string | null}
  *   | {type: "said", event: StoredEvent} | {type: "stream", isLost: boolean}
- *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number} | {type: "files asked"}} Action
+ *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number}} Action
  */
 
 const POLL_MS = 1500;
@@ -67,7 +66,6 @@ const nothingYet = () => ({
   before: null,
   block: null,
   unfolded: [],
-  withFiles: false,
 });
 
 /**
@@ -94,8 +92,6 @@ export function reduce(shown, action) {
       return { ...shown, isLost: action.isLost && !isOver(shown) };
     case "trouble":
       return { ...shown, trouble: action.error };
-    case "files asked":
-      return { ...shown, withFiles: true };
     case "block":
       return { ...shown, block: action.block };
     case "unfolded":
@@ -245,11 +241,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     if (run && isFinished && run.formats?.length && isTheirs && !isNoGain(run))
       files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
-    const asksForFiles = () => {
-      view.dispatch({ type: "files asked" });
-      view.draw();
-    };
-    const acts = { folds, choose, act, leave, files, link, isTheirs, names, asksForFiles };
+    const acts = { folds, choose, act, leave, files, link, isTheirs, names };
     // Another run's card begins anew: its folds closed.
     const content = repeat(
       id ? [id] : [],
@@ -310,7 +302,7 @@ const titleBehind = (id) =>
     () => null,
   );
 
-/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[], asksForFiles: () => void}} Acts */
+/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[]}} Acts */
 
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
@@ -363,7 +355,6 @@ function proposal(summary, { recipe }, names) {
 /** What stands below the chart of a tuning run. @param {Shown} shown @param {Run} run @param {Acts} acts */
 const ofTuningRun = (shown, run, acts) => html`<div class="run-body">
     ${isAtRest(run.state) ? buttonsOf(run, acts) : nothing}
-    <div>${shown.withFiles || run.exports?.length ? acts.files?.element : nothing}</div>
     ${howItRan(shown, acts)}
   </div>`;
 
@@ -607,16 +598,15 @@ const liveButtons = (run, { act, leave, isTheirs }) =>
 
 /** @param {Run} run @param {Acts} acts @param {number | null} unfinished first block that is not done */
 function buttonsOf(run, acts, unfinished = null) {
-  const { act, leave, isTheirs, names, link, files, asksForFiles } = acts;
+  const { act, leave, isTheirs, names, link } = acts;
   if (!isAtRest(run.state)) return liveButtons(run, acts);
   const canGoOn = isTheirs && run.state !== "finished";
   const study = run.study_id;
-  const further = [
-    study
-      ? html`<a class="quiet" href=${at(`/api/studies/${study}/download`)} download data-testid="download-study">Download the study</a>`
-      : nothing,
-    tunes(run) && files ? button("The statistics as a file", "statistics", asksForFiles) : nothing,
-  ].filter((one) => one !== nothing);
+  const further = study
+    ? [
+        html`<a class="quiet" href=${at(`/api/studies/${study}/download`)} download data-testid="download-study">Download the study</a>`,
+      ]
+    : [];
   return html`<div class="run-buttons">${[
     canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
     canGoOn ? restLink(run.recipe, unfinished, names) : nothing,

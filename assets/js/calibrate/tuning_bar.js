@@ -41,19 +41,17 @@ function byClock(tuning, seconds, budget) {
   const spent = Math.min(seconds, budget);
   const since = (/** @type {string} */ what) =>
     Math.min(turns.find((turn) => turn.what === what)?.seconds ?? spent, spent);
-  const [screened, asked] = [turns.length ? since("screened") : 0, since("tasks")];
+  const screened = turns.length ? since("screened") : 0;
   const isLate = !end && seconds >= budget;
-  const time = clock(asked - screened);
-  const tasks = tuning.tasks?.names.join(", ") || "tasks";
+  const time = clock(spent - screened);
   /** @type {Segment[]} */
   const parts = [
     { kind: "screening", share: screened / budget, words: `screening ${clock(screened)}` },
     {
       kind: "comparing",
-      share: (asked - screened) / budget,
+      share: (spent - screened) / budget,
       words: measured ? `comparing, ${counted(measured, "model")} ${time}` : `comparing ${time}`,
     },
-    { kind: "asking", share: (spent - asked) / budget, words: `asking ${tasks} ${clock(spent - asked)}` },
     { kind: "left", share: (budget - spent) / budget, words: `${clock(budget - spent)} of ${clock(budget)} left` },
   ];
   const last = parts.findLast(({ kind, share }) => kind !== "left" && share > 0);

@@ -28,10 +28,9 @@ export const screens = ({ screened, measured, end }) =>
  * @param {Pick<Recipe, "draws">} recipe
  */
 export function standing(tuning, { draws }) {
-  const { screened, end, tasks } = tuning;
+  const { screened, end } = tuning;
   if (screens(tuning)) return `Comparing the errors of layers: layer ${Math.max(1, screened[0])} of ${screened[1]}`;
   const words = countWords(tuning);
-  if (!end && tasks?.draws) return `Tasks on draw ${tasks.draws}: ${words}`;
   return end || tuning.draws >= draws
     ? `${counted(tuning.draws, "draw")}: ${words}`
     : `Draw ${tuning.draws + 1} of at most ${draws}: ${words}`;

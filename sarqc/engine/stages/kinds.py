@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 from sarqc.engine.baseline import compare_with_baseline
-from sarqc.engine.bundle import save_statistics
 from sarqc.engine.repair import measure_before_repair
 from sarqc.engine.run import RunContext
 from sarqc.engine.saved_model import save_checkpoint
@@ -33,8 +32,4 @@ QUANTIZING: tuple[Callable[[RunContext], Iterator[Event]], ...] = (
 
 def stages_of(run: RunContext) -> tuple[Callable[[RunContext], Iterator[Event]], ...]:
     """Return the stages of a run; one that its recipe does not need does nothing."""
-    if run.recipe.kind == "run":
-        return QUANTIZING
-    if run.recipe.kind == "ladder":
-        return (measure_ladder,)
-    return (tune_lambda,) if run.output.checkpoint_dir is None else (save_statistics,)
+    return {"run": QUANTIZING, "ladder": (measure_ladder,), "tune": (tune_lambda,)}[run.recipe.kind]

@@ -3,7 +3,6 @@
 1. Errors of layers on unseen text from the statistics of one draw (``screening``). They settle γ and rule λ out.
 2. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
    on the test text. ``search.Search`` plans the next step, for which of them, and the end.
-3. The recipe's tasks, draw by draw, for the λ that are left and the baselines.
 
 With a budget each part has the rest of it, and work that does not end in time is given up: the results are valid
 whenever it stops. Statistics are of the float model, as in an exploring study; the run to follow has the quantized
@@ -16,12 +15,10 @@ from functools import partial
 
 from sarqc.engine.budget import Budget, TimeUp
 from sarqc.engine.comparison import begin
-from sarqc.engine.measure import Measurements, measure
 from sarqc.engine.result import summary_of
 from sarqc.engine.run import RunContext
 from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
-from sarqc.engine.task_answers import answers_of
 from sarqc.engine.trials import Draw, draw_of, is_stored, run_trials
 from sarqc.engine.tuning_output import has_study, write_tuning
 from sarqc.engine.tuning_state import Candidate, TuningState
@@ -56,7 +53,7 @@ def tune_lambda(run: RunContext) -> Iterator[Event]:
 
 
 def _run_parts(state: TuningState) -> Iterator[Event]:
-    recipe, budget = state.recipe, state.budget
+    budget = state.budget
     state.note_turn("screening", 0)
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
     for _ in state.screening.run(budget):
@@ -69,8 +66,6 @@ def _run_parts(state: TuningState) -> Iterator[Event]:
     rest = [index for index in state.search.once if state.search.draws and not state.search.seen[0, index]]
     if rest and budget.left() >= state.model_seconds():
         yield from _measure(state, state.draw(0), Step(0, tuple(rest)))
-    if recipe.tasks and state.search.draws:
-        yield from _ask_tasks(state)
     yield from _make_pictures(state)
 
 
@@ -119,28 +114,6 @@ def _measure(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
             yield TuningStanding(state.to_json())
         if new:
             state.durations.append((state.budget.spent() - began) / len(new))
-
-
-def _ask_tasks(state: TuningState) -> Iterator[Event]:
-    """Ask the tasks of the float model, and then in the first draw and as many more as there is time for."""
-    budget, tasks = state.budget, ", ".join(state.recipe.tasks)
-    indices = [*state.search.running, *state.search.baselines, *state.search.once]
-    state.note_turn("tasks", state.search.draws)
-    bench, without_test = state.run.bench, replace(state.run.prepared, test=None)
-    measurements: Measurements = yield from budget.within(measure(bench, without_test, "float", bench.model.key, None))
-    state.run.original = replace(measurements, perplexity=state.run.original.perplexity)
-    budget.count(measurements.task_seconds)
-    for number in range(state.search.draws):
-        if budget.left() < state.seconds_of_answers(len(indices)):
-            return
-        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {state.search.draws}, {len(indices)} models")
-        draw = state.draw(number)
-        state.answers.append({})
-        for together in state.by_name(indices):
-            points = [state.candidates[index].method for index in together]
-            for position, answers in answers_of(draw, points, budget.check):
-                state.note_answers(together[position], answers)
-                yield TuningStanding(state.to_json())
 
 
 def _make_pictures(state: TuningState) -> Iterator[Event]:

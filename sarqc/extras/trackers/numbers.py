@@ -44,8 +44,6 @@ _ROW_FIELDS = (
     "worse",
     "kl",
     "better",
-    "accuracy",
-    "more_accurate",
 )
 _SUMMARY_FIELDS = ("bits_per_weight", "bytes_before", "bytes_after", "accuracy", "accuracy_float")
 
