@@ -47,20 +47,6 @@ _MEASURED = """
 </section>
 """
 
-_TOKENS = """
-<section class="card tokens-numbers is-off">
-  <p data-part="tokens-words" data-testid="tokens-words"></p>
-  <details data-part="tokens-table" data-testid="tokens-table">
-    <summary>Calibration tokens of each expert, as numbers</summary>
-    <div class="layers-tools">
-      <button type="button" class="quiet" data-part="tokens-csv" data-testid="tokens-csv">Download CSV</button>
-    </div>
-    <div class="table-scroll" data-part="tokens-numbers" tabindex="0" role="region"
-         aria-label="Table of the calibration tokens"></div>
-  </details>
-</section>
-"""
-
 _THEOREM = """
 <section class="card theorem-terms is-off" data-part="theorem-card" data-panel
   data-control="theorem">
@@ -184,9 +170,6 @@ def _calibration_text() -> None:
         words=("recon", "undamped", "edge"),
         hidden=True,
     )
-    plot("lab-tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
-    plot("lab-tokens_error", "Error by tokens", classes="plot-further", hidden=True)
-    part(_TOKENS)
 
 
 def _proof() -> None:

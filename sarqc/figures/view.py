@@ -12,7 +12,6 @@ from sarqc.errors import NotFound, Refused
 from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
-from sarqc.figures.expert_maps import TokenTable, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
@@ -211,7 +210,6 @@ class View(TypedDict):
     surface_layer: int
     findings: dict[Door, list[list[str]]]
     table: DataTable
-    tokens: TokenTable | None
     theorem: list[Term] | None
     ladder: LadderWords | None
     ruler: RulerTargets | None
@@ -320,7 +318,6 @@ class ShownLine:
             "surface_layer": self.surface,
             "findings": findings(facts, climbed),
             "table": point_rows(facts),
-            "tokens": token_table(facts),
             "theorem": theorem_terms(facts),
             "ladder": None if climbed is None else ladder_words(climbed),
             "ruler": ruler_targets(facts),
@@ -349,7 +346,7 @@ class ShownLine:
             "quantity": None if coloured is None else coloured.name,
             "figures": {
                 "map": layer_map(self.facts, coloured),
-                "map_experts": expert_map(self.facts, coloured),
+                "map_experts": layer_map(self.facts, coloured, by_expert=True),
             },
         }
 
@@ -361,8 +358,6 @@ class ShownLine:
             "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
             **weight_figures(facts, self.arrays, self.surface),
             "inspector": inspector(facts, self.surface),
-            "tokens": token_map(facts),
-            "tokens_error": tokens_error(facts),
             "methods": methods(facts) if several else None,
             "methods_accuracy": methods(facts, "accuracy") if several and facts.accuracy is not None else None,
             **{name: draw(facts) for name, draw in FIGURES.items()},

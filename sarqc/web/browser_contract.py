@@ -132,8 +132,6 @@ PANELS = {
     "gap": "Amount of text",
     "theorem": "What the calibration text can’t see",
     "inspector": "Weight by weight",
-    "tokens": "Calibration tokens of each expert",
-    "tokens_error": "Tokens against error",
     "try": "The model on a sentence",
     "measured": "How this was measured",
     "numbers": "The numbers",

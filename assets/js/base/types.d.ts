@@ -27,7 +27,7 @@ export type Drawing = "surface" | "flat" | "difference";
 export type Control = "study" | "bits" | "method" | "layer" | "show" | "scale" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
 
 /** What a link can only hide. */
-export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "selection" | "rounding" | "gap" | "theorem" | "inspector" | "tokens" | "tokens_error" | "try" | "measured" | "numbers";
+export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "selection" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
 
 /** Quantity with a colour of its own. */
 export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
@@ -318,7 +318,6 @@ export interface View {
   surface_layer: number;
   findings: Partial<Record<"where" | "trade_off" | "steps" | "text" | "proof", string[][]>>;
   table: DataTable;
-  tokens: TokenTable | null;
   theorem: Term[] | null;
   ladder: LadderWords | null;
   ruler: RulerTargets | null;
@@ -542,16 +541,6 @@ export interface Column {
   key: string;
   title: string;
   kind: string;
-}
-
-/** The numbers of the token map: one row for each block, one column for each expert, mean over the draws. */
-export interface TokenTable {
-  blocks: number[];
-  experts: number[];
-  channels: number;
-  draws: number;
-  words: string;
-  tokens: ((number | null)[])[];
 }
 
 /** A quantity of the theorem: its symbol, its value at every (γ, λ) as text, and a sentence that explains it. */

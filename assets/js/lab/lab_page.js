@@ -22,7 +22,6 @@ import { curvesPart } from "../explorer/curves_part.js";
 import { dampingPart } from "../explorer/damping_part.js";
 import { doorsPart } from "../explorer/doors_part.js";
 import { equationPart } from "../explorer/equation_part.js";
-import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer, fetchLine } from "../explorer/explorer.js";
 import { ladderPart } from "../explorer/ladder_part.js";
 import { mapPart } from "../explorer/map_part.js";
@@ -96,7 +95,6 @@ export async function mount() {
       dampingPart(),
       mapPart(),
       ladderPart(),
-      expertsPart(),
       theoremPart(),
       wordsPart(),
       equationPart(),
