@@ -47,14 +47,6 @@ _MEASURED = """
 </section>
 """
 
-_THEOREM = """
-<section class="card theorem-terms is-off" data-part="theorem-card" data-panel
-  data-control="theorem">
-  <header class="card-head"><h2 class="card-title">Theorem 1, term by term</h2></header>
-  <dl data-part="theorem" data-testid="theorem"></dl>
-</section>
-"""
-
 # Of the main figure, explained in its menu.
 _WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "undamped", "draws", "band", "scale", "edge")
 
@@ -77,10 +69,6 @@ _HERO_PICKS = """
 _MAP_PICK = """
 <label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
   aria-label="Quantity of the map"></select></label>
-"""
-
-_RULER_LINK = """
-<a class="quiet" data-part="ruler-run" data-testid="ruler-run">Run with this λ</a>
 """
 
 
@@ -141,7 +129,6 @@ def _trade_off() -> None:
         "You already regularise",
         classes="plot-further plot-whole",
         words=("undamped", "identity", "edge"),
-        tools=_RULER_LINK,
         hidden=True,
     )
     plot("lab-plane", "Error against drift", classes="plot-further", words=("radius", "hull", "edge"))
@@ -177,7 +164,6 @@ def _proof() -> None:
     part(_MEASURED)
     part(_NUMBERS)
     plot("lab-theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
-    part(_THEOREM)
 
 
 _CONTENT = {"where": _layers, "trade_off": _trade_off, "steps": _steps, "text": _calibration_text, "proof": _proof}

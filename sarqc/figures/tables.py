@@ -54,7 +54,6 @@ HEADINGS: Headings = (
     *interval_headings("gap", "Gap, unseen minus calibration text", "significant"),
     ("bound", "Bound of Theorem 1", "significant"),
     ("limit", "Largest possible, R²·M²", "significant"),
-    ("radius", "Drift R over ‖W‖", "significant"),
     ("chosen_lambda", "Chosen λ, most often", "plain"),
     ("chosen_gamma", "Chosen γ, most often", "plain"),
     ("tokens", "Calibration tokens", "significant"),
@@ -64,8 +63,6 @@ HEADINGS: Headings = (
     ("nearest", "The nearest level", "flag"),
     ("identity_rms_drift", "Root-mean-square drift, identity", "significant"),
     ("against_identity", "Drift against identity", "share"),
-    ("drift_change", "Change of drift", "share"),
-    ("error_change", "Change of the error, calibration text if measured", "share"),
     ("tools", "Tools with this default", "text"),
     ("sources", "Sources", "text"),
 )
@@ -206,7 +203,7 @@ def _theorem(facts: LineFacts) -> Iterator[Row]:
     if known is None:
         return
     gap = {"gap": known.gap.mean, "gap_low": known.gap.low, "gap_high": known.gap.high}
-    columns = gap | {"bound": known.bound, "limit": known.limit, "radius": known.radius}
+    columns = gap | {"bound": known.bound, "limit": known.limit}
     for at, named in _points(facts):
         yield {**named, **{name: values[at] for name, values in columns.items()}}
 

@@ -25,10 +25,10 @@ from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.rounding import rounding
-from sarqc.figures.ruler import RulerTargets, ruler, ruler_targets
+from sarqc.figures.ruler import ruler
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
-from sarqc.figures.theorem import Term, theorem, theorem_terms
+from sarqc.figures.theorem import theorem
 from sarqc.figures.titles import map_points
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
@@ -210,9 +210,7 @@ class View(TypedDict):
     surface_layer: int
     findings: dict[Door, list[list[str]]]
     table: DataTable
-    theorem: list[Term] | None
     ladder: LadderWords | None
-    ruler: RulerTargets | None
     measured: list[Fact]
     explore: bool
     as_recipe: AsRecipe
@@ -318,9 +316,7 @@ class ShownLine:
             "surface_layer": self.surface,
             "findings": findings(facts, climbed),
             "table": point_rows(facts),
-            "theorem": theorem_terms(facts),
             "ladder": None if climbed is None else ladder_words(climbed),
-            "ruler": ruler_targets(facts),
             "measured": measurement_facts(facts),
             "explore": study.prefix == "float",
             "as_recipe": as_recipe(study, line),

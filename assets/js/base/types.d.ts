@@ -318,9 +318,7 @@ export interface View {
   surface_layer: number;
   findings: Partial<Record<"where" | "trade_off" | "steps" | "text" | "proof", string[][]>>;
   table: DataTable;
-  theorem: Term[] | null;
   ladder: LadderWords | null;
-  ruler: RulerTargets | null;
   measured: Fact[];
   explore: boolean;
   as_recipe: AsRecipe;
@@ -543,13 +541,6 @@ export interface Column {
   kind: string;
 }
 
-/** A quantity of the theorem: its symbol, its value at every (γ, λ) as text, and a sentence that explains it. */
-export interface Term {
-  symbol: string;
-  values: string[][];
-  sentence: string;
-}
-
 /** Of a ladder what is not drawn: its steps in their order, what each is worth before and after all the others, and a sentence on λ. */
 export interface LadderWords {
   steps: LadderStep[];
@@ -570,12 +561,6 @@ export interface Worth {
   low: number | null;
   high: number | null;
   clear: boolean;
-}
-
-/** The run that a step of the ruler leads to: method, and for each λ of the line that is shown the λ of the step. */
-export interface RulerTargets {
-  method: string;
-  lams: number[];
 }
 
 /** A heading and a plain text. */

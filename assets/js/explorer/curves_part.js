@@ -8,7 +8,7 @@ import { CellPointer, heatmapCells, rowCells } from "../charts/cells.js";
 import { drawnOver } from "./overlay.js";
 
 /** There only where the view has them. */
-const OPTIONAL = ["curves", "gamma_grid", "methods", "selection", "rounding", "gap", "inspector"];
+const OPTIONAL = ["curves", "gamma_grid", "methods", "selection", "rounding", "gap", "inspector", "ruler", "theorem"];
 
 /** With curves of error and penalty, beside which others can be drawn. */
 const OVERLAID = ["hero", "curves"];

@@ -38,7 +38,6 @@ import { withoutBand } from "./band.js";
  * @property {string|null} quantity
  * @property {{name: string, title: string}[]} quantities
  * @property {{steps: {name: string, title: string}[], words: string}|null} ladder
- * @property {{method: string, lams: number[]}|null} ruler the run that a step of the ruler leads to, λ by that shown
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws
  * @property {{method: string, bits: number}} default
@@ -58,7 +57,6 @@ import { withoutBand } from "./band.js";
  * @property {{name: string, title: string, by_saliency: boolean}[]} poolings
  * @property {number} surface_layer whose weights are drawn
  * @property {Table} table
- * @property {{symbol: string, values: string[][], sentence: string}[]|null} theorem the quantities of Theorem 1
  * @property {{name: string, text: string}[]} measured
  * @property {boolean} explore
  * @property {{recipe: Object<string, any>|null, lams: number[], gammas: (number|null)[],

@@ -19,7 +19,6 @@ import { at } from "../base/site.js";
 import { siteDownload } from "../base/site_download.js";
 import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
-import { dampingPart } from "../explorer/damping_part.js";
 import { doorsPart } from "../explorer/doors_part.js";
 import { equationPart } from "../explorer/equation_part.js";
 import { Explorer, fetchLine } from "../explorer/explorer.js";
@@ -29,7 +28,6 @@ import { numbersPart } from "../explorer/numbers_part.js";
 import { radiusPart } from "../explorer/radius.js";
 import { slidersPart } from "../explorer/sliders_part.js";
 import { addressOf } from "../explorer/state.js";
-import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
 import { tryPart } from "../model/try_part.js";
@@ -54,6 +52,8 @@ const CURVES = [
   "rounding",
   "gap",
   "inspector",
+  "ruler",
+  "theorem",
 ];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
@@ -92,10 +92,8 @@ export async function mount() {
     prefix: "lab-",
     parts: [
       curvesPart(CURVES),
-      dampingPart(),
       mapPart(),
       ladderPart(),
-      theoremPart(),
       wordsPart(),
       equationPart(),
       slidersPart(),
