@@ -145,7 +145,6 @@ def _steps() -> None:
         words=("draws", "edge"),
         hidden=True,
     )
-    plot("lab-selection", "What “auto” chose", classes="plot-further", hidden=True)
     plot("lab-rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)
 
 

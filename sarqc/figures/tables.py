@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ HEADINGS: Headings = (
     *rounding.HEADINGS,
     ("layer", "Layer", "text"),
     ("method", "Method", "text"),
-    ("draw", "Draw", "plain"),
     ("lambda", "λ", "plain"),
     ("gamma", "γ", "plain"),
     ("sequences", "Calibration sequences", "plain"),
@@ -225,16 +223,6 @@ def _methods(facts: LineFacts) -> Iterator[Row]:
             yield row
 
 
-def _selection(facts: LineFacts) -> Iterator[Row]:
-    choice = facts.selection
-    if choice is None:
-        return
-    for (d, seed), (index, layer) in product(enumerate(facts.line.draws), enumerate(facts.study.layers)):
-        if facts.layer in (None, index):
-            gamma = None if choice.gamma is None else choice.gamma[d, index]
-            yield {"draw": seed, "layer": layer.name, "lambda": choice.lam[d, index], "gamma": gamma}
-
-
 def _weights(facts: LineFacts) -> Iterator[Row]:
     layer = surface_layer(facts)
     group = read_group(facts, layer)
@@ -273,7 +261,6 @@ TABLES = {
     "gap": _gap,
     "theorem": _theorem,
     "methods": _methods,
-    "selection": _selection,
     "inspector": _weights,
     "ruler": ruler_rows,
     "rounding": rounding.rows_of,

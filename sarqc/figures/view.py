@@ -9,7 +9,6 @@ from typing import Any, TypedDict, cast
 import numpy as np
 
 from sarqc.errors import NotFound, Refused
-from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.findings import Door, findings
@@ -63,7 +62,6 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "plane": plane,
     "ruler": ruler,
     "gamma_grid": gamma_grid,
-    "selection": selection,
     "gap": gap,
     "theorem": theorem,
     "rounding": rounding,

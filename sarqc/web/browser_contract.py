@@ -127,7 +127,6 @@ PANELS = {
     "gamma_grid": "λ × γ",
     "ladder": "What each step is worth",
     "methods": "Every method",
-    "selection": "What “auto” chose",
     "rounding": "Learned rounding, step by step",
     "gap": "Amount of text",
     "theorem": "What the calibration text can’t see",

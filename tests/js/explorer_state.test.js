@@ -198,16 +198,16 @@ test("another quantity changes the map alone, another order the ladder alone", (
 
 test("which figure a card shows, and which cards are not there", () => {
   const state = opened();
-  const curves = curvesPart(["hero", "plane", "gap"]);
+  const curves = curvesPart(["hero", "deciles", "gap"]);
   const drawnBy = (part, more = {}) => part.cards.map((card) => part.figure({ ...state, ...more }, card));
-  assert.deepEqual(drawnBy(curves), ["hero", "plane", null]);
+  assert.deepEqual(drawnBy(curves), ["hero", "deciles", null]);
   const right = { ...state, shown: "accuracy" };
   assert.equal(curves.figure(right, "hero"), "hero_accuracy");
   const mapped = withFigures({ gamma_grid: {}, gamma_grid_accuracy: {} });
   assert.equal(curves.figure({ ...right, view: mapped }, "gamma_grid"), "gamma_grid_accuracy");
   assert.equal(curves.figure({ ...state, view: mapped }, "gamma_grid"), "gamma_grid");
-  assert.match(curves.note(state, "plane", false), /Needs/);
-  assert.equal(curves.note(state, "plane", true), "");
+  assert.match(curves.note(state, "deciles", false), /first draw/);
+  assert.equal(curves.note(state, "deciles", true), "");
   const weights = weightsPart();
   assert.deepEqual(drawnBy(weights, { drawing: "surface" }), [null, "surfaces"]);
   assert.deepEqual(drawnBy(weights, { drawing: "flat" }), ["surfaces_flat", null]);

@@ -27,7 +27,7 @@ export type Drawing = "surface" | "flat" | "difference";
 export type Control = "study" | "bits" | "method" | "layer" | "show" | "scale" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
 
 /** What a link can only hide. */
-export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "selection" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
+export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
 
 /** Quantity with a colour of its own. */
 export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";

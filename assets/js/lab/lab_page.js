@@ -48,7 +48,6 @@ const CURVES = [
   "plane",
   "gamma_grid",
   "methods",
-  "selection",
   "rounding",
   "gap",
   "inspector",
