@@ -47,28 +47,6 @@ _MEASURED = """
 </section>
 """
 
-_TOKENS = """
-<section class="card tokens-numbers is-off">
-  <p data-part="tokens-words" data-testid="tokens-words"></p>
-  <details data-part="tokens-table" data-testid="tokens-table">
-    <summary>Calibration tokens of each expert, as numbers</summary>
-    <div class="layers-tools">
-      <button type="button" class="quiet" data-part="tokens-csv" data-testid="tokens-csv">Download CSV</button>
-    </div>
-    <div class="table-scroll" data-part="tokens-numbers" tabindex="0" role="region"
-         aria-label="Table of the calibration tokens"></div>
-  </details>
-</section>
-"""
-
-_THEOREM = """
-<section class="card theorem-terms is-off" data-part="theorem-card" data-panel
-  data-control="theorem">
-  <header class="card-head"><h2 class="card-title">Theorem 1, term by term</h2></header>
-  <dl data-part="theorem" data-testid="theorem"></dl>
-</section>
-"""
-
 # Of the main figure, explained in its menu.
 _WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "undamped", "draws", "band", "scale", "edge")
 
@@ -91,10 +69,6 @@ _HERO_PICKS = """
 _MAP_PICK = """
 <label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
   aria-label="Quantity of the map"></select></label>
-"""
-
-_RULER_LINK = """
-<a class="quiet" data-part="ruler-run" data-testid="ruler-run">Run with this λ</a>
 """
 
 
@@ -155,7 +129,6 @@ def _trade_off() -> None:
         "You already regularise",
         classes="plot-further plot-whole",
         words=("undamped", "identity", "edge"),
-        tools=_RULER_LINK,
         hidden=True,
     )
     plot("lab-plane", "Error against drift", classes="plot-further", words=("radius", "hull", "edge"))
@@ -172,7 +145,6 @@ def _steps() -> None:
         words=("draws", "edge"),
         hidden=True,
     )
-    plot("lab-selection", "What “auto” chose", classes="plot-further", hidden=True)
     plot("lab-rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)
 
 
@@ -184,9 +156,6 @@ def _calibration_text() -> None:
         words=("recon", "undamped", "edge"),
         hidden=True,
     )
-    plot("lab-tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
-    plot("lab-tokens_error", "Error by tokens", classes="plot-further", hidden=True)
-    part(_TOKENS)
 
 
 def _proof() -> None:
@@ -194,7 +163,6 @@ def _proof() -> None:
     part(_MEASURED)
     part(_NUMBERS)
     plot("lab-theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
-    part(_THEOREM)
 
 
 _CONTENT = {"where": _layers, "trade_off": _trade_off, "steps": _steps, "text": _calibration_text, "proof": _proof}

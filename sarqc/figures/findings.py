@@ -29,7 +29,7 @@ from sarqc.figures.numbers import (
     times_text,
 )
 from sarqc.figures.ranking import best_rows
-from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
+from sarqc.figures.theorem import terms, times_of
 from sarqc.figures.titles import TEXTS, Say, error_of, least, map_points, trade_off
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.ladder import LAMBDA, Ladder
@@ -273,8 +273,7 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
 
 def _proof(facts: LineFacts) -> Say:
     """Give the size of the evidence, and how far the bound of Theorem 1 lies above the measured gap."""
-    known, rows = terms(facts), theorem_terms(facts)
-    loose = next((row["values"] for row in rows or () if row["symbol"] == LOOSENESS), None)
+    known = terms(facts)
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")
     quality = facts.perplexity
 
@@ -282,10 +281,10 @@ def _proof(facts: LineFacts) -> Say:
         measured = quality is not None and math.isfinite(quality.mean[at])
         parts = [f"{number(tokens, 0)} test tokens"] if measured and isinstance(tokens, int) else []
         bound = ""
-        if known is not None and loose is not None:
+        if known is not None:
             gap, limit = known.gap.at(at), known.bound[at]
             if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
-                loosely = f"; Theorem\u00a01 is {loose[at[0]][at[1]]}\u00a0× too loose"
+                loosely = f"; Theorem\u00a01 is {times_of(limit / abs(gap.mean))}\u00a0× too loose"
                 bound = "; no clear gap to unseen text" if is_unclear(gap) else loosely
         return f"{', '.join([draws_text(facts.n_draws), *parts])}{bound}" if parts or bound else ""
 

@@ -1,4 +1,4 @@
-"""Every layer of a line as a map of blocks × kinds of linear. The experts of a block share a cell: mean and worst.
+"""Every layer of a line as a map of blocks × kinds of linear, whose experts share a cell; or of blocks × experts.
 
 A map is coloured by one quantity: errors, drift, what “auto” chose, or tokens. Each has one scale of colours for all λ
 and γ of a line, so that a colour means the same while λ moves.
@@ -7,14 +7,13 @@ and γ of a line, so that a colour means the same while λ moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sarqc.figures.drawing import (
-    BOTH,
     CIVIDIS,
     PLAIN_AXIS,
     SHADES,
@@ -23,18 +22,17 @@ from sarqc.figures.drawing import (
     Figure,
     Part,
     base_layout,
-    bind,
     bind_fields,
     box_shape,
     plain_numbers,
 )
 from sarqc.figures.numbers import NBSP, At, lam_text, number, point_names, significant, times_text
-from sarqc.figures.titles import ERRORS, finding_by_point, fit_text, set_finding
+from sarqc.figures.titles import ERRORS, bind_aria, constant_finding, finding_by_point, fit_text, set_finding
 from sarqc.models.families import LayerInfo
+from sarqc.study.experts import TokenCounts, token_counts
 from sarqc.study.facts import LineFacts, Selection, once_a_line
 from sarqc.study.paired import mean_over_draws
 
-WORST_WIDTH = 0.32  # of a pooled column's width is the stripe of its worst expert
 MOST_NAMES = 8  # with more columns than this the names of linears are one letter
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 # What stands under the names of a group of columns.
@@ -49,74 +47,73 @@ def layer_label(layer: LayerInfo) -> str:
     return f"block {layer.block} · expert {layer.expert} · {module}"
 
 
-@dataclass(frozen=True)
-class _Column:
-    """One column: a kind of linear, or the worst expert of the kind to its left."""
-
-    module: str
-    left: float
-    right: float
-    worst: bool = False
-    pooled: bool = False
+@once_a_line
+def counts_of(facts: LineFacts) -> TokenCounts | None:
+    """Return tokens of each expert by draw; None for dense models and studies without counts."""
+    experts, tokens = facts.study.experts, facts.read("tokens")
+    return None if experts is None or tokens is None else token_counts(experts, tokens)
 
 
-def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
-    """Return blocks × kinds of linear, coloured by a quantity of each layer; a click selects the layer.
+def layer_map(facts: LineFacts, quantity: Quantity | None, *, by_expert: bool = False) -> Figure | None:
+    """Return blocks × kinds of linear, or blocks × experts, coloured by a quantity; a click selects a layer.
 
-    Of linears of experts a cell shows the mean (of choices the most frequent) and, in a stripe at its right, the worst
-    expert. None where there is no quantity.
+    A cell of several layers, the experts of a kind or the linears of an expert, has their mean (of choices the most
+    frequent) and leads to the largest. None where there is no quantity, or no expert.
     """
-    if quantity is None:
+    if quantity is None or (by_expert and facts.study.experts is None):
         return None
-    figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _whole_map(facts, quantity))
-    return add_frames(figure, frames.get(facts.layer, []))
+    figure, frames = facts.study.once(
+        facts.line, (quantity.name, by_expert), lambda: _whole_map(facts, quantity, by_expert=by_expert)
+    )
+    if facts.layer not in frames:
+        return figure
+    shapes = [*figure["layout"]["shapes"], frames[facts.layer]]
+    return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
 
 
-def _whole_map(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[Part]]]:
-    """Return the figure without a chosen layer, and by layer the frames that mark it as chosen."""
-    rows, columns, members = map_cells(facts, split=bool(quantity.stripe))
-    cells: list[Cell] = []
-    for (r, c), layers in members.items():
-        column = columns[c]
-        worst, pick = quantity.extreme(layers)
-        kind = f"block {rows[r]} · {column.module}"
-        if column.worst:
-            kind = f"{layer_label(facts.study.layers[pick])}, the {quantity.stripe}"
-        elif column.pooled:
-            kind += f", {'mean of ' if quantity.stripe else ''}{len(layers)} experts"
-        cells.append(((r, c), worst if column.worst else quantity.pooled(layers), layers, [pick, kind]))
-    pooled = any(column.pooled for column in columns)
-    layout = base_layout(left=26, right=52, top=6, bottom=38 if pooled else 22)
-    layout["xaxis"] = _name_axis(columns)
-    gap = 2 if len(rows) <= 12 else 1 if len(rows) <= 40 else 0
-    across = [columns[0].left, *(column.right for column in columns)] if pooled else list(range(len(columns)))
+def _whole_map(facts: LineFacts, quantity: Quantity, *, by_expert: bool) -> tuple[Figure, dict[int | None, Part]]:
+    """Return the figure without a chosen layer, and by layer the frame that marks it as chosen."""
+    layers, experts = facts.study.layers, facts.study.experts
+    owned = [at for at, layer in enumerate(layers) if layer.expert is not None or not by_expert]
+    rows = sorted({layers[at].block for at in owned})
+    columns: list[Any] = [*dict.fromkeys(_column_of(layers[at], by_expert=by_expert) for at in owned)]
+    places = {column: place for place, column in enumerate(columns)}
+    x = columns if by_expert else [*places.values()]
+    members: dict[tuple[int, int], list[int]] = {}
+    for at in owned:
+        place = rows.index(layers[at].block), places[_column_of(layers[at], by_expert=by_expert)]
+        members.setdefault(place, []).append(at)
+    layout = base_layout(left=26, right=52, top=6, bottom=22 if experts is None else 38)
+    across = (
+        {"title": {"text": "expert", "standoff": 2}, "tickvals": columns[:: 1 + len(columns) // 12]}
+        if by_expert
+        else _names(facts, columns)
+    )
+    layout["xaxis"] = {**PLAIN_AXIS, "showgrid": False, "tickangle": 0, "range": [x[0] - 0.5, x[-1] + 0.5]} | across
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "tickvals": rows[:: 1 + len(rows) // 8]}
     layout["yaxis"] |= {"range": [rows[0] - 0.5, rows[-1] + 0.5]}
-    frames: dict[int | None, list[Part]] = {}
-    for (r, c), layers in members.items():
-        if not columns[c].worst:
-            mark = frame((columns[c].left, columns[c].right), rows[r])
-            for layer in layers:
-                frames.setdefault(layer, []).append(mark)
-    figure = cell_figure(
-        facts,
-        quantity,
-        cells,
-        (len(rows), len(columns)),
-        across,
-        list(rows),
-        layout,
-        (2, gap),
-        lambda at, shown: _aria(facts, quantity, quantity.values[:, *at], at[1]),
-    )
-    stripes = {"fewest": "; narrow: expert with fewest", "worst": "; narrow: worst expert"}
-    figure["title"] = f"Every layer{stripes.get(quantity.stripe, '') if pooled else ''}"
-    set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), "layers"))
-    figure["subtitle"] = f": {quantity.title}"
+    figure = _cell_figure(facts, quantity, members, (rows, x), layout, by_expert=by_expert)
+    noun = "layers of experts" if by_expert else "layers"
+    if quantity.follows:
+        bind_aria(figure, facts, lambda at: _aria(facts, quantity, owned, at, noun))
+    else:
+        figure["aria"] = _aria(facts, quantity, owned, (0, 0), noun)
+    finding = _map_finding(facts, quantity, owned, noun)
+    counts = counts_of(facts)
+    if by_expert and quantity.name == "tokens" and counts is not None:
+        finding = constant_finding(_tokens_finding(counts))
+    set_finding(figure, finding)
+    figure["title"], figure["subtitle"] = f"Every {'expert' if by_expert else 'layer'}", f": {quantity.title}"
+    edge = {"color": "var(--ink)", "width": 2}
+    frames: dict[int | None, Part] = {
+        at: box_shape((x[c] - 0.5, x[c] + 0.5), (rows[r] - 0.5, rows[r] + 0.5), edge)
+        for (r, c), inside in members.items()
+        for at in inside
+    }
     return figure, frames
 
 
-def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
+def _map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
     """State the finding of a map for these layers: how few make up half the error, which drifts most, the most frequent
     choice, or their range of tokens. ``noun``: their name, in the plural."""
     values = quantity.values[list(layers)]
@@ -158,133 +155,102 @@ def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     return fit_text(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {count_text}")
 
 
-# The place of a cell (row, column), its numbers (G M), its layers, and the target of a click with its text.
-Cell = tuple[tuple[int, int], np.ndarray, Sequence[int], list[Any]]
-
-
-def cell_figure(
+def _cell_figure(
     facts: LineFacts,
     quantity: Quantity,
-    cells: Sequence[Cell],
-    shape: tuple[int, int],
-    x: list[Any],
-    y: list[Any],
+    members: Mapping[tuple[int, int], Sequence[int]],
+    axes: tuple[list[int], list[int]],
     layout: Part,
-    gaps: tuple[int, int],
-    say: Callable[[At, np.ndarray], str],
+    *,
+    by_expert: bool,
 ) -> Figure:
     """Return a heatmap of a quantity over cells, bound to γ and λ where those change it.
 
     Args:
         facts: The line.
         quantity: Gives colours and texts.
-        cells: Those that have layers.
-        shape: Numbers of rows and of columns.
-        x: Places of the columns.
-        y: Places of the rows.
+        members: Layers of each cell (row, column).
+        axes: Blocks, and places of columns.
         layout: With both axes.
-        gaps: Pixels between columns, and between rows.
-        say: The figure in words, of the point, and all numbers there.
+        by_expert: Whether columns are experts.
     """
-    n_g, n_m = quantity.values.shape[1:]
-    z = np.full((n_g, n_m, *shape), np.nan)
-    leads: list[list[list[Any]]] = [[[-1, ""] for _ in range(shape[1])] for _ in range(shape[0])]
+    (rows, x), (n_g, n_m) = axes, quantity.values.shape[1:]
+    z = np.full((n_g, n_m, len(rows), len(x)), np.nan)
+    leads: list[list[list[Any]]] = [[[-1, ""] for _ in x] for _ in rows]
     texts = np.full(z.shape, "not measured", dtype=object)
-    for (r, c), values, layers, lead in cells:
-        z[:, :, r, c], leads[r][c] = values, lead
+    for (r, c), layers in members.items():
+        z[:, :, r, c] = quantity.pooled(layers)
+        leads[r][c] = [quantity.largest(layers), _cell_words(facts, quantity, layers, by_expert=by_expert)]
         for at in np.ndindex(n_g, n_m):
             texts[*at, r, c] = quantity.text(z[*at, r, c], layers)
-    further = "%{customdata[2]}" if any(len(lead) > 2 for *_, lead in cells) else ""
     trace: Part = {
         "type": "heatmap",
         "x": x,
-        "y": y,
+        "y": rows,
         "z": [],
         "text": [],
         **quantity.scale(z, facts.line.lams),
-        "xgap": gaps[0],
-        "ygap": gaps[1],
+        "xgap": 2 if len(x) <= 40 else 0,
+        "ygap": 2 if len(rows) <= 12 else 1 if len(rows) <= 40 else 0,
         "customdata": leads,
         "hoverongaps": False,
-        "hovertemplate": f"%{{customdata[1]}}: %{{text}}{further}<extra></extra>",
+        "hovertemplate": f"block %{{y}} · {'expert %{x}' * by_expert}%{{customdata[1]}}: %{{text}}<extra></extra>",
     }
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
-    colours, arias = quantity.colours(z), [[say((g, m), z[g, m]) for m in range(n_m)] for g in range(n_g)]
+    colours = quantity.colours(z)
     if quantity.follows:
         bind_fields(figure, "data.0", {"z": colours, "text": texts})
-        figure["bindings"].append(bind("aria", arias, *BOTH))
     else:
         trace |= {"z": plain_numbers(colours[0, 0]), "text": texts[0, 0].tolist()}
-        figure["aria"] = arias[0][0]
     return figure
 
 
-def map_cells(
-    facts: LineFacts, *, split: bool = True
-) -> tuple[list[int], list[_Column], dict[tuple[int, int], list[int]]]:
-    """Return rows (blocks), columns, and the positions of the layers in each cell (row, column); with ``split``
-    experts have a second column for the worst of them."""
-    layers = facts.study.layers
-    modules = list(dict.fromkeys(layer.module for layer in layers))
-    pooled = {layer.module for layer in layers if layer.expert is not None}
-    columns: list[_Column] = []
-    for index, module in enumerate(modules):
-        is_split, edge = split and module in pooled, index + 0.5
-        middle = edge - WORST_WIDTH if is_split else edge
-        columns.append(_Column(module, index - 0.5, middle, pooled=module in pooled))
-        if is_split:
-            columns.append(_Column(module, middle, edge, worst=True, pooled=True))
-    rows = {block: row for row, block in enumerate(sorted({layer.block for layer in layers}))}
-    places = {module: [at for at, column in enumerate(columns) if column.module == module] for module in modules}
-    cells: dict[tuple[int, int], list[int]] = {}
-    for index, layer in enumerate(layers):
-        for place in places[layer.module]:
-            cells.setdefault((rows[layer.block], place), []).append(index)
-    return list(rows), columns, cells
+def _column_of(layer: LayerInfo, *, by_expert: bool) -> int | str | None:
+    return layer.expert if by_expert else layer.module
 
 
-def _name_axis(columns: list[_Column]) -> Part:
-    """Return short names of the linears; groups of experts have theirs below, once in their middle."""
-    named = [column for column in columns if not column.worst]
-    texts = [short_name(column.module) for column in named]
-    if len(named) > MOST_NAMES:
+def _cell_words(facts: LineFacts, quantity: Quantity, layers: Sequence[int], *, by_expert: bool) -> str:
+    """Return the kind of linear and its number of experts, or an expert's tokens: “, 31 tokens”."""
+    layer, counts = facts.study.layers[layers[0]], counts_of(facts)
+    if not by_expert:
+        return layer.module if layer.expert is None else f"{layer.module}, {len(layers)} experts"
+    if counts is None or quantity.name == "tokens":
+        return ""
+    return f", {number(counts.mean[counts.experts.place(layer)], 0)} tokens"
+
+
+def _names(facts: LineFacts, columns: list[str]) -> Part:
+    """Return short names of the linears as ticks; groups of experts have theirs below, once in their middle."""
+    texts = [column.rsplit(".", 1)[-1].removesuffix("_proj") for column in columns]
+    if len(columns) > MOST_NAMES:
         texts = [text[0] for text in texts]
-    if any(column.pooled for column in columns):
-        groups = [column.module.rpartition(".")[0] for column in named]
-        for group in set(groups) & set(GROUPS):
-            inside = [place for place, name in enumerate(groups) if name == group]
-            texts[inside[len(inside) // 2]] += f"<br>{GROUPS[group]}"
-    ticks = {"tickvals": [round(column.left + 0.5) for column in named], "ticktext": texts, "tickangle": 0}
-    ends = [columns[0].left, columns[-1].right]
-    return ticks | {"range": ends, "fixedrange": True, "showgrid": False, "zeroline": False, "ticks": ""}
+    groups = [column.rpartition(".")[0] for column in columns]
+    for group in set(groups) & set(GROUPS) if facts.study.experts else ():
+        inside = [place for place, name in enumerate(groups) if name == group]
+        texts[inside[len(inside) // 2]] += f"<br>{GROUPS[group]}"
+    return {"tickvals": list(range(len(columns))), "ticktext": texts}
 
 
-def short_name(module: str) -> str:
-    """“down” for experts.down_proj."""
-    return module.rsplit(".", 1)[-1].removesuffix("_proj")
-
-
-def add_frames(figure: Figure, frames: Sequence[Part]) -> Figure:
-    """Return the figure of a whole line with the marks of the chosen layer."""
-    shapes = [*figure["layout"]["shapes"], *frames]
-    return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
-
-
-def frame(across: tuple[float, float], row: float) -> Part:
-    """Return the mark of the chosen layer's cell."""
-    return box_shape(across, (row - 0.5, row + 0.5), {"color": "var(--ink)", "width": 2})
-
-
-def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) -> str:
-    """Describe the values of all layers (L) at one point."""
+def _aria(facts: LineFacts, quantity: Quantity, layers: Sequence[int], at: At, noun: str) -> str:
+    """Describe the values of these layers at one point."""
+    values = quantity.values[list(layers), *(at if quantity.follows else (0, 0))]
 
     def name(at: int) -> str:
-        layer = facts.study.layers[at]
-        if layer.expert is not None:
-            return layer_label(layer)
-        return f"block {layer.block} {layer.module}"
+        layer = facts.study.layers[layers[at]]
+        return f"block {layer.block} {layer.module}" if layer.expert is None else layer_label(layer)
 
-    return quantity.aria(facts, values, lam, f"{number(len(values), 0)} layers", name)
+    return quantity.aria(facts, values, at[1], f"{number(len(values), 0)} {noun}", name)
+
+
+def _tokens_finding(counts: TokenCounts) -> str:
+    """Count the experts that no token reached, or fewer than their channels."""
+    experts = counts.experts.count
+    total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
+    if counts.none.any():
+        return fit_text(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
+    if counts.few.any():
+        return fit_text(f"{few} of {total} experts saw fewer tokens than channels")
+    return "Every expert saw at least as many tokens as channels"
 
 
 # name in an address → what a card is called, in a list, on the bar of colours, in a sentence (empty: of choices); the
@@ -329,26 +295,15 @@ class Quantity:
         """True if it may change with γ and λ."""
         return self.name not in ("lambda", "gamma", "tokens")
 
-    @property
-    def stripe(self) -> str:
-        """The expert singled out beside the mean of several; empty where none is better or worse."""
-        return {"tokens": "fewest", "lambda": "", "gamma": ""}.get(self.name, "worst")
-
     def pooled(self, layers: Sequence[int]) -> np.ndarray:
         """Return the number of several layers together (G M): their mean, or what most of them chose."""
         if self.samples is not None:
             return np.array([[_most_frequent(self.samples[:, layers])]])
         return mean_over_draws(self.values[list(layers)])
 
-    def extreme(self, layers: Sequence[int]) -> tuple[np.ndarray, int]:
-        """Return the worst of several layers at each point (G M), and the layer that is worst on average."""
-        part, sign = self.values[list(layers)], -1 if self.stripe == "fewest" else 1
-        known = np.isfinite(part)
-        if len(layers) == 1:  # as of every cell of a dense model
-            return np.where(known[0], part[0], np.nan), layers[0]
-        worst = sign * np.where(known, sign * part, -np.inf).max(axis=0)
-        pick = np.where(known, sign * part, 0).mean(axis=(1, 2)).argmax()
-        return np.where(np.isfinite(worst), worst, np.nan), layers[int(pick)]
+    def largest(self, layers: Sequence[int]) -> int:
+        """Return the layer of several that has the largest number, on average over γ and λ."""
+        return layers[int(np.nan_to_num(self.values[list(layers)]).mean(axis=(1, 2)).argmax())]
 
     def text(self, value: float, layers: Sequence[int]) -> str:
         """Return the hover text of a number of these layers."""
@@ -378,7 +333,8 @@ class Quantity:
             near = np.abs(values[..., None] - np.array(self.steps)).argmin(axis=-1)
             return np.where(np.isfinite(values), near, np.nan)
         floor = np.finfo(np.float64).tiny
-        return np.log10(np.where(np.isfinite(values), np.maximum(values, floor), np.nan))
+        logs: np.ndarray = np.log10(np.where(np.isfinite(values), np.maximum(values, floor), np.nan))
+        return logs.round(4)  # there may be thousands of experts at each point
 
     def scale(self, cells: np.ndarray, lams: Sequence[float]) -> Part:
         """Return a heatmap's scale for all that is shown (G M …), with its bar; zeros have the colour of the least.
@@ -410,9 +366,8 @@ class Quantity:
         return {**ends, "colorscale": SHADES, "colorbar": self._bar([math.log10(value) for value in values], names)}
 
     def _bar(self, places: list[float], names: list[str]) -> Part:
-        return slim_bar(places, names) | {
-            "title": {"text": QUANTITIES[self.name][2], "side": "top", "font": {"size": 11}}
-        }
+        title = {"text": QUANTITIES[self.name][2], "side": "top", "font": {"size": 11}}
+        return {"tickvals": places, "ticktext": names, **SLIM_BAR, "tickfont": {"size": 11}, "title": title}
 
     def aria(self, facts: LineFacts, values: np.ndarray, lam: int, noun: str, name: Any) -> str:
         """Return one sentence about numbers (…) at a point; ``noun`` names all, ``name`` one by position."""
@@ -479,11 +434,6 @@ def _most_frequent(values: np.ndarray) -> float:
     """Return the most frequent value, the smallest of several; NaN without known values."""
     kinds, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return float(kinds[counts.argmax()]) if kinds.size else math.nan
-
-
-def slim_bar(places: list[float], names: list[str]) -> Part:
-    """Return a slim colour bar, named at these places."""
-    return {"tickvals": places, "ticktext": names, **SLIM_BAR, "tickfont": {"size": 11}}
 
 
 def _flat(count: int) -> list[list[Any]]:

@@ -1,4 +1,4 @@
-"""The damping of GPTQ as a place on the λ axis: what a larger λ changes, against the default of GPTQ.
+"""The damping of GPTQ as a place on the λ axis: what a larger λ changes in perplexity, against the default of GPTQ.
 
 Every tool with a GPTQ solver regularises by the identity penalty, since its damping is λ (see ``dampings.toml``). The
 figure is drawn over the identity line of a study: the change in perplexity at each λ, paired by calibration draw, and
@@ -10,8 +10,6 @@ Axes in comments: D calibration draws, M λ values of the identity line.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypedDict
 
 import numpy as np
 
@@ -19,14 +17,10 @@ from sarqc.figures.drawing import (
     HOVER,
     PLAIN_AXIS,
     QUALITY,
-    RING,
     Figure,
     Part,
-    add_caption,
     add_note,
     bar_lengths,
-    bind,
-    bind_fields,
     clamp,
     edge_trace,
     error_bars,
@@ -42,7 +36,6 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.flags import GPTQ, TOOLS_BY_DEFAULT, Tool
 from sarqc.figures.numbers import (
-    Ratio,
     difference_decimals,
     difference_text,
     draws_text,
@@ -50,13 +43,11 @@ from sarqc.figures.numbers import (
     lam_names,
     lam_text,
     number,
-    ratio_of,
     unsigned,
 )
-from sarqc.figures.titles import finding_by_point, fit_text, set_finding, shown_layer
+from sarqc.figures.titles import constant_finding, fit_text, set_finding, shown_layer
 from sarqc.quantization.methods import METHODS
-from sarqc.study.document import Line
-from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts, once
+from sarqc.study.facts import LineFacts, lam_index, once
 from sarqc.study.paired import Difference, paired_ratio
 
 IDENTITY = "rqc-gbs"  # the method whose λ is the damping of GPTQ
@@ -72,10 +63,6 @@ class Steps:
     facts: LineFacts  # of the identity line
     start: int  # position of the default of GPTQ
     perplexity: Difference  # paired by draw
-    drift: Ratio | None
-    error: Ratio | None
-    noun: str  # of the error
-    is_shown: bool  # whether the identity line is the line that the Lab shows
 
     @property
     def lams(self) -> tuple[float, ...]:
@@ -87,66 +74,20 @@ class Steps:
         known = np.isfinite(self.perplexity.mean)
         return [m for m in range(self.start + 1, len(self.lams)) if known[m]]
 
-    @cached_property
-    def changes(self) -> list[str]:
-        """The change in perplexity at every λ in words."""
-        return [_perplexity_text(self, m) for m in range(len(self.lams))]
-
-    def target(self, lam: float) -> int:
-        """Return the step described for a shown λ: to that λ, or the first step where it is not a larger λ of the
-        identity line."""
-        at = lam_index(self.facts.line, lam)
-        return at if at in self.larger else self.larger[0]
-
 
 @once
 def read_steps(facts: LineFacts) -> Steps | None:
     """Return the steps for a line whose solver damps; None for other lines, and for a study without the perplexity of
     the identity line at the default of GPTQ and at a larger λ."""
-    identity = _identity_line(facts)
-    quality = None if identity is None else identity.perplexity
-    start = None if identity is None else lam_index(identity.line, GPTQ.lam)
-    if identity is None or quality is None or start is None:
+    entry, identity = METHODS.get(facts.line.method), facts if facts.line.method == IDENTITY else facts.identity
+    if entry is None or not entry.make.damps or identity is None or identity.line.method != IDENTITY:
+        return None
+    quality, start = identity.perplexity, lam_index(identity.line, GPTQ.lam)
+    if quality is None or start is None:
         return None
     values = quality.values[:, 0]  # D M
-    name = next((name for name in ("recon", "held_out") if identity.selected(name) is not None), None)
-    drift, error = (
-        None if array is None else ratio_of(array, array[..., [start]])
-        for array in (identity.selected("drift"), None if name is None else identity.selected(name))
-    )
-    steps = Steps(
-        identity,
-        start,
-        paired_ratio(values, values[:, [start]]),
-        drift,
-        error,
-        "calibration error" if name == "recon" else "error on unseen text",
-        identity.line is facts.line,
-    )
+    steps = Steps(identity, start, paired_ratio(values, values[:, [start]]))
     return steps if steps.larger and math.isfinite(steps.perplexity.mean[start]) else None
-
-
-def _identity_line(facts: LineFacts) -> LineFacts | None:
-    """Return the identity line with several λ at the width of a line, on its grid rather than on the plain one."""
-    entry, line = METHODS.get(facts.line.method), facts.line
-    if entry is None or not entry.make.damps:
-        return None
-
-    def fits(candidate: Line) -> bool:
-        same = candidate.method == IDENTITY and candidate.bits == line.bits and candidate.fitting in (line.fitting, {})
-        return same and has_lam(candidate) and candidate.later is None and len(candidate.lams) > 1
-
-    lines = sorted(
-        (candidate for candidate in facts.study.lines if fits(candidate)),
-        key=lambda candidate: candidate.fitting != line.fitting,
-    )
-    if not lines:
-        return None
-    if lines[0].name == line.name:
-        return facts
-    if facts.identity is not None and facts.identity.line.name == lines[0].name:
-        return facts.identity
-    return line_facts(facts.study, method=lines[0].name, bits=line.bits, layer=facts.layer, with_identity=False)
 
 
 def ruler(facts: LineFacts) -> Figure | None:
@@ -170,22 +111,20 @@ def ruler(facts: LineFacts) -> Figure | None:
     }
     up = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4)}
     up["title"] = {"text": "change in perplexity", "standoff": 4}
-    margins = {"left": 58, "right": 16, "top": 40, "bottom": 34}
-    figure = new_figure(across, up, **margins, narrow={}, narrow_bindings=[], narrow_below=NARROW_BELOW)
+    figure = new_figure(across, up, left=58, right=16, top=12, bottom=34, narrow={}, narrow_below=NARROW_BELOW)
     _add_changes(figure, steps, span)
     _add_tools(figure, steps)
-    _add_words(figure, facts, steps)
+    figure["aria"] = _aria(facts, steps)
     figure["title"] = "Perplexity against the damping of GPTQ"
     intervals = ", 95 % intervals" if np.isfinite(steps.perplexity.error).any() else ""
-    whose = "" if steps.is_shown else f", {steps.facts.line.label}"
+    whose = "" if steps.facts.line is facts.line else f", {steps.facts.line.label}"
     figure["subtitle"] = f", {draws_text(steps.facts.n_draws)}{intervals}{whose}"
-    verdict = _verdict(steps)
-    set_finding(figure, finding_by_point(facts, lambda at: verdict))
+    set_finding(figure, constant_finding(_verdict(steps)))
     return figure
 
 
 def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> None:
-    """Add the change at every λ with its interval, and a ring at the described step."""
+    """Add the change at every λ with its interval."""
     mean, ends = steps.perplexity.mean, (steps.perplexity.low, steps.perplexity.high)
     drawn, side = clamp(mean, span)
     down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
@@ -202,7 +141,7 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
             line={"color": color, "width": 2},
             marker=marker_of(QUALITY, 7),
             error_y=error_bars(plain_numbers(up), plain_numbers(down), color),
-            text=["<br>".join(_hover(steps, m)) for m in range(len(mean))],
+            text=[_hover(steps, m) for m in range(len(mean))],
             hovertemplate=HOVER,
         )
     )
@@ -213,17 +152,16 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
         edge = edge_trace("y") | {"x": off, "y": [float(drawn[m]) for m in off], "text": texts}
         edge["marker"] = {**edge["marker"], "symbol": symbols}
         figure["data"].append({**edge, "textposition": ["bottom right" if side[m] > 0 else "top right" for m in off]})
-    ring = {"symbol": QUALITY["symbol"], "size": 13, "color": color, "line": RING}
-    figure["data"].append(scatter("shown step", "markers", cliponaxis=False, hoverinfo="skip", marker=ring))
 
 
-def _hover(steps: Steps, m: int) -> list[str]:
-    lead = f"λ = {lam_text(steps.lams[m])}:"
+def _hover(steps: Steps, m: int) -> str:
     if m == steps.start:
-        return [f"{lead} the default of GPTQ"]
-    if not math.isfinite(steps.perplexity.mean[m]):
-        return [f"{lead} not measured"]
-    return [f"{lead} {steps.changes[m]}", *_further_changes(steps, m)]
+        words = "the default of GPTQ"
+    elif math.isfinite(steps.perplexity.mean[m]):
+        words = _perplexity_text(steps, m)
+    else:
+        words = "not measured"
+    return f"λ = {lam_text(steps.lams[m])}: {words}"
 
 
 def _add_tools(figure: Figure, steps: Steps) -> None:
@@ -264,37 +202,6 @@ def _names(tools: Sequence[Tool], most: int) -> str:
     return f"{names} and {len(tools) - most} more" if len(tools) > most else names
 
 
-def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
-    """Write the step to the shown λ in words, above the plot and for screen readers; the ring at its end."""
-    targets = [steps.target(lam) for lam in facts.line.lams]
-    wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
-    line, tools = _aria(facts, steps)
-    layout = figure["layout"]
-    drawn = clamp(steps.perplexity.mean, tuple(layout["yaxis"]["range"]))[0]
-    ring = next(i for i, trace in enumerate(figure["data"]) if trace["name"] == "shown step")
-    add_caption(figure, wide, narrow, "lambda", yshift=6, xshift=-50)
-    places = {"x": [[float(m)] for m in targets], "y": [[float(drawn[m])] for m in targets]}
-    bind_fields(figure, f"data.{ring}", places, "lambda")
-    arias = [f"{line} {step_words(steps, m)} {tools}" for m in targets]
-    figure["bindings"].append(bind("aria", arias, "lambda"))
-    figure["narrow"]["layout.margin.t"] = layout["margin"]["t"] + 16
-
-
-def step_words(steps: Steps, m: int) -> str:
-    """Describe the step from the default of GPTQ to the λ at ``m`` in one sentence."""
-    return (
-        f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}: "
-        f"{', '.join([steps.changes[m], *_further_changes(steps, m)])}; no additional time."
-    )
-
-
-def _words(steps: Steps, m: int, *, narrow: bool) -> str:
-    """Format the step in two lines, in three on a narrow screen."""
-    lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
-    details = ", ".join([*_further_changes(steps, m), "no additional time"])
-    return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{details}"
-
-
 def _perplexity_text(steps: Steps, m: int) -> str:
     """“2.3 less perplexity (1.4 to 3.2)”, or that there is no clear change."""
     change, reference = steps.perplexity.at((m,)), _reference(steps)
@@ -315,19 +222,6 @@ def _reference(steps: Steps) -> float:
     return float(quality.mean[0, steps.start])
 
 
-def _further_changes(steps: Steps, m: int) -> list[str]:
-    """Return the changes of drift and error."""
-    pairs = ((steps.drift, "drift"), (steps.error, steps.noun))
-    return [_change(ratio, m, noun) for ratio, noun in pairs if ratio is not None and ratio.known((0, m))]
-
-
-def _change(ratio: Ratio, m: int, noun: str) -> str:
-    """“13 % less drift”."""
-    if not ratio.clear((0, m)):
-        return f"no clear change in {noun}"
-    return f"equal {noun}" if ratio.same((0, m)) else ratio.change_in(noun, (0, m))
-
-
 def _verdict(steps: Steps) -> str:
     """Return whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
     best = min(steps.larger, key=lambda m: steps.perplexity.mean[m])
@@ -340,30 +234,15 @@ def _verdict(steps: Steps) -> str:
     return "You already regularise; no larger λ is clearly better"
 
 
-def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
-    """Return the words before those for a step, and after them."""
+def _aria(facts: LineFacts, steps: Steps) -> str:
+    """Return the figure in words: every step, and the defaults."""
     tools = "; ".join(
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)
     )
     line = f"{steps.facts.line.spoken_title} at {steps.facts.line.bits} bits"
     text = f"The damping of GPTQ as λ, {line}, {shown_layer(facts)}, {draws_text(steps.facts.n_draws)}."
-    return text, f"Defaults: {tools}."
-
-
-class RulerTargets(TypedDict):
-    """The run that a step of the ruler leads to: method, and for each λ of the line that is shown the λ of the step."""
-
-    method: str
-    lams: list[float]
-
-
-def ruler_targets(facts: LineFacts) -> RulerTargets | None:
-    """Return the steps' targets, for a link to a run; None as for ``read_steps``."""
-    steps = read_steps(facts)
-    if steps is None:
-        return None
-    return {"method": IDENTITY, "lams": [steps.lams[steps.target(lam)] for lam in facts.line.lams]}
+    return f"{text} {'; '.join(_hover(steps, m) for m in steps.larger)}. Defaults: {tools}."
 
 
 def ruler_rows(facts: LineFacts) -> list[Part]:
@@ -371,23 +250,14 @@ def ruler_rows(facts: LineFacts) -> list[Part]:
     steps = read_steps(facts)
     if steps is None:
         return []
-
-    def tool_columns(lam: float) -> Part:
-        tools = next((tools for default, tools in TOOLS_BY_DEFAULT.items() if math.isclose(default, lam)), [])
+    ends = [(key, getattr(steps.perplexity, name)) for key, name in (("", "mean"), ("_low", "low"), ("_high", "high"))]
+    rows: dict[float, Part] = {
+        lam: {"method": steps.facts.line.name, "lambda": lam, "tools": None, "sources": None}
+        | {f"perplexity_change{end}": values[m] for end, values in ends}
+        for m, lam in enumerate(steps.lams)
+    }
+    for default, tools in TOOLS_BY_DEFAULT.items():
+        lam = next((lam for lam in steps.lams if math.isclose(lam, default)), default)
         words, sources = ", ".join(tool.words for tool in tools), " ".join(tool.source for tool in tools)
-        return {"tools": words or None, "sources": sources or None}
-
-    rows = []
-    for m, lam in enumerate(steps.lams):
-        row: Part = {"method": steps.facts.line.name, "lambda": lam, **tool_columns(lam)}
-        row |= {
-            "perplexity_change": steps.perplexity.mean[m],
-            "perplexity_change_low": steps.perplexity.low[m],
-            "perplexity_change_high": steps.perplexity.high[m],
-        }
-        for key, ratio in (("drift_change", steps.drift), ("error_change", steps.error)):
-            row[key] = None if ratio is None else ratio.mean[0, m] - 1
-        rows.append(row)
-    between = [default for default in TOOLS_BY_DEFAULT if lam_index(steps.facts.line, default) is None]
-    rows += [{"lambda": default, **tool_columns(default)} for default in between]
-    return rows
+        rows.setdefault(lam, {"lambda": lam}).update(tools=words, sources=sources)
+    return [*rows.values()]

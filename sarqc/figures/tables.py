@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ HEADINGS: Headings = (
     *rounding.HEADINGS,
     ("layer", "Layer", "text"),
     ("method", "Method", "text"),
-    ("draw", "Draw", "plain"),
     ("lambda", "λ", "plain"),
     ("gamma", "γ", "plain"),
     ("sequences", "Calibration sequences", "plain"),
@@ -54,7 +52,6 @@ HEADINGS: Headings = (
     *interval_headings("gap", "Gap, unseen minus calibration text", "significant"),
     ("bound", "Bound of Theorem 1", "significant"),
     ("limit", "Largest possible, R²·M²", "significant"),
-    ("radius", "Drift R over ‖W‖", "significant"),
     ("chosen_lambda", "Chosen λ, most often", "plain"),
     ("chosen_gamma", "Chosen γ, most often", "plain"),
     ("tokens", "Calibration tokens", "significant"),
@@ -64,8 +61,6 @@ HEADINGS: Headings = (
     ("nearest", "The nearest level", "flag"),
     ("identity_rms_drift", "Root-mean-square drift, identity", "significant"),
     ("against_identity", "Drift against identity", "share"),
-    ("drift_change", "Change of drift", "share"),
-    ("error_change", "Change of the error, calibration text if measured", "share"),
     ("tools", "Tools with this default", "text"),
     ("sources", "Sources", "text"),
 )
@@ -206,7 +201,7 @@ def _theorem(facts: LineFacts) -> Iterator[Row]:
     if known is None:
         return
     gap = {"gap": known.gap.mean, "gap_low": known.gap.low, "gap_high": known.gap.high}
-    columns = gap | {"bound": known.bound, "limit": known.limit, "radius": known.radius}
+    columns = gap | {"bound": known.bound, "limit": known.limit}
     for at, named in _points(facts):
         yield {**named, **{name: values[at] for name, values in columns.items()}}
 
@@ -226,16 +221,6 @@ def _methods(facts: LineFacts) -> Iterator[Row]:
                 _, low, high = interval_of_draws(method_facts.perplexity.values[:, at[0], at[1]], of_ratio=True)
                 row |= {"perplexity_low": low, "perplexity_high": high}
             yield row
-
-
-def _selection(facts: LineFacts) -> Iterator[Row]:
-    choice = facts.selection
-    if choice is None:
-        return
-    for (d, seed), (index, layer) in product(enumerate(facts.line.draws), enumerate(facts.study.layers)):
-        if facts.layer in (None, index):
-            gamma = None if choice.gamma is None else choice.gamma[d, index]
-            yield {"draw": seed, "layer": layer.name, "lambda": choice.lam[d, index], "gamma": gamma}
 
 
 def _weights(facts: LineFacts) -> Iterator[Row]:
@@ -276,7 +261,6 @@ TABLES = {
     "gap": _gap,
     "theorem": _theorem,
     "methods": _methods,
-    "selection": _selection,
     "inspector": _weights,
     "ruler": ruler_rows,
     "rounding": rounding.rows_of,

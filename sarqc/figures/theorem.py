@@ -9,7 +9,7 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values.
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,15 +30,14 @@ from sarqc.figures.drawing import (
     line_trace,
     new_figure,
 )
-from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, percent, point_names
-from sarqc.figures.titles import Say, bind_aria, finding_by_point, fit_text, map_points, set_finding, shown_layer
+from sarqc.figures.numbers import NBSP, At, draws_text, lam_names, number, point_names
+from sarqc.figures.titles import bind_aria, finding_by_point, fit_text, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
 
 Number = TypeVar("Number", bound=Any)
 DELTA = 0.05  # the bound holds with probability 1 − δ
-LOOSENESS = "bound ÷ gap"  # the quantity of that name
 _ARRAYS = ("recon", "held_out", "drift", "tokens", "weight_norm", "token_norm", "output_energy", "held_out_energy")
 LIMIT: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
 
@@ -65,10 +64,6 @@ class Terms:
     gap: Difference  # risk on unseen text minus risk on calibration text, paired by draw
     bound: np.ndarray  # on |true risk - calibration risk|, with probability 1 - δ
     limit: np.ndarray  # R² M_X²: every risk lies between 0 and this
-    radius: np.ndarray  # R over ‖W‖_F
-    token_norm: float  # M_X
-    n_tokens: float
-    log_count: float  # ln|Q|
 
 
 def terms(facts: LineFacts) -> Terms | None:
@@ -91,20 +86,12 @@ def _terms(facts: LineFacts) -> Terms | None:
         gap = held_out * held_out_energy / energy - recon
         limit = (drift * weight_norm * token_norm) ** 2 / energy
         bound = bound_on_gap(limit, log_count[:, None, None], tokens)
-    gaps, bounds, limits, radius = (
-        over_layers(np.where(np.isfinite(array), array, np.nan)) for array in (gap, bound, limit, drift)
+    gaps, bounds, limits = (
+        over_layers(np.where(np.isfinite(array), array, np.nan)) for array in (gap, bound, limit)
     )  # D G M
-    if gaps is None or bounds is None or limits is None or radius is None:
+    if gaps is None or bounds is None or limits is None:
         return None
-    return Terms(
-        paired_difference(gaps, np.zeros_like(gaps)),
-        mean_over_draws(bounds),
-        mean_over_draws(limits),
-        mean_over_draws(radius),
-        float(np.nanmean(token_norm)),
-        float(np.nanmean(tokens)),
-        float(np.mean(log_count)),
-    )
+    return Terms(paired_difference(gaps, np.zeros_like(gaps)), mean_over_draws(bounds), mean_over_draws(limits))
 
 
 _terms_of_line = once_a_line(_terms)  # of thousands of layers
@@ -158,71 +145,8 @@ def _finding(known: Terms, at: At) -> str:
         return ""
     if math.isfinite(gap.error) and gap.verdict(()) == 0:
         return "No clear gap between unseen and calibration text"
-    times = f"{_times(bound / abs(float(gap.mean)))}{NBSP}×"
+    times = f"{times_of(bound / abs(float(gap.mean)))}{NBSP}×"
     return fit_text(f"The bound is {times} the measured gap")
-
-
-class Term(TypedDict):
-    """A quantity of the theorem: its symbol, its value at every (γ, λ) as text, and a sentence that explains it."""
-
-    symbol: str
-    values: list[list[str]]
-    sentence: str
-
-
-@once
-def theorem_terms(facts: LineFacts) -> list[Term] | None:
-    """Return the quantities of the theorem in the order in which they explain each other; None as for ``terms``."""
-    known = terms(facts)
-    if known is None:
-        return None
-    rows: tuple[tuple[str, Say, str], ...] = (
-        (
-            "measured gap",
-            lambda at: _gap_text(known, at),
-            "Error on unseen text minus error on calibration text: what calibration could not see. Like the other "
-            "errors here it is per token, over the mean of ‖W x‖² on the calibration text.",
-        ),
-        (
-            "bound",
-            lambda at: _times(known.bound[at]),
-            f"With probability {100 * (1 - DELTA):g} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n), with the "
-            f"drift R, the largest norm M of a token, n tokens, |Q| code matrices and δ = {DELTA:g}.",
-        ),
-        (
-            LOOSENESS,
-            lambda at: _times(known.bound[at] / abs(known.gap.mean[at])),
-            "How loose the bound is. It shows which way each term pulls; as a number it certifies nothing.",
-        ),
-        (
-            "R",
-            lambda at: percent(known.radius[at], 1),
-            "The drift ‖ΔW‖, here over ‖W‖. The bound grows with its square, and λ holds it down.",
-        ),
-        (
-            "M",
-            lambda at: number(known.token_norm, 1),
-            "The largest norm of a token. The bound takes every token to be as large as this one and to point "
-            "where the weights drifted most: the main reason why it is loose.",
-        ),
-        (
-            "R²·M²",
-            lambda at: _limit_text(known, at),
-            "The largest error that a token can have. A bound above it says nothing at all.",
-        ),
-        (
-            "n",
-            lambda at: number(known.n_tokens, 0),
-            "Calibration tokens. The bound falls with √n, if tokens were independent.",
-        ),
-        (
-            "ln|Q|",
-            lambda at: number(known.log_count, 0),
-            "Logarithm of the number of code matrices, all of which the statement covers at once: "
-            "bits · weights · ln 2. The second reason why it is loose.",
-        ),
-    )
-    return [Term(symbol=symbol, values=map_points(facts, say), sentence=words) for symbol, say, words in rows]
 
 
 def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, names: list[str]) -> None:
@@ -231,7 +155,7 @@ def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, name
     add_trace(
         figure,
         line_trace(label, style, names, text=[], hovertemplate=hover),
-        {"y": values, "text": format_values(values, _times)},
+        {"y": values, "text": format_values(values, times_of)},
         "gamma",
     )
     add_ring(figure, style, "y", names, values)
@@ -250,12 +174,7 @@ def _gap_text(known: Terms, at: At) -> str:
     return span_text(float(gap.mean), float(gap.low), float(gap.high), max(3, error_decimals(doubt)))
 
 
-def _limit_text(known: Terms, at: At) -> str:
-    limit = _times(known.limit[at])
-    return f"{limit}, below the bound" if known.bound[at] > known.limit[at] else limit
-
-
-def _times(value: float) -> str:
+def times_of(value: float) -> str:
     """Return a number of any size, to two or three digits."""
     if not math.isfinite(value):
         return "not measured"
@@ -270,7 +189,7 @@ def _decade(exponent: int) -> str:
 
 def _aria(known: Terms, at: At, facts: LineFacts) -> str:
     layer, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[at[1]]
-    bound, limit = _times(known.bound[at]), _times(known.limit[at])
+    bound, limit = times_of(known.bound[at]), times_of(known.limit[at])
     return (
         f"Theorem 1, {layer}, {point}, {draws_text(facts.n_draws)}: measured gap {_gap_text(known, at)}, bound "
         f"{bound}, largest possible {limit}."

@@ -9,10 +9,8 @@ from typing import Any, TypedDict, cast
 import numpy as np
 
 from sarqc.errors import NotFound, Refused
-from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
-from sarqc.figures.expert_maps import TokenTable, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
@@ -26,10 +24,10 @@ from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.rounding import rounding
-from sarqc.figures.ruler import RulerTargets, ruler, ruler_targets
+from sarqc.figures.ruler import ruler
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
-from sarqc.figures.theorem import Term, theorem, theorem_terms
+from sarqc.figures.theorem import theorem
 from sarqc.figures.titles import map_points
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
@@ -64,7 +62,6 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "plane": plane,
     "ruler": ruler,
     "gamma_grid": gamma_grid,
-    "selection": selection,
     "gap": gap,
     "theorem": theorem,
     "rounding": rounding,
@@ -211,10 +208,7 @@ class View(TypedDict):
     surface_layer: int
     findings: dict[Door, list[list[str]]]
     table: DataTable
-    tokens: TokenTable | None
-    theorem: list[Term] | None
     ladder: LadderWords | None
-    ruler: RulerTargets | None
     measured: list[Fact]
     explore: bool
     as_recipe: AsRecipe
@@ -320,10 +314,7 @@ class ShownLine:
             "surface_layer": self.surface,
             "findings": findings(facts, climbed),
             "table": point_rows(facts),
-            "tokens": token_table(facts),
-            "theorem": theorem_terms(facts),
             "ladder": None if climbed is None else ladder_words(climbed),
-            "ruler": ruler_targets(facts),
             "measured": measurement_facts(facts),
             "explore": study.prefix == "float",
             "as_recipe": as_recipe(study, line),
@@ -349,7 +340,7 @@ class ShownLine:
             "quantity": None if coloured is None else coloured.name,
             "figures": {
                 "map": layer_map(self.facts, coloured),
-                "map_experts": expert_map(self.facts, coloured),
+                "map_experts": layer_map(self.facts, coloured, by_expert=True),
             },
         }
 
@@ -361,8 +352,6 @@ class ShownLine:
             "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
             **weight_figures(facts, self.arrays, self.surface),
             "inspector": inspector(facts, self.surface),
-            "tokens": token_map(facts),
-            "tokens_error": tokens_error(facts),
             "methods": methods(facts) if several else None,
             "methods_accuracy": methods(facts, "accuracy") if several and facts.accuracy is not None else None,
             **{name: draw(facts) for name, draw in FIGURES.items()},

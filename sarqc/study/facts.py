@@ -112,9 +112,6 @@ class Selection:
     gammas: tuple[float | None, ...]  # C
     lam: np.ndarray  # D L
     gamma: np.ndarray | None  # D L, None where there is no γ
-    train: np.ndarray | None  # D L C K
-    validation: np.ndarray | None  # D L C K
-    perplexity: np.ndarray | None  # D K
     strength: np.ndarray | None  # D L, where α of GPTAQ's shift was chosen
 
     @property
@@ -381,14 +378,13 @@ def read_selection(study: Study, line: Line) -> Selection | None:
     lam, gamma = study.read(line, "selected_lambda"), study.read(line, "selected_gamma")
     if line.selected is None or lam is None or not line.candidate_lams:
         return None
-    names = ("candidate_train", "candidate_validation", "candidate_perplexity", "selected_strength")
     return Selection(
         line.selected,
         line.candidate_lams,
         line.candidate_gammas or (None,),
         lam,
         None if gamma is None or not np.isfinite(gamma).any() else gamma,
-        *(study.read(line, name) for name in names),
+        study.read(line, "selected_strength"),
     )
 
 

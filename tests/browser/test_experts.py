@@ -5,11 +5,11 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from tests.browser.conftest import OPEN, TOKENS
+from tests.browser.conftest import OPEN
 
 pytestmark = pytest.mark.thorough
 
-MAP, EXPERTS = '[data-plot="lab-map"]', '[data-plot="lab-tokens"]'
+MAP = '[data-plot="lab-map"]'
 CELL = """async ([plot, row, column]) => {
   const { scripts } = await import('page-scripts');
   const host = await scripts['charts/plot_host.js'].plot(document.querySelector(plot).dataset.plot);
@@ -34,44 +34,28 @@ def test_from_all_layers_to_an_expert_and_back(app, open_page):
     view = app.json("/studies/mixture/view")
     assert page.locator("[data-testid=pick-layer]").is_hidden()
     assert page.locator("[data-testid=pick-block] option").all_text_contents() == ["all layers", "block 0", "block 1"]
-    assert page.locator("[data-testid=level]").is_hidden()
+    assert page.text_content(f"{MAP} .card-name") == "Every layer: reconstruction error, unseen text"
 
-    worst = view["figures"]["map"]["data"][0]["customdata"][1][2]  # block 1, up, the stripe of the worst
-    click_cell(page, MAP, 1, 2)
-    page.wait_for_url(f"**layer={worst[0]}*")
-    opened(page)
-    title = page.locator(f"{MAP} .card-name")
-    assert title.text_content() == "Block 1: reconstruction error, unseen text"
-    assert page.input_value("[data-testid=pick-layer]") == str(worst[0])
-
-    page.click("[data-level=blocks]")
-    assert title.text_content() == "Every layer; narrow: worst expert: reconstruction error, unseen text"
     page.click("[data-level=experts]")
-    assert title.text_content() == "Block 1: reconstruction error, unseen text"
-    page.select_option("[data-testid=pick-block]", "0")  # its first layer, which is not an expert's
-    page.wait_for_selector("[data-testid=level]", state="hidden")
-    assert title.text_content().startswith("Every layer")
+    title = page.locator(f"{MAP} .card-name")
+    assert title.text_content() == "Every expert: reconstruction error, unseen text"
+    worst = view["figures"]["map_experts"]["data"][0]["customdata"][1][2][0]  # of block 1 and expert 2
+    click_cell(page, MAP, 1, 2)
+    page.wait_for_url(f"**layer={worst}*")
+    opened(page)
+    assert title.text_content() == "Every expert: reconstruction error, unseen text"
+    assert page.input_value("[data-testid=pick-layer]") == str(worst)
+    page.click("[data-level=blocks]")
+    assert title.text_content() == "Every layer: reconstruction error, unseen text"
     page.select_option("[data-testid=pick-block]", "all")
     page.wait_for_selector("[data-testid=pick-layer]", state="hidden")
 
 
-def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
-    page = opened(open_page(f"/?study=mixture&{OPEN}", width=390, height=844))
-    page.wait_for_selector(f"{EXPERTS}[data-drawn]")
-    label = page.get_attribute(f"{EXPERTS} .plot-frame", "aria-label")
-    assert label.startswith("Of 8 experts, 1 saw none of 64 calibration tokens and 3 saw fewer than the 16 channels")
-    assert page.text_content("[data-testid=tokens-words]") == label.split(" Least")[0]
-    page.click("[data-testid=tokens-table] summary")
-    page.wait_for_selector("table.tokens")
-    cells = page.eval_on_selector_all("table.tokens tbody td", "all => all.map((one) => Number(one.textContent))")
-    assert cells == TOKENS[0].ravel().tolist()
-    assert page.locator("table.tokens td.is-none").count() == 1
+def test_tokens_of_experts_are_a_quantity_of_the_map(open_page):
+    page = opened(open_page(f"/?study=mixture&quantity=tokens&{OPEN}", width=390, height=844))
+    page.click("[data-level=experts]")
+    assert page.text_content(f"{MAP} .card-finding") == "1 of 8 experts saw no token"
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    click_cell(page, EXPERTS, 1, 2)
-    page.wait_for_url("**layer=14*")  # the first linear of expert 2 of block 1
-    with page.expect_download() as file:
-        page.click("[data-testid=tokens-csv]")
-    assert file.value.suggested_filename.endswith("-tokens.csv")
 
 
 # What the key of a preview said and the figure drew: each time that it changed.

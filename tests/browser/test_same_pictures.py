@@ -1,6 +1,6 @@
 """Each card of a published site beside the same card of the app: the same pictures, in windows of the same size.
 
-By design the site lacks what needs a server: *Use these settings*, *Compute here*, the runs of the ruler's steps, and
+By design the site lacks what needs a server: *Use these settings*, *Compute here*, and
 the links to Calibrate and Runs.
 """
 
@@ -18,7 +18,7 @@ from tests.publish.sites import host_of_two, served_site
 pytestmark = pytest.mark.thorough
 
 STEP, SHARE = 24, 0.001  # of 255 in a colour, and of all pixels: how many may differ by more
-NEEDS_A_SERVER = ".lab [data-part=use], .lab [data-part=compute], [data-testid=ruler-run] { display: none !important; }"
+NEEDS_A_SERVER = ".lab [data-part=use], .lab [data-part=compute] { display: none !important; }"
 CARDS = """() => [...document.querySelectorAll("[data-plot]")].filter((card) => card.offsetParent !== null)
   .map((card) => card.dataset.plot)"""
 DRAWN = """() => [...document.querySelectorAll("[data-plot]")].filter((card) => card.offsetParent !== null)

@@ -1,7 +1,6 @@
-"""Figures of more than λ curves: the hull, the methods side by side, what “auto” chose, and the amount of text."""
+"""Figures of more than λ curves: the hull, the methods side by side and the amount of text."""
 
 import json
-import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -10,13 +9,12 @@ import numpy as np
 import pytest
 
 from sarqc.figures import lab_view
-from sarqc.figures.auto_choice import chosen_counts, selection
 from sarqc.figures.gap import gap, read_sizes
 from sarqc.figures.numbers import significant
-from sarqc.figures.plane import NO_WEIGHT, plane, plane_intervals, weight_text
+from sarqc.figures.plane import NO_WEIGHT, plane, plane_intervals
 from sarqc.study.facts import line_facts
 from tests.figures.test_figures import at, figures_of
-from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, LENGTH, MODEL_LAMS, SIZES, write_points_study, write_study
+from tests.synthetic_study import LENGTH, SIZES, write_points_study, write_study
 
 AUTO_LINES = ("sarqc-gbs-auto", "rqc-gbs-auto", "sarqc-gs-auto")
 
@@ -78,8 +76,6 @@ class TestPlane:
             supported = [one != NO_WEIGHT for one in plane_intervals(facts.drift[g], facts.recon[g])]
             symbols = trace(made, "calibration text")["marker"]["symbol"]
             assert [not symbol.endswith("-open") for symbol in symbols] == supported
-            texts = trace(made, "calibration text")["text"]
-            assert ["no weight μ selects" in text for text in texts] == [not one for one in supported]
 
     def test_a_bend_above_the_hull_is_cut_off(self, study):
         facts = facts_of(study, "rqc-gbs")
@@ -93,21 +89,10 @@ class TestPlane:
         hull = trace(made, "hull")
         assert hull["x"] == [1.0, 2.0, 4.0, 5.0]
         assert "Some weight of drift selects" in made["aria"]
-        assert trace(made, "calibration text")["text"][1].endswith("for μ from 0.11 to 0.67")  # 1/9 and 8/12
+        assert plane_intervals(drift[0], error[0])[1] == pytest.approx((1 / 9, 8 / 12))
 
-    def test_methods_without_curves_are_points_and_lead_to_their_lines(self, points):
-        figure = plane(facts_of(points, "awq"))
-        dots = trace(at(figure, 0, 0), "unseen text")
-        assert dots["customdata"] == [line.name for line in points.lines]
-        assert len(dots["x"]) == len(points.lines)
-        ring = trace(at(figure, 0, 0), "shown")
-        assert ring["x"] == [pytest.approx(facts_of(points, "awq").drift[0, 0], rel=1e-5)]
-
-    def test_spans_in_words(self):
-        assert weight_text((0.0, math.inf)).endswith("for every μ")
-        assert weight_text((0.0, 0.5)).endswith("for μ up to 0.5")
-        assert weight_text((0.25, math.inf)).endswith("for μ from 0.25 on")
-        assert weight_text((0.5, 0.5)).endswith("for μ = 0.5 alone")
+    def test_a_line_of_one_point_has_none(self, points):
+        assert plane(facts_of(points, "awq")) is None
 
 
 class TestMethods:
@@ -157,65 +142,6 @@ def layout_text(figure: dict[str, Any], row: int, color: str) -> str:
     found = [n for n in figure["layout"]["annotations"] if n.get("y") == row and n["font"].get("color") == color]
     assert len(found) == 1
     return found[0]["text"]
-
-
-class TestSelection:
-    def test_is_none_where_nobody_chose(self, study):
-        for method in ("rtn", "rqc-gbs", "sarqc-gbs", "sarqc-gs"):
-            assert lab_view(study, method=method, bits=2)["figures"]["selection"] is None
-
-    def test_cells_are_the_held_out_errors_over_the_best(self, study):
-        figure = selection(facts_of(study, "sarqc-gbs-auto", 2))
-        stored = study.read(study.line("sarqc-gbs-auto", 2), "candidate_validation")[:, 2].mean(axis=0)
-        z = np.array(figure["data"][0]["z"])
-        assert z == pytest.approx(stored / stored.min(), rel=1e-5)
-        assert z.min() == 1
-        cells = {(n["y"], n["x"]): n["text"] for n in figure["layout"]["annotations"]}
-        assert len(cells) == len(LAYER_GAMMAS) * len(LAYER_LAMS)
-        assert cells[(0, 0)].startswith(f"{z[0, 0]:.2f}")
-
-    def test_hover_has_both_errors(self, study):
-        line = study.line("sarqc-gbs-auto", 2)
-        text = selection(facts_of(study, "sarqc-gbs-auto", 0))["data"][0]["text"][1][2]
-        for name, word in (("candidate_validation", "held-out"), ("candidate_train", "solved on")):
-            assert f"{word} {significant(study.read(line, name)[:, 0, 1, 2].mean())}" in text
-
-    def test_chosen_cells_are_framed_with_the_number_of_draws(self, study):
-        facts = facts_of(study, "sarqc-gbs-auto", 1)
-        figure, counts = selection(facts), chosen_counts(facts.selection, 1)
-        best = study.read(facts.line, "candidate_validation")[:, 1].reshape(4, -1).argmin(axis=1)
-        assert counts.ravel().tolist() == np.bincount(best, minlength=counts.size).tolist()
-        assert len(figure["layout"]["shapes"]) == np.count_nonzero(counts)
-        texts = [n["text"] for n in figure["layout"]["annotations"]]
-        assert sorted(t.split("<br>")[1] for t in texts if "<br>" in t) == ["1 of 4 draws", "3 of 4 draws"]
-
-    def test_all_layers_are_counted(self, study):
-        facts = facts_of(study, "sarqc-gbs-auto")
-        z = np.array(selection(facts)["data"][0]["z"])
-        assert z.sum() == 4 * 4
-        lams, gammas = facts.selection.lam, facts.selection.gamma
-        for g, gamma in enumerate(LAYER_GAMMAS):
-            for m, lam in enumerate(LAYER_LAMS):
-                assert z[g, m] == np.sum(np.isclose(lams, lam) & np.isclose(gammas, gamma))
-
-    def test_without_gamma_it_is_curves_and_bars(self, study):
-        line = study.line("rqc-gbs-auto", 2)
-        figure = selection(facts_of(study, "rqc-gbs-auto", 3))
-        stored = study.read(line, "candidate_validation")[:, 3, 0].mean(axis=0)
-        assert trace(figure, "held-out part")["y"] == pytest.approx(stored, rel=1e-5)
-        assert trace(figure, "solved on")["x"] == ["0.25", "0.5", "0.75"]
-        assert sum(selection(facts_of(study, "rqc-gbs-auto"))["data"][0]["y"]) == 16
-
-    def test_one_lambda_for_the_model_has_a_line_for_each_draw(self, study):
-        line = study.line("sarqc-gs-auto", 2)
-        figure = selection(facts_of(study, "sarqc-gs-auto", 1))
-        stored = study.read(line, "candidate_perplexity")
-        for draw in range(4):
-            assert trace(figure, f"draw {draw}")["y"] == pytest.approx(stored[draw], rel=1e-5)
-        assert trace(figure, "mean")["y"] == pytest.approx(stored.mean(axis=0), rel=1e-5)
-        assert len(trace(figure, "mean")["x"]) == len(MODEL_LAMS)
-        assert trace(figure, "chosen")["x"] == ["0.3", "0.4", "0.3", "0.4"]
-        assert "λ = 0.3 2 times; λ = 0.4 2 times" in figure["aria"]
 
 
 class TestGap:

@@ -155,9 +155,6 @@ class TestTables:
         methods = figure_table(study, "methods", method="rtn", bits=2, layer=None)["rows"]
         rtn = next(row for row in methods if row["method"] == "rtn")
         assert rtn["perplexity"] == pytest.approx(study.read(study.line("rtn", 2), "perplexity").mean())
-        chosen = figure_table(study, "selection", method="sarqc-gbs-auto", bits=2, layer=None)["rows"]
-        lam = study.read(study.line("sarqc-gbs-auto", 2), "selected_lambda")
-        assert [row["lambda"] for row in chosen] == lam.ravel().tolist()
 
     def test_columns_are_those_of_the_rows_and_everything_is_json(self, study):
         for name in ("hero", "plane", "gamma_grid", "deciles", "map", "gap", "methods"):

@@ -9,7 +9,7 @@ import torch
 from sarqc import Grid, LayerStatistics, method, quantize_layer
 from sarqc.calibration.pictures import curve_of
 from sarqc.figures import figure_table
-from sarqc.figures.theorem import bound_on_gap, log_all_codes, terms, theorem, theorem_terms
+from sarqc.figures.theorem import bound_on_gap, log_all_codes, terms, theorem
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from tests import oracles
@@ -83,4 +83,4 @@ def test_the_table_behind_it(study):
 
 def test_a_study_without_norms_has_no_card():
     facts = line_facts(shipped("tiny-llama-methods"), method="gptq", bits=2, layer=None)
-    assert terms(facts) is theorem(facts) is theorem_terms(facts) is None
+    assert terms(facts) is theorem(facts) is None

@@ -11,7 +11,7 @@ from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.pareto import ParetoRun, pareto_view
 from sarqc.figures.plane import plane
-from sarqc.figures.titles import LONGEST, Best, best_lam, fit_text
+from sarqc.figures.titles import LONGEST, Best, best_lam, fit_text, trade_off_finding
 from sarqc.figures.view import lab_view
 from sarqc.study.document import one_draw
 from sarqc.study.facts import line_facts
@@ -77,8 +77,8 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path):
     assert at(figure, 0, 2) == "λ = 1 against 0: error unclear"
     assert at(figure, 0, 0) == "From λ = 0 to 1: error unclear"
     single = one_line(tmp_path / "b", (0.1,), drift=0.25, recon=0.1)
-    text = at(plane(line_facts(single, method="sarqc-gbs", bits=2, layer=None)), 0, 0)
-    assert text == "Weights drift by 25 %, 10 % error on calibration text"
+    text = trade_off_finding(line_facts(single, method="sarqc-gbs", bits=2, layer=None))["values"][0][0]
+    assert text.replace("\u00a0", " ") == "Weights drift by 25 %, 10 % error on calibration text"
 
 
 def test_a_best_lambda_without_a_band_is_on_one_draw():

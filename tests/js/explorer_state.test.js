@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { curvesPart } from "../../assets/js/explorer/curves_part.js";
-import { expertsPart, tokenRows } from "../../assets/js/explorer/experts_part.js";
 import { mapPart } from "../../assets/js/explorer/map_part.js";
 import { addressOf, carriedOn, fileName, initial, reduce } from "../../assets/js/explorer/state.js";
 import { weightsPart } from "../../assets/js/explorer/weights_part.js";
@@ -199,16 +198,16 @@ test("another quantity changes the map alone, another order the ladder alone", (
 
 test("which figure a card shows, and which cards are not there", () => {
   const state = opened();
-  const curves = curvesPart(["hero", "plane", "gap"]);
+  const curves = curvesPart(["hero", "deciles", "gap"]);
   const drawnBy = (part, more = {}) => part.cards.map((card) => part.figure({ ...state, ...more }, card));
-  assert.deepEqual(drawnBy(curves), ["hero", "plane", null]);
+  assert.deepEqual(drawnBy(curves), ["hero", "deciles", null]);
   const right = { ...state, shown: "accuracy" };
   assert.equal(curves.figure(right, "hero"), "hero_accuracy");
   const mapped = withFigures({ gamma_grid: {}, gamma_grid_accuracy: {} });
   assert.equal(curves.figure({ ...right, view: mapped }, "gamma_grid"), "gamma_grid_accuracy");
   assert.equal(curves.figure({ ...state, view: mapped }, "gamma_grid"), "gamma_grid");
-  assert.match(curves.note(state, "plane", false), /Needs/);
-  assert.equal(curves.note(state, "plane", true), "");
+  assert.match(curves.note(state, "deciles", false), /first draw/);
+  assert.equal(curves.note(state, "deciles", true), "");
   const weights = weightsPart();
   assert.deepEqual(drawnBy(weights, { drawing: "surface" }), [null, "surfaces"]);
   assert.deepEqual(drawnBy(weights, { drawing: "flat" }), ["surfaces_flat", null]);
@@ -217,26 +216,9 @@ test("which figure a card shows, and which cards are not there", () => {
   const missing = weights.note(state, "surfaces_flat", false);
   for (const reason of [/not the first/, /without pictures/]) assert.match(missing, reason);
   assert.equal(mapPart().figure(state, "map"), "map"); // a dense model has one level
-  const mixture = { ...state, view: withFigures({ map_experts: {}, tokens: {} }) };
-  assert.equal(mapPart().figure(mixture, "map"), "map_experts");
-  assert.equal(mapPart().figure({ ...mixture, level: "blocks" }, "map"), "map");
-  assert.deepEqual([expertsPart().figure(mixture, "tokens"), expertsPart().figure(state, "tokens")], ["tokens", null]);
-});
-
-test("tokens as rows of a file leave out experts that a block does not have", () => {
-  const { rows } = tokenRows({
-    blocks: [0, 1],
-    experts: [0, 1],
-    tokens: [
-      [5, 0],
-      [7, null],
-    ],
-  });
-  assert.deepEqual(rows, [
-    { block: 0, expert: 0, tokens: 5 },
-    { block: 0, expert: 1, tokens: 0 },
-    { block: 1, expert: 0, tokens: 7 },
-  ]);
+  const mixture = { ...state, view: withFigures({ map_experts: {} }) };
+  assert.equal(mapPart().figure(mixture, "map"), "map");
+  assert.equal(mapPart().figure({ ...mixture, level: "experts" }, "map"), "map_experts");
 });
 
 test("a point as text says what it is and where it is seen", () => {

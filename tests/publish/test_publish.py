@@ -30,7 +30,7 @@ from tests.publish.sites import LAYER, host_of_two, keep_codes
 
 SCRIPT = Path(__file__).parent / "answers.mjs"
 CARDS = (
-    "hero", "plane", "gamma_grid", "deciles", "gap", "theorem", "methods", "selection", "inspector", "ruler", "map",
+    "hero", "plane", "gamma_grid", "deciles", "gap", "theorem", "methods", "inspector", "ruler", "map",
     "ladder",
 )  # fmt: skip
 ORDER = "refine,lambda,order,range"

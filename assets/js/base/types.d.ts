@@ -27,7 +27,7 @@ export type Drawing = "surface" | "flat" | "difference";
 export type Control = "study" | "bits" | "method" | "layer" | "show" | "scale" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
 
 /** What a link can only hide. */
-export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "selection" | "rounding" | "gap" | "theorem" | "inspector" | "tokens" | "tokens_error" | "try" | "measured" | "numbers";
+export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
 
 /** Quantity with a colour of its own. */
 export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
@@ -294,10 +294,7 @@ export interface View {
   surface_layer: number;
   findings: Partial<Record<"where" | "trade_off" | "steps" | "text" | "proof", string[][]>>;
   table: DataTable;
-  tokens: TokenTable | null;
-  theorem: Term[] | null;
   ladder: LadderWords | null;
-  ruler: RulerTargets | null;
   measured: Fact[];
   explore: boolean;
   as_recipe: AsRecipe;
@@ -520,23 +517,6 @@ export interface Column {
   kind: string;
 }
 
-/** The numbers of the token map: one row for each block, one column for each expert, mean over the draws. */
-export interface TokenTable {
-  blocks: number[];
-  experts: number[];
-  channels: number;
-  draws: number;
-  words: string;
-  tokens: ((number | null)[])[];
-}
-
-/** A quantity of the theorem: its symbol, its value at every (γ, λ) as text, and a sentence that explains it. */
-export interface Term {
-  symbol: string;
-  values: string[][];
-  sentence: string;
-}
-
 /** Of a ladder what is not drawn: its steps in their order, what each is worth before and after all the others, and a sentence on λ. */
 export interface LadderWords {
   steps: LadderStep[];
@@ -557,12 +537,6 @@ export interface Worth {
   low: number | null;
   high: number | null;
   clear: boolean;
-}
-
-/** The run that a step of the ruler leads to: method, and for each λ of the line that is shown the λ of the step. */
-export interface RulerTargets {
-  method: string;
-  lams: number[];
 }
 
 /** A heading and a plain text. */

@@ -8,7 +8,7 @@ import { CellPointer, heatmapCells, rowCells } from "../charts/cells.js";
 import { drawnOver } from "./overlay.js";
 
 /** There only where the view has them. */
-const OPTIONAL = ["curves", "gamma_grid", "methods", "selection", "rounding", "gap", "inspector"];
+const OPTIONAL = ["curves", "plane", "gamma_grid", "methods", "rounding", "gap", "inspector", "ruler", "theorem"];
 
 /** With curves of error and penalty, beside which others can be drawn. */
 const OVERLAID = ["hero", "curves"];
@@ -20,7 +20,6 @@ const SWITCHED = ["hero", "gamma_grid", "methods"];
 const MISSING = {
   hero: "Nothing was measured for this line.",
   deciles: "Drift by saliency is kept of a study’s first draw, if at all.",
-  plane: "Needs reconstruction error and drift.",
 };
 
 /**
@@ -55,8 +54,7 @@ export function curvesPart(cards) {
       const { hero, plane, methods, gamma_grid: grid } = explorer.hosts;
       hero?.onScrub((position) => explorer.move({ lambda: position }));
       plane?.onClick(({ points: [point] }) => {
-        if (typeof point?.customdata === "string") explorer.pickLine(point.customdata);
-        else if (typeof point?.pointNumber === "number") explorer.move({ lambda: point.pointNumber });
+        if (typeof point?.pointNumber === "number") explorer.move({ lambda: point.pointNumber });
       });
       grid?.onClick(({ points: [point] }) => {
         if (!Array.isArray(point?.pointNumber)) return;

@@ -1,5 +1,5 @@
 /**
- * The map of all layers. For a mixture it has a second level with the experts of the chosen layer's block.
+ * The map of all layers. For a mixture it has a second level, of every expert.
  * @module map_part
  */
 

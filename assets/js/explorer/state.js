@@ -22,7 +22,6 @@ import { withoutBand } from "./band.js";
 /** @typedef {{drift: (number|null)[][], error: (number|null)[][], names: string[], on: string}} Radius what R is chosen among, by γ and λ */
 /** @typedef {import("../charts/bind.js").Figure & {radius?: Radius}} Figure of which the plane alone has a radius */
 /** @typedef {{index: number, label: string, name: string, block: number, expert: number|null}} Layer */
-/** @typedef {{blocks: number[], experts: number[], tokens: (number|null)[][], channels: number, words: string}} Tokens */
 /**
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {string} title of the page that shows it
@@ -39,7 +38,6 @@ import { withoutBand } from "./band.js";
  * @property {string|null} quantity
  * @property {{name: string, title: string}[]} quantities
  * @property {{steps: {name: string, title: string}[], words: string}|null} ladder
- * @property {{method: string, lams: number[]}|null} ruler the run that a step of the ruler leads to, λ by that shown
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws
  * @property {{method: string, bits: number}} default
@@ -59,8 +57,6 @@ import { withoutBand } from "./band.js";
  * @property {{name: string, title: string, by_saliency: boolean}[]} poolings
  * @property {number} surface_layer whose weights are drawn
  * @property {Table} table
- * @property {Tokens|null} tokens
- * @property {{symbol: string, values: string[][], sentence: string}[]|null} theorem the quantities of Theorem 1
  * @property {{name: string, text: string}[]} measured
  * @property {boolean} explore
  * @property {{recipe: Object<string, any>|null, lams: number[], gammas: (number|null)[],
@@ -106,7 +102,7 @@ import { withoutBand } from "./band.js";
  * @property {Drawing} drawing of the weights
  * @property {Drawing|undefined} wish the drawing that a person chose; undefined while it is the usual one
  * @property {string} pool what a cell of the drawing says
- * @property {Level} level of the map, where the chosen layer is one of a mixture
+ * @property {Level} level of the map of a mixture
  * @property {boolean} playing whether λ moves by itself
  * @property {Overlay|null} overlay what is drawn over the main figure
  * @property {Term|null} lit the term of the objective whose marks stand out
@@ -142,7 +138,7 @@ export function initial({ locked = [], hidden = [] } = {}) {
     drawing: "surface",
     wish: undefined,
     pool: "max",
-    level: "experts",
+    level: "blocks",
     playing: false,
     overlay: null,
     lit: null,

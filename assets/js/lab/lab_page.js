@@ -19,10 +19,8 @@ import { at } from "../base/site.js";
 import { siteDownload } from "../base/site_download.js";
 import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
-import { dampingPart } from "../explorer/damping_part.js";
 import { doorsPart } from "../explorer/doors_part.js";
 import { equationPart } from "../explorer/equation_part.js";
-import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer, fetchLine } from "../explorer/explorer.js";
 import { ladderPart } from "../explorer/ladder_part.js";
 import { mapPart } from "../explorer/map_part.js";
@@ -30,7 +28,6 @@ import { numbersPart } from "../explorer/numbers_part.js";
 import { radiusPart } from "../explorer/radius.js";
 import { slidersPart } from "../explorer/sliders_part.js";
 import { addressOf } from "../explorer/state.js";
-import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
 import { tryPart } from "../model/try_part.js";
@@ -51,10 +48,11 @@ const CURVES = [
   "plane",
   "gamma_grid",
   "methods",
-  "selection",
   "rounding",
   "gap",
   "inspector",
+  "ruler",
+  "theorem",
 ];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
@@ -93,11 +91,8 @@ export async function mount() {
     prefix: "lab-",
     parts: [
       curvesPart(CURVES),
-      dampingPart(),
       mapPart(),
       ladderPart(),
-      expertsPart(),
-      theoremPart(),
       wordsPart(),
       equationPart(),
       slidersPart(),
