@@ -48,7 +48,7 @@ _MEASURED = """
 """
 
 # Of the main figure, explained in its menu.
-_WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "undamped", "draws", "band", "scale", "edge")
+_WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "undamped", "draws", "band", "edge")
 
 _ENLARGE = '<span class="figure-enlarge"></span>'
 
@@ -60,8 +60,6 @@ _POOL = """
 _DRAWINGS = choice("drawing", "lab-", DRAWINGS, "Drawing of the surfaces") + _POOL + _ENLARGE
 
 _HERO_PICKS = """
-<label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
-  aria-label="Scale of the errors"></select></label>
 <label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
   aria-label="Calibration draw"></select></label>
 """

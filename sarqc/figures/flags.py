@@ -166,15 +166,6 @@ def name_width(flag: Flag, *, short: bool = False) -> float:
     return 6.1 * len(flag.label(short=short)) + 6
 
 
-def no_flags_reason(facts: LineFacts) -> str:
-    """Return why a line of a saliency penalty has no flags of dampings; empty for all others."""
-    entry = METHODS.get(facts.line.method)
-    if entry is None or not has_lam(facts.line) or not entry.make.damps or entry.make.lam_is_damping:
-        return ""
-    return "the damping of other tools is λ of the identity penalty"
-
-
 def flags_text(facts: LineFacts) -> str:
     """Return the flags in words, for screen readers; empty without any."""
-    parts = [f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts)]
-    return "; ".join([*parts, *filter(None, [no_flags_reason(facts)])])
+    return "; ".join(f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts))

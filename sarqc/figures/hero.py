@@ -10,7 +10,6 @@ import numpy as np
 from sarqc.figures.drawing import (
     DRIFT,
     HELD_OUT,
-    PAPER,
     PENALTY,
     PERCENT,
     QUALITY,
@@ -22,7 +21,7 @@ from sarqc.figures.drawing import (
     bind_fields,
     ink_of,
 )
-from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, no_flags_reason, place_flags
+from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, place_flags
 from sarqc.figures.numbers import (
     accuracy_text,
     baseline_name,
@@ -43,7 +42,7 @@ from sarqc.figures.titles import (
     trade_off_finding,
 )
 from sarqc.quantization.methods import entry_of
-from sarqc.study.facts import LineFacts, Quality, equal_points, has_lam, is_point, lam_index
+from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
 
 Shown = Literal["perplexity", "accuracy", "error", "drift"]
@@ -54,20 +53,13 @@ WIDE_AXIS, NARROW_AXIS = 400, 200  # pixels from the first λ to the last, at le
 FLAGS_NARROW = 600  # pixels of the figure, below which the names of flags are short
 
 
-def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -> Figure | None:
-    """Return one quantity over λ, with the marker of the shown λ, the band and the named ticks; None without it.
-
-    Args:
-        facts: The line.
-        shown: The quantity.
-        scale: Scale of errors and drift, see ``SCALES``.
-    """
+def hero(facts: LineFacts, shown: Shown = "perplexity") -> Figure | None:
+    """Return one quantity over λ, with the marker of the shown λ, the band and the named ticks; None without it."""
     quality = facts.accuracy if shown == "accuracy" else facts.perplexity
-    scaled = rescaled(facts, scale)
-    panel = _panel(scaled, quality, shown, scale)
+    panel = _panel(facts, quality, shown)
     if panel is None:
         return None
-    figure = _draw(facts, scaled, quality, [replace(panel, alone=True)], has_slider=True)
+    figure = _draw(facts, quality, [replace(panel, alone=True)], has_slider=True)
     figure["title"], figure["subtitle"] = panel.title, draws_text(facts.n_draws)
     if shown in ("perplexity", "accuracy"):
         if quality is not None and quality.ends is not None:
@@ -78,31 +70,28 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
     return figure
 
 
-def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
+def curves(facts: LineFacts) -> Figure:
     """Return perplexity, reconstruction error, drift and penalty over one axis of λ; see ``hero``."""
-    scaled = rescaled(facts, scale)
     every: tuple[Shown, ...] = ("perplexity", "error", "drift")
-    panels = [_panel(scaled, facts.perplexity, shown, scale) for shown in every]
-    figure = _draw(facts, scaled, facts.perplexity, [panel for panel in panels if panel is not None], has_slider=False)
+    panels = [_panel(facts, facts.perplexity, shown) for shown in every]
+    figure = _draw(facts, facts.perplexity, [panel for panel in panels if panel is not None], has_slider=False)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
     set_finding(figure, trade_off_finding(facts, along=True))
     return figure
 
 
-def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) -> Panel | None:
+def _panel(facts: LineFacts, quality: Quality | None, shown: Shown) -> Panel | None:
     """Return the panel of a quantity; None where it was not measured."""
     if shown in ("error", "drift"):
-        panel = (_error_panel if shown == "error" else _drift_panel)(facts, SCALE_WORDS[scale])
+        panel = (_error_panel if shown == "error" else _drift_panel)(facts)
         return panel if panel.curves else None
     return None if quality is None else _quality_panel(facts, quality, shown)
 
 
-def _draw(
-    facts: LineFacts, scaled: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, has_slider: bool
-) -> Figure:
+def _draw(facts: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, has_slider: bool) -> Figure:
     """Return the panels with band and flags; with ``has_slider`` there is room for the slider on the axis."""
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
-    _add_band(figure, scaled, quality)
+    _add_band(figure, facts, quality)
     _add_flags(figure, facts, room=TRACK if has_slider and not is_point(facts.line) else 0)
     name = "accuracy" if quality is not None and quality is facts.accuracy else "perplexity"
     arias = facts.once(
@@ -141,7 +130,7 @@ def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, flo
     return tuple(point for point in points if math.isfinite(point[2]))
 
 
-def _error_panel(facts: LineFacts, words: str) -> Panel:
+def _error_panel(facts: LineFacts) -> Panel:
     texts = (("unseen", HELD_OUT, facts.held_out), ("calibration", RECON, facts.recon))
     curves = [
         Curve(f"{text} text", style, values, label=f"{text} text", short=text)
@@ -149,16 +138,16 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
         if values is not None
     ]
     curves += _ghosts(facts, "held_out", HELD_OUT)
-    title = _title(facts, "Reconstruction error (L_recon)", words)
+    title = _title(facts, "Reconstruction error (L_recon)")
     return Panel(title, significant, tuple(curves), 1.1, "Error:")
 
 
-def _title(facts: LineFacts, name: str, words: str) -> str:
-    """Return a panel's title with its scale, and whether it is of one layer."""
-    return f"{name}, {words}" if facts.layer is None else f"{name}, this layer, {words}"
+def _title(facts: LineFacts, name: str) -> str:
+    """Return a panel's title, and whether it is of one layer."""
+    return f"{name}{'' if facts.layer is None else ', this layer'}, relative"
 
 
-def _drift_panel(facts: LineFacts, words: str) -> Panel:
+def _drift_panel(facts: LineFacts) -> Panel:
     curves: list[Curve] = []
     if facts.drift is not None:
         curves.append(Curve("drift", DRIFT, facts.drift, label="drift", short="drift"))
@@ -174,7 +163,7 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
         name = "Weight drift ‖Ŵ − W‖"
     else:
         name = "Weight drift ‖Ŵ − W‖ and penalty L_sar"
-    return Panel(_title(facts, name, words), significant, tuple(curves), 0.95, "Weights:")
+    return Panel(_title(facts, name), significant, tuple(curves), 0.95, "Weights:")
 
 
 _NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
@@ -227,17 +216,15 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
 
 
 def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
-    """Add known settings between the axis and its ticks: a pole at each λ, or at the start of a range, with its name;
-    under a saliency penalty, in words, the axis of the other tools' dampings. ``room``: pixels between axis and
-    names."""
+    """Add known settings between the axis and its ticks: a pole at each λ, or at the start of a range, with its name.
+    ``room``: pixels between axis and names."""
     flags, lams, layout = flags_of(facts), facts.line.lams, figure["layout"]
     if not flags:
         layout["margin"]["b"] += room
         layout["xaxis"]["ticklabelstandoff"] = room
         return
     wide, narrow = place_flags(flags, lams, WIDE_AXIS), place_flags(flags, lams, NARROW_AXIS, short=True)
-    words = no_flags_reason(facts)
-    lanes, few = (1 + max(flag.lane for flag in rows) + bool(words) for rows in (wide, narrow))
+    lanes, few = (1 + max(flag.lane for flag in rows) for rows in (wide, narrow))
     layout["margin"]["b"] += room + LANE * lanes
     layout["xaxis"]["ticklabelstandoff"] = room + LANE * lanes
     figure["narrow"] |= {
@@ -258,11 +245,6 @@ def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
             narrow_fields["text"] = f" {placed.flag.label(short=True)}"
         more = {**pole, **place, **ground, "hovertext": placed.flag.words}
         add_note(figure, f" {placed.flag.label()}", "var(--ink-2)", narrow=narrow_fields, **more)
-    if words:
-        heights = (-(room + _depth(count - 1)) for count in (lanes, few))
-        place = {**PAPER, "x": 0, "y": 0, "yanchor": "middle", "size": 11, "yshift": next(heights)}
-        narrow_fields = {"yshift": next(heights), "text": "Other tools: identity penalty"}
-        add_note(figure, words[0].upper() + words[1:], "var(--ink-2)", narrow=narrow_fields, **place)
 
 
 def _depth(lane: int) -> float:
@@ -290,62 +272,3 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
 
 
 _NOUNS = ("reconstruction error on calibration text", "on unseen text", "weight drift", "the penalty, L_sar,")
-
-
-SCALES = {"raw": "raw", "paper": "paper’s rule", "ratio": "ratio to λ = 0"}
-SCALE_WORDS = {**SCALES, "raw": "relative"}
-PAPER_SPAN = (0.1, 1.0)  # λ whose least and largest value become 0 and 1; others are drawn by the same rule
-
-
-def scales_of(facts: LineFacts) -> list[str]:
-    """Return the scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
-    scales = ["raw"]
-    if not has_lam(facts.line) or len(facts.line.lams) < 2:
-        return scales
-    if sum(_paper_mask(facts)) > 1:
-        scales.append("paper")
-    if lam_index(facts.line, 0.0) is not None:
-        scales.append("ratio")
-    return scales
-
-
-def rescaled(facts: LineFacts, scale: str) -> LineFacts:
-    """Return the facts with errors and drift on a scale, for drawing; the given ones are not changed.
-
-    Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
-    left out where it lacks the λ that the scale needs.
-    """
-    return facts if scale == "raw" else facts.once(f"scale {scale}", lambda: _rescale(facts, scale))
-
-
-def _rescale(facts: LineFacts, scale: str) -> LineFacts:
-    recon, held_out, drift, sar = (
-        _scale_values(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
-    )
-    identity = facts.identity
-    if identity is not None:
-        shown = rescaled(identity, scale) if scale in scales_of(identity) else None
-        identity = shown or replace(identity, recon=None, held_out=None, drift=None, sar=None)
-    return replace(facts, recon=recon, held_out=held_out, drift=drift, sar=sar, identity=identity)
-
-
-def _scale_values(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
-    """Scale values G M; a curve without spread, or without a value at λ = 0, becomes NaN."""
-    if values is None:
-        return None
-    scaled = np.full(values.shape, np.nan)
-    if scale == "ratio":
-        zero = lam_index(facts.line, 0.0)
-        assert zero is not None  # see ``scales_of``
-        first = values[:, [zero]]
-        np.divide(values, first, out=scaled, where=first > 0)
-        return scaled
-    inside = values[:, _paper_mask(facts)]
-    low, high = inside.min(axis=1, keepdims=True), inside.max(axis=1, keepdims=True)
-    np.divide(values - low, high - low, out=scaled, where=high > low)
-    return scaled
-
-
-def _paper_mask(facts: LineFacts) -> list[bool]:
-    low, high = PAPER_SPAN
-    return [low - 1e-9 <= lam <= high + 1e-9 for lam in facts.line.lams]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
-from sarqc.figures.flags import flags_of, no_flags_reason
+from sarqc.figures.flags import flags_of
 from sarqc.figures.numbers import baseline_name, lam_text, number, percent
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
@@ -60,16 +60,10 @@ def measurement_facts(facts: LineFacts) -> list[Fact]:
             if "kl" in line.arrays
             else None,
         ),
-        ("Flags on the λ axis", "; ".join(filter(None, [*flags, no_flags_reason(facts)])) if flags else None),
+        ("Flags on the λ axis", "; ".join(flags)),
         ("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"),
         ("Experts", _experts_text(study)),
         ("Penalty, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"),
-        (
-            "Scales",
-            "paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1; ratio: to λ = 0"
-            if has_curve
-            else None,
-        ),
         ("Weight drift", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"),
         *_pictures(line),
         (
@@ -99,7 +93,7 @@ def measurement_facts(facts: LineFacts) -> list[Fact]:
             else f"{short_digest(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study",
         ),
     ]
-    return [{"name": name, "text": text} for name, text in pairs if text is not None]
+    return [{"name": name, "text": text} for name, text in pairs if text]
 
 
 def _protocol_text(key: str, value: Any) -> tuple[str, str]:

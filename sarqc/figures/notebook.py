@@ -72,7 +72,6 @@ class StudyWithFigures(StoredStudy):
         lam: float | None = None,
         gamma: float | None = None,
         draw: int | None = None,
-        scale: str | None = None,
         quantity: str | None = None,
         theme: Theme = "light",
     ) -> go.Figure:
@@ -86,7 +85,6 @@ class StudyWithFigures(StoredStudy):
             lam: A value of the line's λ; None for the Lab's first.
             gamma: A value of the line's γ; None for the Lab's first.
             draw: Seed of a draw; None for the mean.
-            scale: Scale of the errors, as in the Lab.
             quantity: Quantity of the map of layers, as in the Lab.
             theme: Colours.
 
@@ -95,7 +93,7 @@ class StudyWithFigures(StoredStudy):
         """
         names = [part.name for part in self.layers]
         position = names.index(layer) if isinstance(layer, str) and layer in names else layer
-        view = lab_view(self, method=method, bits=bits, layer=position, scale=scale, draw=draw, quantity=quantity)
+        view = lab_view(self, method=method, bits=bits, layer=position, draw=draw, quantity=quantity)
         figures = view["figures"]
         drawing = figures.get(ALIASES.get(name, name))
         if drawing is None:

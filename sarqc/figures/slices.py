@@ -2,7 +2,7 @@
 
 All that the Lab shows is made by the same functions as the answers of the REST interface. The product of all choices
 is too large for files, so it is cut where a browser can join it again (``assets/js/base/published.js``): a view, and
-beside it those parts of it that depend on the scale, on the quantity of the map and on the order of the ladder's steps.
+beside it those parts of it that depend on the quantity of the map and on the order of the ladder's steps.
 
 Every line has a view of all layers together, over all draws. Single layers and single draws exist for lines in detail,
 and further layers where a page needs them.
@@ -146,10 +146,8 @@ def _view(study: Study, line: Line, piece: Slice) -> Iterator[tuple[str, Any]]:
     shown = ShownLine.of(study, method=line.name, bits=line.bits, layer=piece.layer, draw=piece.draw)
     view, name = shown.view(), stem(piece.number, layer=piece.layer, draw=piece.draw)
     yield f"views/{name}", view
-    scales = [choice["name"] for choice in view["scales"] if choice["name"] != view["scale"]]
     quantities = [choice["name"] for choice in view["quantities"] if choice["name"] != view["quantity"]]
-    parts = {"scale": {scale: shown.by_scale(scale) for scale in scales}}
-    yield f"parts/{name}", parts | {"quantity": {quantity: shown.by_quantity(quantity) for quantity in quantities}}
+    yield f"quantities/{name}", {quantity: shown.by_quantity(quantity) for quantity in quantities}
     tables = {figure: table_of(shown.facts, figure) for figure in _VIEW_TABLES}
     yield f"tables/{name}", tables | {"gamma_grid": tables["plane"]}  # the numbers of one line at every point
     for pooling in POOLINGS:

@@ -11,11 +11,10 @@ import numpy as np
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
-from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
-from sarqc.figures.hero import SCALES, Shown, curves, hero, scales_of
+from sarqc.figures.hero import Shown, curves, hero
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words, worth_of
 from sarqc.figures.layer_map import QUANTITIES, layer_label, layer_map, quantities_of, quantity_of
@@ -186,8 +185,6 @@ class View(TypedDict):
     layer: int | None  # None for all layers
     layers: list[LayerChoice]
     blocks: list[tuple[int, int]] | None  # of a mixture, each with its first layer
-    scale: str
-    scales: list[Choice]
     quantity: str | None
     quantities: list[Choice]
     draw: int | None  # None for the mean over all
@@ -206,19 +203,11 @@ class View(TypedDict):
     arrays: Arrays
     poolings: list[PoolingChoice]
     surface_layer: int
-    findings: dict[Door, list[list[str]]]
     table: DataTable
     ladder: LadderWords | None
     measured: list[Fact]
     explore: bool
     as_recipe: AsRecipe
-
-
-class ByScale(TypedDict):
-    """What of a view depends on the scale of the errors."""
-
-    scale: str
-    figures: dict[str, Figure | None]
 
 
 class ByQuantity(TypedDict):
@@ -266,13 +255,11 @@ class ShownLine:
         surface = surface_layer(facts)
         return cls(study, line, usual, seed, draws, facts, surface, surface_arrays(facts, surface))
 
-    def view(self, scale: str | None = None, quantity: str | None = None, steps: str | None = None) -> View:
+    def view(self, quantity: str | None = None, steps: str | None = None) -> View:
         """Return the whole view, see ``lab_view``."""
-        if scale and scale not in SCALES:
-            raise Refused(f"unknown scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
         if quantity and quantity not in QUANTITIES:
             raise Refused(f"unknown quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
-        by_scale, by_quantity = self.by_scale(scale), self.by_quantity(quantity)
+        by_quantity = self.by_quantity(quantity)
         study, line, facts = self.study, self.line, self.facts
         climbed = ladder(study, line.bits, steps.split(",") if steps else None)
         return {
@@ -282,8 +269,6 @@ class ShownLine:
             "layer": facts.layer,
             "layers": _layer_choices(study, self.surface),
             "blocks": _blocks(study),
-            "scale": by_scale["scale"],
-            "scales": [{"name": name, "title": SCALES[name]} for name in scales_of(facts)],
             "quantity": by_quantity["quantity"],
             "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts)],
             "draw": self.seed,
@@ -302,35 +287,23 @@ class ShownLine:
                 **({} if facts.accuracy is None else {"accuracy": _quality_words(facts, facts.accuracy, "accuracy")}),
             },
             "figures": {
-                "hero": first_figure(facts, "perplexity", by_scale["scale"]),
-                "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", by_scale["scale"]),
+                "hero": first_figure(facts, "perplexity"),
+                "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy"),
                 **self._figures(),
-                **by_scale["figures"],
+                "hero_error": hero(facts, "error"),
+                "hero_drift": hero(facts, "drift"),
+                "curves": None if is_point(line) else curves(facts),
                 **by_quantity["figures"],
                 "ladder": None if climbed is None else ladder_figure(climbed.rungs, line.bits),
             },
             "arrays": self.arrays,
             "poolings": pooling_choices(self.arrays),
             "surface_layer": self.surface,
-            "findings": findings(facts, climbed),
             "table": point_rows(facts),
             "ladder": None if climbed is None else ladder_words(climbed),
             "measured": measurement_facts(facts),
             "explore": study.prefix == "float",
             "as_recipe": as_recipe(study, line),
-        }
-
-    def by_scale(self, scale: str | None = None) -> ByScale:
-        """Return the part of a view that depends on the scale of the errors; raw where the line lacks it."""
-        facts = self.facts
-        chosen = scale if scale in scales_of(facts) else "raw"
-        return {
-            "scale": chosen,
-            "figures": {
-                "hero_error": hero(facts, "error", scale=chosen),
-                "hero_drift": hero(facts, "drift", scale=chosen),
-                "curves": None if is_point(facts.line) else curves(facts, scale=chosen),
-            },
         }
 
     def by_quantity(self, quantity: str | None = None) -> ByQuantity:
@@ -364,7 +337,6 @@ def lab_view(
     method: str | None = None,
     bits: int | str | None = None,
     layer: int | str | None = None,
-    scale: str | None = None,
     draw: int | str | None = None,
     quantity: str | None = None,
     steps: str | None = None,
@@ -372,13 +344,12 @@ def lab_view(
     """Return all that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
     ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
-    ``method`` or ``bits`` the line is the one that tells most. ``scale`` is one of ``SCALES`` for the main figure's
-    errors, raw where the line has no such; ``draw`` is the seed of one calibration draw, None and "all" mean the mean
-    over all; ``quantity`` is one of ``QUANTITIES`` for the map of layers, the first that the line has where it has no
-    such; ``steps`` is the order of the ladder's, joined by commas. Raises ``NotFound`` for what the study does not
-    have, ``Refused`` for an unknown scale, quantity or step.
+    ``method`` or ``bits`` the line is the one that tells most. ``draw`` is the seed of one calibration draw,
+    None and "all" mean the mean over all; ``quantity`` is one of ``QUANTITIES`` for the map of layers, the first that
+    the line has where it has no such; ``steps`` is the order of the ladder's, joined by commas. Raises ``NotFound`` for
+    what the study does not have, ``Refused`` for an unknown quantity or step.
     """
-    return ShownLine.of(study, method=method, bits=bits, layer=layer, draw=draw).view(scale, quantity, steps)
+    return ShownLine.of(study, method=method, bits=bits, layer=layer, draw=draw).view(quantity, steps)
 
 
 def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
@@ -404,14 +375,14 @@ def line_title(facts: LineFacts) -> str:
     return title if facts.layer is None else f"{title}, {layer_label(facts.study.layers[facts.layer])}"
 
 
-def first_figure(facts: LineFacts, shown: Shown, scale: str) -> Figure:
+def first_figure(facts: LineFacts, shown: Shown) -> Figure:
     """Return the Lab's main figure. A line of one point has no curves: there the methods of the study, side by side,
     take the first place; without them, and where the quantity was not measured, all measured ones do."""
     quality = "accuracy" if shown == "accuracy" else "perplexity"
     compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
     if compared is None and not is_point(facts.line):
-        compared = hero(facts, shown, scale=scale)
-    return curves(facts, scale=scale) if compared is None else compared
+        compared = hero(facts, shown)
+    return curves(facts) if compared is None else compared
 
 
 def _whole(value: int | str | None, name: str) -> int | None:

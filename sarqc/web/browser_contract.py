@@ -1,7 +1,7 @@
 """Contract: every name that Python and the browser share, written for the browser to ``assets/js/base``.
 
 ``contract.js`` has the names, ``recipe_contract.js`` the fields of a recipe and the methods, ``types.d.ts`` the shapes
-of documents. A name has its home where Python uses it (events, states, scales, quantities, …); those that only pages
+of documents. A name has its home where Python uses it (events, states, quantities, …); those that only pages
 and scripts use live here. ``python -m sarqc.web.browser_contract --write`` writes the files, ``--check`` compares them.
 """
 
@@ -23,7 +23,6 @@ from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
 from sarqc.figures.compare import StudyComparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
-from sarqc.figures.hero import SCALES
 from sarqc.figures.ladder import LadderView
 from sarqc.figures.layer_map import QUANTITIES
 from sarqc.figures.rounding import RoundingView
@@ -95,7 +94,6 @@ CONTROLS = {
     "method": "Method",
     "layer": "Layer",
     "show": "Quantity of the main figure",
-    "scale": "Scale of the errors",
     "draw": "Calibration draw",
     "drawing": "Drawing of the weights",
     "pool": "What a cell of it says",
@@ -366,7 +364,6 @@ def names() -> list[Constant]:
         ("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
         ("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),
         ("SITE", "string", "What ends every page's title.", SITE),
-        ("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         ("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
         ("LADDER_STEPS", "string[]", "Steps of the ladder, in their usual order.", list(STEPS)),
         ("POOLINGS", "Record<PoolingName, string>", "Ways of pooling ΔW, and their words.", poolings),
@@ -448,7 +445,6 @@ def shapes() -> str:
     declared = Declarations()
     for name, values, comment in (
         ("State", list(State), "Where a run stands."),
-        ("Scale", SCALES, "Scale of the main figure's errors."),
         ("Quantity", QUANTITIES, "What the map of layers is coloured by."),
         ("PoolingName", [pooling.name for pooling in POOLINGS], "How ΔW is pooled."),
         ("Shown", SHOWN, "What the main figure shows."),

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from sarqc.errors import SarqcError
-from sarqc.figures.hero import Shown, scales_of
+from sarqc.figures.hero import Shown
 from sarqc.figures.numbers import accuracy_text, lam_text, perplexity_text
 from sarqc.figures.sentence import Piece, QualityName, plain, sentence
 from sarqc.figures.titles import finding_at
@@ -116,7 +116,6 @@ class LinePoint:
     gamma: int
     lam: int
     shown: Shown = "perplexity"
-    scale: str = "raw"
 
     @property
     def quality(self) -> QualityName:
@@ -214,12 +213,10 @@ def point_of(facts: LineFacts, query: Query) -> LinePoint:
     shown: Shown = next((name for name in names if name == query.get("show")), "perplexity")
     if shown == "accuracy" and facts.accuracy is None:
         shown = "perplexity"
-    scale = query.get("scale", "raw")
     return LinePoint(
         _nearest(line.gammas, query.get("gamma"), start["gamma"]),
         _nearest(line.lams, query.get("lambda"), start["lambda"]),
         shown,
-        scale if scale in scales_of(facts) else "raw",
     )
 
 
@@ -247,7 +244,7 @@ def point_title(facts: LineFacts, at: LinePoint) -> str:
 
 def sight_of(facts: LineFacts, at: LinePoint, *, banded: bool) -> FirstSight:
     """Return the Lab's first contents at a point; ``banded``: with the best λ."""
-    figure = first_figure(facts, at.shown, at.scale)
+    figure = first_figure(facts, at.shown)
     return FirstSight(
         facts.study.model.name,
         facts.line.bits,

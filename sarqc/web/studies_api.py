@@ -121,14 +121,13 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         method: str | None = None,
         bits: int | None = None,
         layer: str | None = None,
-        scale: str | None = None,
         draw: str | None = None,
         quantity: str | None = None,
         steps: str | None = None,
     ) -> Response:
         """Return the facts and figures of the Lab for one line (none: the one that tells most), one layer (none: all),
-        one named scale of the errors (none: raw), one calibration draw (none: the mean over all) and one quantity for
-        the map of layers (none: the error on unseen text); ``steps``: the order of the ladder's, joined by commas."""
+        one calibration draw (none: the mean over all) and one quantity for the map of layers (none: the error on unseen
+        text); ``steps``: the order of the ladder's, joined by commas."""
         from sarqc.figures import lab_view
 
         return respond(
@@ -138,7 +137,6 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
             method=method,
             bits=bits,
             layer=layer,
-            scale=scale,
             draw=draw,
             quantity=quantity,
             steps=steps,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sarqc.figures.flags import flags_of, name_width, no_flags_reason, place_flags
+from sarqc.figures.flags import flags_of, name_width, place_flags
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view
 from sarqc.quantization.methods import METHODS
@@ -38,8 +38,6 @@ def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study):
     shrinkage = next(flag for flag in flags_of(identity) if flag.name == "OAS shrinkage")
     assert shrinkage.words.startswith("λ = 0.022: λ from shrinkage (OAS), without a sweep: the median over layers")
     assert [flag.name for flag in flags_of(saliency)] == ["no damping", "this paper"]
-    assert "identity penalty" in no_flags_reason(saliency)
-    assert not no_flags_reason(identity) + no_flags_reason(search)
     assert [(flag.name, flag.value) for flag in flags_of(search)] == [("AWQ", "0"), ("this paper", "0.1–1")]
     assert {name for name, entry in METHODS.items() if entry.make.lam_is_damping and "lam" in entry.tunes} == {
         "rqc-gbs"

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
-from sarqc.figures.layer_map import Quantity
+from sarqc.figures.layer_map import Quantity, fewest_for_half
 from sarqc.study.document import Study
 from tests.figures.test_figures import at
 from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, write_mixture, write_study
@@ -122,3 +123,21 @@ def test_the_most_frequent_is_the_smallest_of_several_and_nothing_stays_nothing(
     assert np.isnan(made.colours(made.pooled([1]))).all()
     assert made.text(math.nan, [1]) == "not measured"
     assert made.colours(np.array([0.1, 0.5])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_smaller_set_of_layers_makes_half(seed):
+    rng = np.random.default_rng(seed)
+    errors = rng.integers(0, 6, int(rng.integers(2, 8))).astype(float)
+    enough = [
+        count
+        for count in range(1, len(errors) + 1)
+        if any(2 * sum(part) >= errors.sum() for part in combinations(errors.tolist(), count))
+    ]
+    assert fewest_for_half(errors) == (enough[0] if errors.sum() else None)
+
+
+def test_equal_layers_and_a_single_one():
+    assert fewest_for_half(np.full(6, 0.1)) == 3  # whatever the sums of tenths are
+    assert fewest_for_half(np.full(7, 0.1)) == 4
+    assert fewest_for_half(np.array([1.0])) is fewest_for_half(np.array([])) is None

@@ -1,16 +1,15 @@
-"""Named scales, one calibration draw, GPTQ's ticks, drift by decile against identity, and the tables behind figures."""
+"""One calibration draw, GPTQ's ticks, drift by decile against identity, and the tables behind figures."""
 
 import json
 
 import numpy as np
 import pytest
 
-from sarqc.errors import NotFound, Refused
+from sarqc.errors import NotFound
 from sarqc.figures import figure_table, lab_view
-from sarqc.figures.hero import rescaled, scales_of
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import line_facts
-from tests.synthetic_study import LAMS, write_study
+from tests.synthetic_study import write_study
 
 
 @pytest.fixture(scope="module")
@@ -20,43 +19,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def drawn(figure: dict, path: str) -> list:
     return next(bound["values"] for bound in figure["bindings"] if bound["path"] == path)
-
-
-class TestScales:
-    def test_paper_rule_and_ratio_are_what_their_words_say(self, study):
-        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=1)
-        for name in ("recon", "held_out", "sar"):
-            raw = getattr(facts, name)
-            for scale in ("paper", "ratio"):
-                made = getattr(rescaled(facts, scale), name)
-                for g, row in enumerate(raw.tolist()):
-                    inside = [value for value, lam in zip(row, LAMS, strict=True) if 0.1 <= lam <= 1.0]
-                    for m, value in enumerate(row):
-                        expected = (
-                            value / row[0] if scale == "ratio" else (value - min(inside)) / (max(inside) - min(inside))
-                        )
-                        assert made[g, m] == pytest.approx(expected, rel=1e-12)
-        assert rescaled(facts, "raw") is facts
-
-    def test_a_scale_moves_curves_and_titles_but_no_number_of_the_table(self, study):
-        raw, paper = (lab_view(study, method="sarqc-gbs", bits=2, scale=scale) for scale in ("raw", "paper"))
-        assert (raw["scale"], paper["scale"]) == ("raw", "paper")
-        assert [one["name"] for one in raw["scales"]] == ["raw", "paper", "ratio"]
-        assert raw["table"] == paper["table"]
-        assert raw["told"] == paper["told"]
-        for name in ("hero_error", "hero_drift"):
-            assert paper["figures"][name]["title"].endswith("paper’s rule")
-            ranges = [view["figures"][name]["layout"]["yaxis"]["range"] for view in (raw, paper)]
-            assert ranges[0] != ranges[1]
-        assert raw["figures"]["hero"] == paper["figures"]["hero"]
-        titles = [note["text"] for note in paper["figures"]["curves"]["layout"]["annotations"]]
-        assert sum(text.endswith("paper’s rule") for text in titles) == 2
-
-    def test_what_a_line_can_not_be_drawn_on_is_raw_and_nonsense_is_refused(self, study):
-        assert scales_of(line_facts(study, method="rtn", bits=2, layer=None)) == ["raw"]
-        assert lab_view(study, method="rtn", bits=2, scale="ratio")["scale"] == "raw"
-        with pytest.raises(Refused):
-            lab_view(study, scale="log")
 
 
 class TestOneDraw:

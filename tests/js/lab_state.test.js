@@ -26,8 +26,6 @@ const view = {
     { index: 1, label: "block 0 · v", name: "v", block: 0, expert: null },
   ],
   blocks: null,
-  scale: "raw",
-  scales: [{ name: "raw", title: "raw" }],
   quantity: "held_out",
   quantities: [
     { name: "held_out", title: "error" },
@@ -131,7 +129,7 @@ test("how the grid is fitted is chosen apart from the method", () => {
 
 test("the lists of a line", () => {
   const lists = Object.fromEntries(Lab.picks(open).map((list) => [list.name, list]));
-  assert.equal(Object.keys(lists).join(), "study,bits,method,fitting,block,layer,scale,draw,quantity");
+  assert.equal(Object.keys(lists).join(), "study,bits,method,fitting,block,layer,draw,quantity");
   assert.deepEqual(lists.study.groups[0].options, [
     ["toy", "TOY"],
     ["b", "B"],
@@ -148,7 +146,7 @@ test("the lists of a line", () => {
   const doubled = { ...explored, view: { ...view, choices: [...view.choices, twin] } };
   const methods = Lab.picks({ ...open, explored: doubled }).find(({ name }) => name === "method").groups[0].options;
   assert.deepEqual(each(methods, 1), ["SARQC", "GPTQ · gptq", "GPTQ · gptq-b"]); // of one title each has its name too
-  assert.deepEqual([lists.block.groups, lists.scale.groups], [[], []]); // nothing to choose: they are not there
+  assert.deepEqual(lists.block.groups, []); // nothing to choose: it is not there
   assert.deepEqual([lists.layer.value, lists.draw.value, lists.quantity.value], ["1", "all", "held_out"]);
   assert.ok(Lab.picks({ ...open, explored: { ...explored, locked: ["bits", "layer"] } })[1].disabled);
   assert.deepEqual(each(Lab.picks(begin), "name"), ["study"]);
@@ -215,7 +213,7 @@ test("the address names the preview that is there, or that is being looked for",
   assert.equal(Lab.previewOf(after(again, { type: "over", problem: null })), undefined);
 });
 
-test("a preview is drawn over its own layer, line and γ, on the raw scale, and said elsewhere", () => {
+test("a preview is drawn over its own layer, line and γ, and said elsewhere", () => {
   const overlayOf = Lab.overlays();
   const run = { id: "r", name: "", recipe: asked };
   const made = after(open, { type: "made", run });
@@ -232,6 +230,4 @@ test("a preview is drawn over its own layer, line and γ, on the raw scale, and 
     assert.equal(overlayOf(at(more)), null, JSON.stringify(more));
     assert.deepEqual(Lab.previewFacts(at(more)), ["drawn where its layer, method and γ are shown"]);
   }
-  assert.equal(overlayOf(at({ scale: "ratio" })), null);
-  assert.equal(Lab.previewFacts(at({ scale: "ratio" }))[0], "drawn on the raw scale");
 });

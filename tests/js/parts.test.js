@@ -119,11 +119,10 @@ test("values of a link beside the axis are told with what is shown instead", () 
     gammas: [null],
     second: { name: "gamma", sign: "γ" },
     gamma_texts: [""],
-    scale: "raw",
   };
-  const said = parts.elsewhere({ lambda: 0.4, gamma: 0.1, scale: "paper" }, { view, at: { lambda: 1, gamma: 0 } });
-  assert.equal(said.length, 3);
+  const said = parts.elsewhere({ lambda: 0.4, gamma: 0.1 }, { view, at: { lambda: 1, gamma: 0 } });
+  assert.equal(said.length, 2);
   assert.match(said[0], /λ = 0\.4 .* λ = 0\.5 is shown/);
   assert.match(said[1], /γ = 0\.1 .* it has none/);
-  assert.deepEqual(parts.elsewhere({ lambda: 0.5, scale: "raw" }, { view, at: { lambda: 1, gamma: 0 } }), []);
+  assert.deepEqual(parts.elsewhere({ lambda: 0.5 }, { view, at: { lambda: 1, gamma: 0 } }), []);
 });

@@ -25,7 +25,6 @@ const MAKE = {
   layer: (dice) => dice.pick(["all", 0, 7, 18431]),
   lambda: (dice) => dice.pick([0, 0.1, 1e-7, 1e21, 2 ** -30, dice.next(), 1000 * dice.next()]),
   gamma: (dice) => dice.pick([0, 0.5, dice.next()]),
-  scale: (dice) => dice.pick(["raw", "paper", "ratio"]),
   draw: (dice) => dice.pick(["all", 0, 4, 123456]),
   quantity: (dice) => dice.pick(["held_out", "recon", "drift", "sar", "lambda", "gamma", "tokens"]),
   steps: (dice) => dice.pick(["order,range,lambda,refine", "lambda,refine,order,range", "refine,order,range,lambda"]),
@@ -37,7 +36,6 @@ const MAKE = {
 };
 const STANDARD = {
   layer: "all",
-  scale: "raw",
   draw: "all",
   steps: "order,range,lambda,refine",
   show: "perplexity",
@@ -82,7 +80,6 @@ test("what can't be read is told and ignored", () => {
     lambda: ["-1", "NaN", "Infinity", "1e999", "0x10", "0,1"],
     layer: ["-1", "first", "1.5"],
     draw: ["every"],
-    scale: ["log", "Raw"],
     show: ["loss"],
     quantity: ["error", "HELD_OUT"],
     drawing: ["3d"],
@@ -118,7 +115,7 @@ test("names of a link are names, each once, and no way into the page's style", (
     const read = readLink(search);
     assert.deepEqual([read.lecture, read.notes, read.problems.length], [isLecture, notes, count], search);
   }
-  assert.deepEqual(readLink("?lang=de").problems, []); // of former addresses
+  assert.deepEqual(readLink("?lang=de&scale=ratio").problems, []); // of former addresses
 });
 
 test("what a study does not have is taken out and told", () => {

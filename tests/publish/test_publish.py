@@ -80,8 +80,8 @@ def addresses(name: str, study: Study) -> Iterator[str]:
         shown |= {key: value for key, value in (("layer", piece.layer), ("draw", piece.draw)) if value is not None}
         together = {"layer": "all"} if piece.layer is None else {} if piece.draw is not None else {"draw": "all"}
         for more in (
-            {}, {"scale": "paper", "quantity": "recon", "steps": ORDER}, {"scale": "ratio", "quantity": "drift"},
-            {"scale": "raw", "quantity": "held_out", "steps": "order,range,lambda,refine", **together},
+            {}, {"quantity": "recon", "steps": ORDER}, {"quantity": "drift"},
+            {"quantity": "held_out", "steps": "order,range,lambda,refine", **together},
         ):  # fmt: skip
             yield f"/studies/{name}/view?{urlencode(shown | more)}"
         for card in CARDS:

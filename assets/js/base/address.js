@@ -5,7 +5,7 @@
  * @module address
  */
 
-import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
+import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SHOWN } from "./contract.js";
 
 /**
  * How a control stands in the address.
@@ -94,7 +94,6 @@ export const LAB_VIEW = {
   layer: position("layer"),
   lambda: size("λ"),
   gamma: size("γ"),
-  scale: oneOf("scale of the errors", Object.keys(SCALES), "raw"),
   draw: position("calibration draw"),
   quantity: oneOf("quantity of the map", Object.keys(QUANTITIES)), // standard: the line's first
   steps: anyOrder("order of the ladder’s steps", LADDER_STEPS),
@@ -115,8 +114,8 @@ export const CALIBRATE_VIEW = {
   },
 };
 
-/** What is in every page's address beside its own parameters; `lang` is of former addresses and means nothing now. */
-const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "lang"];
+/** What is in every page's address beside its own parameters; the last two are of former addresses and mean nothing now. */
+const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "lang", "scale"];
 const THEMES = ["light", "dark"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */

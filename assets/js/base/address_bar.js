@@ -4,7 +4,7 @@
  * @module address_bar
  */
 
-const ASKED = ["method", "bits", "layer", "scale", "draw", "quantity", "steps"]; // the server makes another view for another of these
+const ASKED = ["method", "bits", "layer", "draw", "quantity", "steps"]; // the server makes another view for another of these
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let pending;
 /** @type {string | undefined} what is to be written then */

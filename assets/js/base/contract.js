@@ -14,7 +14,7 @@ export function frozen(value) {
   return Object.freeze(value);
 }
 
-/** @import { Control, Door, Drawing, EventType, Panel, PoolingName, Quantity, Role, RoleName, Scale, Shown, State } from "./types.d.ts" */
+/** @import { Control, Door, Drawing, EventType, Panel, PoolingName, Quantity, Role, RoleName, Shown, State } from "./types.d.ts" */
 
 /**
  * Where a run stands, in the words of the page.
@@ -118,16 +118,6 @@ export const FORMAT_WORDS = frozen({
 export const SITE = frozen("sarqc, quantization of language models");
 
 /**
- * Scales of the main figure's errors, and their words.
- * @type {Readonly<Record<Scale, string>>}
- */
-export const SCALES = frozen({
-  "raw": "raw",
-  "paper": "paper’s rule",
-  "ratio": "ratio to λ = 0",
-});
-
-/**
  * What the map of layers can be coloured by.
  * @type {Readonly<Record<Quantity, string>>}
  */
@@ -214,7 +204,6 @@ export const CONTROLS = frozen({
   "method": "Method",
   "layer": "Layer",
   "show": "Quantity of the main figure",
-  "scale": "Scale of the errors",
   "draw": "Calibration draw",
   "drawing": "Drawing of the weights",
   "pool": "What a cell of it says",

@@ -40,10 +40,6 @@ export const GLOSSARY = {
     "best λ in here, 95 % sure",
     "The band holds the best of the λ tried with 95 % confidence: none in it is clearly worse than another λ (paired Student’s t on these calibration sets).",
   ],
-  scale: [
-    "scales",
-    "raw: relative errors as measured. paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1, so 0 and 1 are reached there and values outside are beyond. ratio: to λ = 0.",
-  ],
   undamped: [
     "λ = 0",
     "No damping at all. The solver rounds one column after the other and passes each error on along directions that few tokens have; weights leave the grid and are cut off at its ends. So even calibration text can be reproduced worse than with a little λ.",

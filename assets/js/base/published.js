@@ -137,10 +137,9 @@ const positionOf = (text) => (!text || text === "all" ? null : Number(text));
 /** @param {Read} read @param {Stem} stem @param {URLSearchParams} query */
 async function viewOf(read, stem, query) {
   let view = await read(`views/${stem.name}`);
-  for (const name of /** @type {const} */ (["scale", "quantity"])) {
-    const wanted = query.get(name);
-    if (!wanted || wanted === view[name]) continue;
-    const part = (await read(`parts/${stem.name}`))[name][wanted];
+  const quantity = query.get("quantity");
+  if (quantity && quantity !== view.quantity) {
+    const part = (await read(`quantities/${stem.name}`))[quantity];
     if (part) view = joined(view, part); // a line that has no such is shown as it is
   }
   const steps = query.get("steps");

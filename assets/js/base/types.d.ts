@@ -5,9 +5,6 @@
 /** Where a run stands. */
 export type State = "queued" | "running" | "cancelling" | "cancelled" | "interrupted" | "failed" | "finished";
 
-/** Scale of the main figure's errors. */
-export type Scale = "raw" | "paper" | "ratio";
-
 /** What the map of layers is coloured by. */
 export type Quantity = "held_out" | "recon" | "drift" | "sar" | "lambda" | "gamma" | "tokens";
 
@@ -24,7 +21,7 @@ export type Door = "where" | "trade_off" | "steps" | "text" | "proof";
 export type Drawing = "surface" | "flat" | "difference";
 
 /** What a link can lock or hide. */
-export type Control = "study" | "bits" | "method" | "layer" | "show" | "scale" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
+export type Control = "study" | "bits" | "method" | "layer" | "show" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
 
 /** What a link can only hide. */
 export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
@@ -272,8 +269,6 @@ export interface View {
   layer: number | null;
   layers: LayerChoice[];
   blocks: [number, number][] | null;
-  scale: string;
-  scales: Choice[];
   quantity: string | null;
   quantities: Choice[];
   draw: number | null;
@@ -292,7 +287,6 @@ export interface View {
   arrays: Record<string, ArrayPlace>;
   poolings: PoolingChoice[];
   surface_layer: number;
-  findings: Partial<Record<"where" | "trade_off" | "steps" | "text" | "proof", string[][]>>;
   table: DataTable;
   ladder: LadderWords | null;
   measured: Fact[];

@@ -1,12 +1,22 @@
 /**
- * The parts below the main figures: a button for each, with its finding at the shown point, opens and closes it.
+ * The parts below the main figures: a button for each, with the finding of its first figure at the shown point, opens and
+ * closes it.
  * @module doors_part
  */
 
 import { say } from "../base/dom.js";
-import { asSentence } from "../base/problem.js";
+import { lookUp } from "../charts/bind.js";
 
 /** @import { Door } from "../base/types.d.ts" */
+
+/** The figures of each part, the one that speaks for it first; the last part is always there. */
+const FIGURES = {
+  where: ["map"],
+  trade_off: ["plane", "curves", "ruler", "deciles", "gamma_grid"],
+  steps: ["ladder", "methods", "selection", "rounding"],
+  text: ["gap", "tokens", "tokens_error"],
+  proof: [],
+};
 
 /** @returns {import("./explorer.js").Part} */
 export function doorsPart() {
@@ -19,7 +29,7 @@ export function doorsPart() {
     },
 
     render(explorer, state, before) {
-      const { view, at, open, banded } = state;
+      const { view, at, open } = state;
       const isNew = view !== before.view || at !== before.at;
       if (!isNew && open === before.open) return;
       for (const button of buttons(explorer)) {
@@ -28,9 +38,10 @@ export function doorsPart() {
         button.setAttribute("aria-expanded", String(isOpen));
         document.querySelector(`#door-${name}`)?.classList.toggle("is-off", !isOpen);
         if (!isNew) continue;
-        const finding = view.findings[name][at.gamma][at.lambda];
-        say(button.querySelector("[data-finding]"), banded ? asSentence(finding) : ""); // it may say which λ is best
-        button.hidden = !finding; // nothing was measured for it
+        const figures = FIGURES[name].flatMap((figure) => view.figures[figure] ?? []);
+        const finding = figures.find((figure) => figure.finding)?.finding;
+        say(button.querySelector("[data-finding]"), finding ? String(lookUp(finding, at)) : "");
+        button.hidden = name !== "proof" && !figures.length; // nothing was measured for it
       }
     },
   };

@@ -33,8 +33,6 @@ import { withoutBand } from "./band.js";
  * @property {number|null} layer null for all layers
  * @property {Layer[]} layers that can be chosen next
  * @property {[block: number, first: number][]|null} blocks of a mixture with the first layer of each
- * @property {string} scale
- * @property {{name: string, title: string}[]} scales
  * @property {string|null} quantity
  * @property {{name: string, title: string}[]} quantities
  * @property {{steps: {name: string, title: string}[], words: string}|null} ladder
@@ -50,7 +48,6 @@ import { withoutBand } from "./band.js";
  * @property {string[]} gamma_texts
  * @property {Point} start
  * @property {{perplexity: Told, accuracy?: Told, error?: undefined, drift?: undefined}} told by the quality that is shown
- * @property {Record<Door, string[][]>} findings of the parts that open, at every point, γ first
  * @property {Object<string, Figure|null>} figures
  * @property {Object<string, {file: string, version: string, offset: number, length: number, dtype: string, shape: number[],
  *   scale: number, zero?: number}>} arrays
@@ -73,7 +70,6 @@ import { withoutBand } from "./band.js";
  * @property {number|"all"} [layer]
  * @property {number} [lambda] the nearest of the line is shown
  * @property {number} [gamma]
- * @property {string} [scale]
  * @property {number|"all"} [draw]
  * @property {string|null} [quantity]
  * @property {string} [steps] of the ladder, joined by commas
@@ -319,7 +315,6 @@ export function addressOf({ view, at, shown, open, wish, pool }) {
     layer: view.layer === null ? "all" : view.layer,
     lambda,
     gamma,
-    scale: view.scale,
     quantity: view.quantity,
     steps: view.ladder?.steps.map(({ name }) => name).join(),
     draw: view.draw ?? "all",

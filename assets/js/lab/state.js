@@ -137,8 +137,7 @@ export function previewFacts(state) {
   const [asked, { view }] = [askedAt(state), explored];
   if (!preview || !view) return [];
   if (!asked || !Preview.isOf(preview, asked)) return ["drawn where its layer, method and γ are shown"];
-  const scale = view.scale === "raw" ? [] : ["drawn on the raw scale"];
-  return [...scale, ...Preview.differences(preview, asked, view)];
+  return Preview.differences(preview, asked, view);
 }
 
 /**
@@ -156,7 +155,7 @@ export function overlays() {
     if (now.every((one, index) => one === from[index])) return overlay;
     from = now;
     const asked = askedAt(state);
-    const fits = preview && asked && explored.view?.scale === "raw" && Preview.isOf(preview, asked);
+    const fits = preview && asked && Preview.isOf(preview, asked);
     overlay = fits && Preview.solved(preview) ? Preview.overlay(preview) : null;
     return overlay;
   };
@@ -215,8 +214,8 @@ export function fetchedFor(explored, list, text) {
   if (name === "quantity") return { recolour: value };
   if (name === "study") {
     // Another study has other lines and layers; only the place on the λ axis is worth keeping.
-    const { study, lambda, gamma, scale, drawing, quantity } = wanted;
-    return { load: { study, lambda, gamma, scale, drawing, quantity } };
+    const { study, lambda, gamma, drawing, quantity } = wanted;
+    return { load: { study, lambda, gamma, drawing, quantity } };
   }
   // The method is kept when the width changes, if the study has it there.
   const has = view.choices.some((line) => line.name === wanted.method && line.bits === wanted.bits);
@@ -316,13 +315,6 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
     ),
     list("block", blocks ?? [], block),
     { name: "layer", groups, value: layer, disabled: view.layers.length < 2 || locked.includes("layer") },
-    list(
-      "scale",
-      view.scales.length > 1
-        ? view.scales.map(/** @returns {Option} */ ({ name, title }) => [name, `scale: ${title}`])
-        : [],
-      view.scale,
-    ),
     list("draw", draws.length > 1 ? [["all", `${draws.length} draws`], ...draws] : [], view.draw ?? "all"),
     list(
       "quantity",
@@ -401,11 +393,11 @@ export const stepOf = ({ study, bits, method, layer }) => [study, bits, method, 
 /**
  * Values of a link that the shown line does not have, and what is shown instead.
  * @param {Partial<Wanted>} wanted
- * @param {{view: Pick<View, "line"|"lams"|"lam_texts"|"gammas"|"second"|"gamma_texts"|"scale"|"quantity">,
+ * @param {{view: Pick<View, "line"|"lams"|"lam_texts"|"gammas"|"second"|"gamma_texts"|"quantity">,
  *   at: import("../charts/bind.js").Point}} point
  * @returns {string[]}
  */
-export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
+export function elsewhere({ lambda, gamma, quantity }, { view, at }) {
   /** @type {(sign: string, value: number|undefined, values: (number|null)[], texts: string[], place: number) => string[]} */
   const nearby = (sign, value, values, texts, place) => {
     if (value === undefined || values.includes(value)) return [];
@@ -416,9 +408,6 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
   return [
     ...nearby("λ", lambda, hasLam ? view.lams : [], hasLam ? view.lam_texts : [], at.lambda),
     ...nearby(view.second.sign, gamma, view.gammas, view.gamma_texts, at.gamma),
-    ...(scale !== undefined && scale !== view.scale
-      ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`]
-      : []),
     ...(quantity !== undefined && quantity !== view.quantity
       ? [`This line has no map of “${quantity ?? ""}”: the first it has is shown.`]
       : []),

@@ -25,7 +25,6 @@ TAKEN_OVER = (
     "layer",
     "lambda",
     "gamma",
-    "scale",
     "draw",
     "quantity",
     "steps",
