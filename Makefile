@@ -2,7 +2,7 @@
 # make test   make check, then the suite in three processes, which keep two cores busy while some of them wait
 # make test-all  the same with the tests marked thorough, which take most of the time; before a release
 # make browsers  Firefox and WebKit by apt-get, for the tests of published sites in them
-# make soak   the tests of faults, of a Ray cluster and of long use, which make test leaves out
+# make soak   the tests of faults and of long use, which make test leaves out
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
 # make docs   the documentation with the Python API as a site, in build/docs; a dead link or a bad docstring fails

@@ -14,8 +14,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -60,7 +60,6 @@ from sarqc.terminal import (
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
     from sarqc.engine.plan import Job, Prepared
-    from sarqc.extras.cluster.on_cluster import OnCluster
     from sarqc.extras.trackers.reporting import Destination
 
 
@@ -119,7 +118,6 @@ CheckpointFormat = Annotated[
         "A repaired checkpoint keeps its own format.",
     ),
 ]
-On = Annotated[str, typer.Option("--on", help="Where to run it: here, or ray, the Ray cluster at SARQC_RAY_ADDRESS.")]
 ReportTo = Annotated[
     str | None,
     typer.Option("--report", help="Also report to an experiment tracker: mlflow or trackio, an extra of sarqc."),
@@ -235,31 +233,15 @@ def _quantize(
     recipe: Recipe,
     output: Output = None,
     checkpoint_format: CheckpointFormat = "plain",
-    on: On = "here",
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
     destination = _destination(report)
-    job = _resolve(recipe, output)
-    with _cluster(on, [job.recipe]) as cluster:
-        summary = _execute(job, output, checkpoint_format, cluster, destination)
+    summary = _execute(_resolve(recipe, output), output, checkpoint_format, destination)
     if as_json:
         print_json(summary)
     else:
         print_summary(summary)
-
-
-def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnCluster | None]:
-    if on == "here":
-        return nullcontext()
-    if on != "ray":
-        raise Refused(f"unknown place “{on}”", "--on", "Say here or ray.")
-    extras.required("cluster", "--on ray")
-    from sarqc.extras.cluster.on_cluster import OnCluster, check_cluster
-
-    settings = read_settings()
-    check_cluster(settings)
-    return OnCluster(recipes, settings)
 
 
 def _destination(report: str | None, project: str = "sarqc") -> Destination | None:
@@ -287,7 +269,6 @@ def _execute(
     job: Job,
     output: Path | None,
     checkpoint_format: str,
-    cluster: OnCluster | None = None,
     destination: Destination | None = None,
     name: str = "",
 ) -> PrintedRun:
@@ -318,7 +299,7 @@ def _execute(
             hear = [progress.tell]
             if destination is not None:
                 hear.append(stack.enter_context(destination.run(recipe, progress.tell, name)).tell)
-            for event in _events(recipe, prepared, folder, model, known_format, settings, cluster):
+            for event in _events(recipe, prepared, folder, model, known_format, settings):
                 for tell in hear:
                     tell(event)
                 if isinstance(event, Finished):
@@ -343,14 +324,8 @@ def _events(
     model: Path | None,
     checkpoint_format: ExportFormat,
     settings: Settings,
-    cluster: OnCluster | None,
 ) -> Iterator[Event]:
-    """Yield the events of a run, here or on a cluster; its study goes to ``folder``, its model to ``model``."""
-    if cluster is not None:
-        yield from cluster.events(recipe)
-        if model is not None:
-            yield from cluster.export(recipe, checkpoint_format, model)
-        return
+    """Yield the events of a run; its study goes to ``folder``, its model to ``model``."""
     from sarqc.engine.execute import execute
 
     begin = partial(
@@ -410,12 +385,11 @@ def _tune(
     recipe: Recipe,
     output: Output = None,
     statistics: Statistics = None,
-    on: On = "here",
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
     if statistics is None:
-        _quantize(recipe, output, "plain", on, report, as_json)
+        _quantize(recipe, output, "plain", report, as_json)
         return
     errors = _errors_of_layers(recipe, statistics, report)
     if as_json:
@@ -469,8 +443,8 @@ _recipe_command(
 )
 
 
-def _ladder(recipe: Recipe, on: On = "here", report: ReportTo = None, as_json: AsJson = False) -> None:
-    _quantize(recipe, on=on, report=report, as_json=as_json)
+def _ladder(recipe: Recipe, report: ReportTo = None, as_json: AsJson = False) -> None:
+    _quantize(recipe, report=report, as_json=as_json)
 
 
 _recipe_command(
@@ -507,29 +481,24 @@ def run(
     recipe: Path,
     output: Output = None,
     checkpoint_format: CheckpointFormat = "plain",
-    on: On = "here",
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination.
-
-    On a cluster all of them begin at once; they are told one after the other.
-    """
+    """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination."""
     recipes = expanded(_read(recipe))
     if len(recipes) == 1:
-        _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
+        _quantize(next(iter(recipes.values())), output, checkpoint_format, report, as_json)
         return
     destination = _destination(report, recipe.stem)
     recipes = _check_all(recipes, output, checkpoint_format)
     summaries = {}
-    with _cluster(on, [*recipes.values()]) as cluster:
-        for number, (name, single) in enumerate(recipes.items(), 1):
-            typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
-            folder = None if output is None else output / name
-            summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, cluster, destination, name)
-            if not as_json:
-                typer.echo(name)
-                print_summary(summaries[name])
+    for number, (name, single) in enumerate(recipes.items(), 1):
+        typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
+        folder = None if output is None else output / name
+        summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, destination, name)
+        if not as_json:
+            typer.echo(name)
+            print_summary(summaries[name])
     if as_json:
         print_json({"runs": summaries})
 
@@ -539,9 +508,7 @@ def recipe(
     file: Annotated[Path, typer.Argument(help="A recipe or a batch as a file, or the folder of a run or its study.")],
     form: Annotated[
         str,
-        typer.Option(
-            "--as", help="yaml, cli, rest or python; for a batch also shell, slurm, hf-jobs, skypilot or ray."
-        ),
+        typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell, slurm, hf-jobs or skypilot."),
     ] = "yaml",
     engine: Annotated[
         str | None,

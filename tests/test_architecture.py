@@ -44,7 +44,6 @@ TREE = {
     | {"sarqc.web.publish", "sarqc.jobs", "sarqc.extras", "pages.static_site"},
     "sarqc.extras": {"sarqc.errors", "sarqc.settings", "sarqc.jobs", "sarqc.web"},
     "sarqc.extras.classroom": GROUND | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "pages"},
-    "sarqc.extras.cluster": GROUND | {"sarqc.jobs", "sarqc.extras"},
     "sarqc.extras.engines": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.calibration.corpora", "sarqc.extras"},
     "sarqc.extras.host": GROUND | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "sarqc.terminal"},
     "sarqc.extras.page_model": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.engine", "sarqc.extras"},
@@ -201,7 +200,7 @@ def test_quantization_needs_torch_alone():
         ("sarqc.figures.notebook", ("torch", "gradio", "plotly", "pandas")),
         ("sarqc.web.api", ("torch", "gradio", "lm_eval", "plotly", "pandas")),
         ("sarqc.engine.execute", ("gradio", "plotly", "lm_eval")),
-        ("sarqc.jobs.supervisor", ("torch", "ray", "fsspec", "aiohttp")),
+        ("sarqc.jobs.supervisor", ("torch", "fsspec", "aiohttp")),
     ],
 )
 def test_heavy_libraries_are_loaded_where_they_are_used(module, absent):

@@ -1,6 +1,6 @@
 """A recipe or a batch as text for use elsewhere: file, command, request, program, and launch scripts of a batch.
 
-A batch can also be written as a shell script, as jobs of SLURM, Hugging Face and SkyPilot, and for a Ray cluster. Every
+A batch can also be written as a shell script, and as jobs of SLURM, Hugging Face and SkyPilot. Every
 text holds only the differences from the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
 """
 
@@ -232,13 +232,6 @@ def _jobs_of_skypilot(document: Document, address: str) -> str:
 """ + yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
-def _on_ray(document: Document, address: str) -> str:
-    return f"""\
-# All runs at once on the Ray cluster of SARQC_RAY_ADDRESS: save the YAML as {BATCH_FILE}.
-python -m sarqc run {BATCH_FILE} --on ray
-"""
-
-
 def _job_name(document: Document) -> str:
     model = document["model"]
     return re.sub(r"[^a-z0-9-]+", "-", PurePath(model).name.lower()).strip("-") if isinstance(model, str) else "sarqc"
@@ -324,7 +317,6 @@ BATCH_FORMS = {
     "slurm": Form("SLURM", "runs.slurm", _job_array),
     "hf-jobs": Form("HF Jobs", "runs.hf.sh", _jobs_of_hugging_face),
     "skypilot": Form("SkyPilot", "runs.sky.yaml", _jobs_of_skypilot),
-    "ray": Form("Ray", "batch.ray.sh", _on_ray),
 }
 LAUNCH_FORMS = ("shell", "slurm", "hf-jobs", "skypilot")  # which run one command with flags of its own for each run
 
