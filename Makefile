@@ -15,7 +15,7 @@
 # make real    real models from a GGUF file to a checkpoint that others load, beside their plans; ONLY=smollm2-135m-instruct
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
-# make test-reports  runs told to MLflow and trackio, which stand beside .venv in build/reports
+# make test-reports  runs told to MLflow, which stands beside .venv in build/reports
 # make requirements  the hashes of all versions in requirements*.txt, which takes a network
 # make audit  known vulnerabilities in installed packages, from the network; a package that can't be judged counts as one
 # Each does all of its own set-up in .venv.
@@ -97,8 +97,8 @@ REPORTS := build/reports
 test-reports: .venv/dev.done
 	$(BIN)/python -m venv $(REPORTS)
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo $(REPORTS)/lib/python*/site-packages)/shared.pth
-	$(REPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mlflow,trackio]'
-	$(REPORTS)/bin/python -m pytest tests/extras/trackers
+	$(REPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mlflow]'
+	$(REPORTS)/bin/python -m pytest tests/extras/mlflow
 
 # Real models, 93 MB to fetch and 540 MB to keep: without them the app has its own, which are small.
 pretrained: .venv/app.done

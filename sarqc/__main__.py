@@ -14,8 +14,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -54,13 +54,13 @@ from sarqc.terminal import (
     print_summary,
     print_table,
     waiting_for_room,
-    words,
 )
 
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
     from sarqc.engine.plan import Job, Prepared
-    from sarqc.extras.trackers.reporting import Destination
+
+Tracker = Callable[..., AbstractContextManager[Callable[[Event], None]]]  # see ``Extra.report``, of a project
 
 
 class _Commands(TyperGroup):
@@ -120,7 +120,7 @@ CheckpointFormat = Annotated[
 ]
 ReportTo = Annotated[
     str | None,
-    typer.Option("--report", help="Also report to an experiment tracker: mlflow or trackio, an extra of sarqc."),
+    typer.Option("--report", help="Also report to an experiment tracker: mlflow, an extra of sarqc."),
 ]
 
 
@@ -236,22 +236,21 @@ def _quantize(
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
-    destination = _destination(report)
-    summary = _execute(_resolve(recipe, output), output, checkpoint_format, destination)
+    tracker = _tracker(report)
+    summary = _execute(_resolve(recipe, output), output, checkpoint_format, tracker)
     if as_json:
         print_json(summary)
     else:
         print_summary(summary)
 
 
-def _destination(report: str | None, project: str = "sarqc") -> Destination | None:
-    """Return the tracker of runs; None without one. Raises ``Refused`` for a tracker that is not here."""
+def _tracker(report: str | None, project: str = "sarqc") -> Tracker | None:
+    """Return what reports the runs of a project; None for nothing. Raise ``Refused`` for a tracker that is not here."""
     if report is None:
         return None
-    extras.required("trackers", "--report")
-    from sarqc.extras.trackers.reporting import destination
-
-    return destination(report, "--report", project)
+    if report != "mlflow":
+        raise Refused(f"unknown tracker “{report}”", "--report", "There is mlflow.")
+    return partial(extras.required("mlflow", "--report mlflow").report, project)
 
 
 def _resolve(recipe: Recipe, output: Path | None) -> Job:
@@ -269,7 +268,7 @@ def _execute(
     job: Job,
     output: Path | None,
     checkpoint_format: str,
-    destination: Destination | None = None,
+    tracker: Tracker | None = None,
     name: str = "",
 ) -> PrintedRun:
     """Run a job. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``.
@@ -296,9 +295,9 @@ def _execute(
     model = output / "model" if output and makes_model else None
     with ProgressBar() as progress:
         with ExitStack() as stack:
-            hear = [progress.tell]
-            if destination is not None:
-                hear.append(stack.enter_context(destination.run(recipe, progress.tell, name)).tell)
+            hear: list[Callable[[Event], None]] = [progress.tell]
+            if tracker is not None:
+                hear.append(stack.enter_context(tracker(recipe, progress.tell, name)))
             for event in _events(recipe, prepared, folder, model, known_format, settings):
                 for tell in hear:
                     tell(event)
@@ -489,13 +488,13 @@ def run(
     if len(recipes) == 1:
         _quantize(next(iter(recipes.values())), output, checkpoint_format, report, as_json)
         return
-    destination = _destination(report, recipe.stem)
+    tracker = _tracker(report, recipe.stem)
     recipes = _check_all(recipes, output, checkpoint_format)
     summaries = {}
     for number, (name, single) in enumerate(recipes.items(), 1):
         typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
         folder = None if output is None else output / name
-        summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, destination, name)
+        summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, tracker, name)
         if not as_json:
             typer.echo(name)
             print_summary(summaries[name])
@@ -524,10 +523,7 @@ def recipe(
 
     study, line, document = of_run(file) if file.is_dir() else (None, None, _read(file))
     if engine is not None:
-        extras.required("engines", "--for")
-        from sarqc.extras.engines.programs import program_for
-
-        text = program_for(engine, document, study, line)
+        text = extras.required("engines", "--for").program(engine, document, study, line)
     else:
         settings = read_settings()
         text = one_text(form, document, address or f"http://{settings.host}:{settings.port}")
@@ -563,30 +559,23 @@ def survey(
         list[Path] | None,
         typer.Option("--take", help="Another study whose lines are taken over, such as a part made elsewhere."),
     ] = None,
-    report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
     from sarqc.engine.plan import check_can_store, check_writable
 
     settings = read_settings()
-    destination = _destination(report, file.stem)
     check_can_store(settings)
     check_writable(output)
     if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
         raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
     from sarqc.engine.survey import Survey, conduct
-    from sarqc.files.yaml_document import read_yaml
     from sarqc.study.document import Study
 
     requested = Survey.from_file(file)
     existing = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
 
-    def say(event: Event) -> None:
-        typer.echo(words(event), err=True)
-
-    with nullcontext() if destination is None else destination.survey(read_yaml(file, "survey"), output, say):
-        for line in conduct(requested, settings, output, existing):
-            typer.echo(line, err=True)
+    for line in conduct(requested, settings, output, existing):
+        typer.echo(line, err=True)
 
 
 @app.command()
