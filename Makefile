@@ -2,7 +2,7 @@
 # make test   make check, then the suite in three processes, which keep two cores busy while some of them wait
 # make test-all  the same with the tests marked thorough, which take most of the time; before a release
 # make browsers  Firefox and WebKit by apt-get, for the tests of published sites in them
-# make soak   the tests of faults, of a Ray cluster and of long use, which make test leaves out
+# make soak   the tests of faults and of long use, which make test leaves out
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
 # make docs   the documentation with the Python API as a site, in build/docs; a dead link or a bad docstring fails
@@ -15,7 +15,7 @@
 # make real    real models from a GGUF file to a checkpoint that others load, beside their plans; ONLY=smollm2-135m-instruct
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
-# make test-reports  runs told to MLflow and trackio, which stand beside .venv in build/reports
+# make test-reports  runs told to MLflow, which stands beside .venv in build/reports
 # make requirements  the hashes of all versions in requirements*.txt, which takes a network
 # make audit  known vulnerabilities in installed packages, from the network; a package that can't be judged counts as one
 # Each does all of its own set-up in .venv.
@@ -97,8 +97,8 @@ REPORTS := build/reports
 test-reports: .venv/dev.done
 	$(BIN)/python -m venv $(REPORTS)
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo $(REPORTS)/lib/python*/site-packages)/shared.pth
-	$(REPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mlflow,trackio]'
-	$(REPORTS)/bin/python -m pytest tests/extras/trackers
+	$(REPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mlflow]'
+	$(REPORTS)/bin/python -m pytest tests/extras/mlflow
 
 # Real models, 93 MB to fetch and 540 MB to keep: without them the app has its own, which are small.
 pretrained: .venv/app.done

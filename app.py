@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -47,7 +46,6 @@ from sarqc.web.visitor import Cookies
 
 if TYPE_CHECKING:
     from pages.layout import Page
-    from sarqc.extras.cluster.ray_workers import RayWorkers
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
@@ -73,7 +71,7 @@ def create_app(
     store = Store(settings.database())
     try:
         cookies = Cookies(settings)
-        supervisor = Supervisor(store, settings, workers=_on_cluster(settings, execute), execute=execute)
+        supervisor = Supervisor(store, settings, execute=execute)
     except BaseException:
         store.close()
         raise
@@ -153,19 +151,6 @@ def _pages() -> tuple[Page, ...]:
     import pages
 
     return pages.PAGES
-
-
-def _on_cluster(settings: Settings, execute: str) -> partial[RayWorkers] | None:
-    """Return the maker of workers on the cluster of the settings; None without one.
-
-    Raises ``Refused`` where its extra is not installed.
-    """
-    if not settings.ray_address:
-        return None
-    extras.required("cluster", "SARQC_RAY_ADDRESS")
-    from sarqc.extras.cluster.ray_workers import RayWorkers
-
-    return partial(RayWorkers, execute=execute)
 
 
 def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None:

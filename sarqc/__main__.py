@@ -14,8 +14,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -53,14 +53,13 @@ from sarqc.terminal import (
     print_summary,
     print_table,
     waiting_for_room,
-    words,
 )
 
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
     from sarqc.engine.plan import Job, Prepared
-    from sarqc.extras.cluster.on_cluster import OnCluster
-    from sarqc.extras.trackers.reporting import Destination
+
+Tracker = Callable[..., AbstractContextManager[Callable[[Event], None]]]  # see ``Extra.report``, of a project
 
 
 class _Commands(TyperGroup):
@@ -118,10 +117,9 @@ CheckpointFormat = Annotated[
         "A repaired checkpoint keeps its own format.",
     ),
 ]
-On = Annotated[str, typer.Option("--on", help="Where to run it: here, or ray, the Ray cluster at SARQC_RAY_ADDRESS.")]
 ReportTo = Annotated[
     str | None,
-    typer.Option("--report", help="Also report to an experiment tracker: mlflow or trackio, an extra of sarqc."),
+    typer.Option("--report", help="Also report to an experiment tracker: mlflow, an extra of sarqc."),
 ]
 
 
@@ -225,41 +223,24 @@ def _quantize(
     recipe: Recipe,
     output: Output = None,
     checkpoint_format: CheckpointFormat = "plain",
-    on: On = "here",
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
-    destination = _destination(report)
-    job = _resolve(recipe, output)
-    with _cluster(on, [job.recipe]) as cluster:
-        summary = _execute(job, output, checkpoint_format, cluster, destination)
+    tracker = _tracker(report)
+    summary = _execute(_resolve(recipe, output), output, checkpoint_format, tracker)
     if as_json:
         print_json(summary)
     else:
         print_summary(summary)
 
 
-def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnCluster | None]:
-    if on == "here":
-        return nullcontext()
-    if on != "ray":
-        raise Refused(f"unknown place “{on}”", "--on", "Say here or ray.")
-    extras.required("cluster", "--on ray")
-    from sarqc.extras.cluster.on_cluster import OnCluster, check_cluster
-
-    settings = read_settings()
-    check_cluster(settings)
-    return OnCluster(recipes, settings)
-
-
-def _destination(report: str | None, project: str = "sarqc") -> Destination | None:
-    """Return the tracker of runs; None without one. Raises ``Refused`` for a tracker that is not here."""
+def _tracker(report: str | None, project: str = "sarqc") -> Tracker | None:
+    """Return what reports the runs of a project; None for nothing. Raise ``Refused`` for a tracker that is not here."""
     if report is None:
         return None
-    extras.required("trackers", "--report")
-    from sarqc.extras.trackers.reporting import destination
-
-    return destination(report, "--report", project)
+    if report != "mlflow":
+        raise Refused(f"unknown tracker “{report}”", "--report", "There is mlflow.")
+    return partial(extras.required("mlflow", "--report mlflow").report, project)
 
 
 def _resolve(recipe: Recipe, output: Path | None) -> Job:
@@ -277,8 +258,7 @@ def _execute(
     job: Job,
     output: Path | None,
     checkpoint_format: str,
-    cluster: OnCluster | None = None,
-    destination: Destination | None = None,
+    tracker: Tracker | None = None,
     name: str = "",
 ) -> PrintedRun:
     """Run a job. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``.
@@ -305,10 +285,10 @@ def _execute(
     model = output / "model" if output and makes_model else None
     with ProgressBar() as progress:
         with ExitStack() as stack:
-            hear = [progress.tell]
-            if destination is not None:
-                hear.append(stack.enter_context(destination.run(recipe, progress.tell, name)).tell)
-            for event in _events(recipe, prepared, folder, model, known_format, settings, cluster):
+            hear: list[Callable[[Event], None]] = [progress.tell]
+            if tracker is not None:
+                hear.append(stack.enter_context(tracker(recipe, progress.tell, name)))
+            for event in _events(recipe, prepared, folder, model, known_format, settings):
                 for tell in hear:
                     tell(event)
                 if isinstance(event, Finished):
@@ -333,14 +313,8 @@ def _events(
     model: Path | None,
     checkpoint_format: ExportFormat,
     settings: Settings,
-    cluster: OnCluster | None,
 ) -> Iterator[Event]:
-    """Yield the events of a run, here or on a cluster; its study goes to ``folder``, its model to ``model``."""
-    if cluster is not None:
-        yield from cluster.events(recipe)
-        if model is not None:
-            yield from cluster.export(recipe, checkpoint_format, model)
-        return
+    """Yield the events of a run; its study goes to ``folder``, its model to ``model``."""
     from sarqc.engine.execute import execute
 
     begin = partial(
@@ -387,8 +361,8 @@ _recipe_command(
 )
 
 
-def _compare(recipe: Recipe, on: On = "here", report: ReportTo = None, as_json: AsJson = False) -> None:
-    _quantize(recipe, on=on, report=report, as_json=as_json)
+def _compare(recipe: Recipe, report: ReportTo = None, as_json: AsJson = False) -> None:
+    _quantize(recipe, report=report, as_json=as_json)
 
 
 _recipe_command(
@@ -428,29 +402,24 @@ def run(
     recipe: Path,
     output: Output = None,
     checkpoint_format: CheckpointFormat = "plain",
-    on: On = "here",
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination.
-
-    On a cluster all of them begin at once; they are told one after the other.
-    """
+    """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination."""
     recipes = expanded(_read(recipe))
     if len(recipes) == 1:
-        _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
+        _quantize(next(iter(recipes.values())), output, checkpoint_format, report, as_json)
         return
-    destination = _destination(report, recipe.stem)
+    tracker = _tracker(report, recipe.stem)
     recipes = _check_all(recipes, output, checkpoint_format)
     summaries = {}
-    with _cluster(on, [*recipes.values()]) as cluster:
-        for number, (name, single) in enumerate(recipes.items(), 1):
-            typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
-            folder = None if output is None else output / name
-            summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, cluster, destination, name)
-            if not as_json:
-                typer.echo(name)
-                print_summary(summaries[name])
+    for number, (name, single) in enumerate(recipes.items(), 1):
+        typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
+        folder = None if output is None else output / name
+        summaries[name] = _execute(_resolve(single, folder), folder, checkpoint_format, tracker, name)
+        if not as_json:
+            typer.echo(name)
+            print_summary(summaries[name])
     if as_json:
         print_json({"runs": summaries})
 
@@ -460,7 +429,7 @@ def recipe(
     file: Annotated[Path, typer.Argument(help="A recipe or a batch as a file, or the folder of a run or its study.")],
     form: Annotated[
         str,
-        typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell, slurm or ray."),
+        typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell or slurm."),
     ] = "yaml",
     engine: Annotated[
         str | None,
@@ -476,10 +445,7 @@ def recipe(
 
     study, line, document = of_run(file) if file.is_dir() else (None, None, _read(file))
     if engine is not None:
-        extras.required("engines", "--for")
-        from sarqc.extras.engines.programs import program_for
-
-        text = program_for(engine, document, study, line)
+        text = extras.required("engines", "--for").program(engine, document, study, line)
     else:
         settings = read_settings()
         text = one_text(form, document, address or f"http://{settings.host}:{settings.port}")
@@ -508,28 +474,21 @@ def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_forma
 def survey(
     file: Path,
     output: Annotated[Path, typer.Option("--output", help="Folder of the study; its name is the study's id.")],
-    report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
     from sarqc.engine.plan import check_can_store, check_writable
 
     settings = read_settings()
-    destination = _destination(report, file.stem)
     check_can_store(settings)
     check_writable(output)
     if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
         raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
     from sarqc.engine.survey import Survey, conduct
-    from sarqc.files.yaml_document import read_yaml
 
     requested = Survey.from_file(file)
 
-    def say(event: Event) -> None:
-        typer.echo(words(event), err=True)
-
-    with nullcontext() if destination is None else destination.survey(read_yaml(file, "survey"), output, say):
-        for line in conduct(requested, settings, output):
-            typer.echo(line, err=True)
+    for line in conduct(requested, settings, output):
+        typer.echo(line, err=True)
 
 
 @app.command()

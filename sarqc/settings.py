@@ -89,21 +89,10 @@ class Settings(BaseSettings):
         description="Devices on which the linears of one run are solved at once: GPUs that follow each other, or "
         "processes where it computes on the CPU. Each GPU more is one less for other runs.",
     )
-    ray_address: str = Field(
-        "",
-        description="Address of a Ray cluster that runs are sent to, as host:port or auto; empty: this host does them. "
-        "This host belongs to the cluster. See docs/operate.md.",
-    )
-    ray_cpus: int = Field(
-        1,
-        ge=1,
-        description="Processors of a worker in a Ray cluster; where that has GPUs, it has SARQC_SPAN of those too.",
-    )
     storage: str = Field(
         "",
-        description="Folder of finished layers, measurements, studies, exports and uploaded texts, which all hosts of "
-        "a Ray cluster reach under this path; or object storage for the first two, as s3://bucket/prefix; empty: the "
-        "state folder.",
+        description="Folder of finished layers, measurements, studies, exports and uploaded texts; or object storage "
+        "for the first two, as s3://bucket/prefix; empty: the state folder.",
     )
     weights: Literal["auto", "resident", "streamed"] = Field(
         "auto",

@@ -14,7 +14,6 @@ import typer
 from sarqc.documents import SIGNS, Divergences, LadderRun, PrintedRun, Tuning, TuningRow
 from sarqc.errors import disk_full
 from sarqc.events import (
-    BlockDistilled,
     BlockRounded,
     CandidateDone,
     DryRun,
@@ -25,7 +24,6 @@ from sarqc.events import (
     PointDone,
     RoundingChecked,
     Saved,
-    ScalesDistilled,
     Stage,
     Started,
     TuningStanding,
@@ -131,11 +129,6 @@ def words(event: Event) -> str:
             return (
                 f"block {event.block} keeps the state after {event.kept} of at most {chosen['steps']} steps, {errors}"
             )
-        case ScalesDistilled():
-            return f"epoch {event.epoch} of {event.epochs}, held-out KL {_format_known(event.held_out_kl)}"
-        case BlockDistilled():
-            before, after = _format_known(event.held_out_before), _format_known(event.held_out)
-            return f"block {event.block}, held-out error {before} → {after}"
         case PointDone():
             return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():
@@ -149,10 +142,6 @@ def words(event: Event) -> str:
         case Saved():
             return f"saved {event.what}: {event.path}"
     return event.type
-
-
-def _format_known(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.3g}"
 
 
 def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iterator[Event]:

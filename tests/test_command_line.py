@@ -153,8 +153,6 @@ def test_storage_that_cant_be_used_ends_with_2(flags, bucket, tmp_path):
         (["--model", "no-such-model"], "no-such-model"),
         (["--calibration", "no-such-file.txt"], "no-such-file.txt"),
         (["--group-size", "many"], "group_size"),
-        (["--on", "moon"], "“moon”"),
-        (["--on", "ray"], "SARQC_RAY_ADDRESS"),
     ],
 )
 def test_a_wrong_recipe_ends_with_2(flags, change, words):
@@ -491,7 +489,7 @@ def test_a_file_is_written_in_another_form(tmp_path):
     assert sarqc("recipe", str(file)).stdout == "model: toy\ncalibration: a.txt\nlambda: [0, 0.1]\n"
     assert "http://127.0.0.1:7999/api/runs" in sarqc("recipe", str(file), "--as", "rest", SARQC_PORT="7999").stdout
     assert "https://toy/api/runs" in sarqc("recipe", str(file), "--as", "rest", "--address", "https://toy").stdout
-    known = "yaml, cli, rest, python, shell, slurm, ray"
+    known = "yaml, cli, rest, python, shell, slurm"
     assert known in refused("recipe", str(file), "--as", "tex")["line"]
 
 

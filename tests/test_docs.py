@@ -62,9 +62,10 @@ ELSEWHERE = {
     # how something is spelled, of which the parts vary
     "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
     ".partial.jsonl", "file.jsonl#content",
-    # variables that Ray and trackers of experiments read
-    "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "TRACKIO_DIR", "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL",
-    "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN", "RAY_USE_TLS",
+    # of former versions
+    "SARQC_RAY_ADDRESS", "--on ray",
+    # variables that MLflow reads
+    "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME",
     # a model in pieces, and folders that are made
     "name-00001-of-00003.gguf", "unpacked/", "build/pretrained", "build/site", "index.html",
     "python -m http.server",

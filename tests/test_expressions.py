@@ -61,7 +61,7 @@ ALLOWED = {
     ("sarqc/files/scratch.py", "parent.glob(f'{kind}-*')"): "a constant where it is called, and a star",
     ("sarqc/models/tokenizing.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
-    ("sarqc/extras/trackers/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
+    ("sarqc/extras/mlflow/reporting.py", "Path(saved.path).glob(_FILES[saved.what])"): "one of the constants of _FILES",
     ("sarqc/web/static.py", "(folder / name).rglob(f'*{suffix}')"): "the constants of FOLDERS",
     ("sarqc/web/uploads.py", "root.glob(pattern)"): "a loop over the constants of LEFTOVERS",
     # Code by name
@@ -70,7 +70,6 @@ ALLOWED = {
     ("sarqc/jobs/child.py", "importlib.import_module(name)"): "of the app's own command line, in a worker",
     ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
     ("sarqc/extras/__init__.py", "importlib.import_module(f'{__name__}.{name}')"): "the modules of this folder",
-    ("sarqc/extras/trackers/reporting.py", "importlib.import_module(f'{__package__}.{name}')"): "a name in TRACKERS",
     ("sarqc/files/yaml_document.py", "yaml.load(path.read_text(encoding='utf-8'), _Loader)"):
         "a safe loader: numbers, text, lists and mappings alone",
     # Tokenizers, whose files have expressions too

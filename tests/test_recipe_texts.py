@@ -195,4 +195,4 @@ def test_a_form_that_a_document_does_not_have():
     with pytest.raises(Refused, match="slurm"):
         one_text("slurm", TUNED, ADDRESS)
     kinds = TUNED | {"kind": ["run", "tune"]}
-    assert [text["name"] for text in texts(kinds, ADDRESS)] == ["yaml", "cli", "rest", "python", "ray"]
+    assert [text["name"] for text in texts(kinds, ADDRESS)] == ["yaml", "cli", "rest", "python"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
     from starlette.types import ASGIApp
 
+    from sarqc.events import Event
     from sarqc.jobs.supervisor import Supervisor
     from sarqc.settings import Settings
     from sarqc.web.access import Access
@@ -63,6 +65,11 @@ class Host:
     listeners: list[Callable[[Exchange], None]] = field(default_factory=list)
 
 
+def absent(*_: object) -> Any:
+    """Raise ``NotImplementedError``, in the place of what an extra does not do."""
+    raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Extra:
     """An extra by its name, which is that of its module and in ``pip install sarqc[NAME]``.
@@ -81,6 +88,10 @@ class Extra:
     install: Callable[[FastAPI, Host], None] | None = None
     # Arguments for uvicorn's configuration, given how many files the process may have open.
     server: Callable[[Host, int], dict[str, Any]] | None = None
+    # Reports a run to a tracker: of a project, a recipe, what says something to people, and the run's name.
+    report: Callable[..., AbstractContextManager[Callable[[Event], None]]] = absent
+    # Writes a recipe's program for another engine: of the engine's name, the document, and a run's study and line.
+    program: Callable[..., str] = absent
     controls: tuple[str, ...] = ()  # of pages, by their data-control: hidden where it is not installed
 
 

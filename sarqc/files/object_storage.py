@@ -7,9 +7,8 @@ while. None is imported before there is an address.
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -112,22 +111,6 @@ class ObjectStorage:
         if mark is None:
             raise self._unusable("what was written can't be read")
         return mark.decode()
-
-    def send(self, folder: Path, name: str) -> None:
-        """Copy all files below a folder to objects below a name."""
-        with self._answering():
-            self._files.put(f"{folder}/", f"{self._path(name)}/", recursive=True)
-
-    def take(self, name: str, folder: Path) -> None:
-        """Copy all objects below a name to files below a folder, which is made."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with self._answering(), suppress(FileNotFoundError):  # there may be none
-            self._files.get(f"{self._path(name)}/", f"{folder}/", recursive=True)
-
-    def clear(self, name: str) -> None:
-        """Remove all objects below a name."""
-        with self._answering(), suppress(FileNotFoundError):
-            self._files.rm(self._path(name), recursive=True)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

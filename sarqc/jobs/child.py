@@ -19,7 +19,6 @@ import importlib
 import json
 import logging
 import os
-import pkgutil
 import shutil
 import signal
 import sys
@@ -152,11 +151,11 @@ def main() -> None:
 
 def _final_event(error: Exception, job: Mapping[str, Any]) -> Event:
     """Return the last event of a run that could not go on. One that met a full disk waits for room, unless it was its
-    own files that took it: those of an export, which go with it, and those on a host in a cluster.
+    own files that took it: those of an export, which go with it.
     """
     if met_full_disk(error):
         log.warning("the disk is full")
-        if job and job["checkpoint"] is None and job["transit"] is None:
+        if job and job["checkpoint"] is None:
             return Yielded(WAITS, waits_for_room=True)
         return Failed(**disk_full().parts())
     log.error("the run has failed", exc_info=error)
@@ -179,9 +178,6 @@ def _run(
         raise function
     settings, recipe = Settings(**job["settings"]), Recipe.parse(job["recipe"])
     log.info("it begins")
-    send_results = None
-    if job["transit"] is not None:
-        settings, send_results = pkgutil.resolve_name(job["transit"])(job, settings)
     boundaries = Boundaries(recipe.to_method().unit, start_seconds)
     events = function(recipe, settings, **_output(job, settings))
     finished = aside = False
@@ -189,8 +185,6 @@ def _run(
         for event in events:
             if isinstance(event, Finished) and job["checkpoint"] is not None:
                 note_files(settings.exports_dir() / job["checkpoint"])
-            if isinstance(event, Finished) and send_results is not None:
-                send_results()
             if isinstance(event, Saved):  # pages do not show where on this host
                 event = Saved(event.what, Path(event.path).name)
             channel.send(event)

@@ -32,11 +32,6 @@ def export_folder(settings: Settings, export_id: str) -> Path:
     return settings.exports_dir() / export_id
 
 
-def arriving(folder: Path) -> Path:
-    """Return where the files of a folder are while they come from another host."""
-    return folder.with_name(f".{folder.name}-arriving")
-
-
 def checkpoint_folder(settings: Settings, export: Run) -> Path:
     """Where an export's checkpoint appears."""
     return settings.exports_dir() / checkpoint_name(export)

@@ -520,9 +520,7 @@ class Supervisor:
         with suppress(NotFound):
             if self.store.get(run_id).state in (State.FINISHED, State.RUNNING, State.CANCELLING):
                 return
-        folder = exports.export_folder(self.settings, run_id)
-        for one in (folder, exports.arriving(folder)):
-            shutil.rmtree(one, ignore_errors=True)
+        shutil.rmtree(exports.export_folder(self.settings, run_id), ignore_errors=True)
 
     def _interrupt(self, run: Run, why: str) -> None:
         self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)}"))

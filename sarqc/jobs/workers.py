@@ -18,11 +18,9 @@ import subprocess
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,7 +87,7 @@ class Workers(Protocol):
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """Those that there are now: of a cluster they come and go."""
+        """Those that there are now: they may come and go."""
 
     def trouble(self) -> str | None:
         """Return what keeps runs from being started, for people."""
@@ -181,11 +179,11 @@ _TOO_MUCH = Failed(
 )
 
 
-class ProcessWorkers(ABC):
-    """Workers with a process of this host for each run. See ``Workers`` for the contract.
+class LocalWorkers:
+    """Workers on this host: one device, one process. See ``Workers`` for the contract.
 
     ``execute`` names the function that does the work as “module:name”; tests put a short one there. ``clock`` counts
-    seconds and never goes back. ``study_id`` names the study of a run.
+    seconds and never goes back. Raises ``Refused`` as ``find_devices``.
     """
 
     def __init__(
@@ -195,30 +193,20 @@ class ProcessWorkers(ABC):
         *,
         execute: str = EXECUTE,
         clock: Callable[[], float] = time.monotonic,
-        study_id: Callable[[Run], str] = attrgetter("id"),
     ) -> None:
         self._settings, self._deliver, self._execute, self._clock = settings, deliver, execute, clock
-        self._study_id = study_id
         self._tokens = itertools.count(1)
         self._running: dict[int, _Worker] = {}
         self._warm: dict[str, _Worker] = {}
         self._mutex = threading.Lock()
-        self._devices: tuple[Device, ...] = ()
-
-    @property
-    def devices(self) -> tuple[Device, ...]:
-        return self._devices
+        self.devices = find_devices(settings)
 
     def trouble(self) -> str | None:
         return None
 
-    @abstractmethod
     def _spawn(self) -> Process:
         """Start a process without a job. Raises ``OSError``."""
-
-    @abstractmethod
-    def _settings_on(self, device: str) -> dict[str, Any]:
-        """Return what a worker on a device is given as its settings, as JSON."""
+        return Process(CHILD, [self._execute])
 
     def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
         with self._mutex:
@@ -235,18 +223,15 @@ class ProcessWorkers(ABC):
         together = run.format is None and run.recipe.get("kind", "run") != "run"  # by as many as there may be
         return {
             "run_id": run.id,
-            "study_id": self._study_id(run),
+            "study_id": run.id,
             "attempt": run.attempt,
             "recipe": run.recipe,
-            "settings": self._settings_on(device),
+            "settings": self._settings.model_copy(update={"device": device}).model_dump(mode="json"),
             "log": str(log_path(self._settings, run.id)),
             "checkpoint": None if run.format is None else checkpoint_name(run),
             "format": run.format,
             "crew": max(1, len(self.devices)) if together else 1,
             "helps": helps,
-            # On a host without the app's folders: a function “module:name” that fetches what the job needs, and
-            # returns the settings with it and a function that sends what it leaves.
-            "transit": None,
         }
 
     def ask_to_stop(self, token: int) -> None:
@@ -306,25 +291,6 @@ class ProcessWorkers(ABC):
             with self._mutex:
                 self._running.pop(message.token, None)
         self._deliver(message)
-
-
-class LocalWorkers(ProcessWorkers):
-    """Workers on this host: one device, one process. Raises ``Refused`` as ``find_devices``."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        deliver: Callable[[Message], None],
-        **options: Any,
-    ) -> None:
-        super().__init__(settings, deliver, **options)
-        self._devices = find_devices(settings)
-
-    def _spawn(self) -> Process:
-        return Process(CHILD, [self._execute])
-
-    def _settings_on(self, device: str) -> dict[str, Any]:
-        return self._settings.model_copy(update={"device": device}).model_dump(mode="json")
 
 
 def log_path(settings: Settings, run_id: str) -> Path:

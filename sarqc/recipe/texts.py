@@ -1,7 +1,7 @@
 """A recipe or a batch as text for use elsewhere: file, command, request, program, and launch scripts of a batch.
 
-A batch can also be written as a shell script, as a job array of SLURM, and for a Ray cluster. Every text holds only
-the differences from the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
+A batch can also be written as a shell script, and as a job array of SLURM. Every text holds only the differences from
+the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
 """
 
 import itertools
@@ -186,13 +186,6 @@ i=$SLURM_ARRAY_TASK_ID
 """
 
 
-def _on_ray(document: Document, address: str) -> str:
-    return f"""\
-# All runs at once on the Ray cluster of SARQC_RAY_ADDRESS: save the YAML as {BATCH_FILE}.
-python -m sarqc run {BATCH_FILE} --on ray
-"""
-
-
 def _job_name(document: Document) -> str:
     model = document["model"]
     return re.sub(r"[^a-z0-9-]+", "-", PurePath(model).name.lower()).strip("-") if isinstance(model, str) else "sarqc"
@@ -272,7 +265,6 @@ BATCH_FORMS = {
     "python": Form("Python", "batch.py", _program_of_a_batch),
     "shell": Form("Shell", "runs.sh", _shell_script),
     "slurm": Form("SLURM", "runs.slurm", _job_array),
-    "ray": Form("Ray", "batch.ray.sh", _on_ray),
 }
 LAUNCH_FORMS = ("shell", "slurm")  # which run one command with flags of its own for each run
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Refused, Unreachable
-from sarqc.extras.cluster.transit import Transit
 from sarqc.files import claims as claims_module
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.claims import Claims
@@ -96,30 +95,6 @@ def test_each_piece_of_work_goes_to_one(place, monkeypatch):
         with other.share({first[0]: KEYS[first[0]]}) as second:
             assert second == [first[0]]
     assert not names(place)
-
-
-def test_a_folder_travels_through_object_storage(object_storage, tmp_path):
-    left, text = tmp_path / "left", tmp_path / "text-0.txt"
-    (left / "model" / "parts").mkdir(parents=True)
-    (left / "files.json").write_text("{}")
-    (left / "model" / "parts" / "weights").write_bytes(bytes(100_000))
-    text.write_text("a text")
-    on_host, on_node, of_another = (Transit(object_storage, name) for name in ("run-1", "run-1", "run-1-helper"))
-    on_host.send_texts([text])
-    of_another.send_texts([text])
-    on_node.take_texts(tmp_path / "texts")
-    on_node.send_results(left)
-    assert [path.name for path in (tmp_path / "texts").iterdir()] == ["text-0.txt"]
-    assert not left.exists()
-    arrived = tmp_path / "studies" / "run-1"
-    for _ in range(2):  # what is there is replaced
-        on_host.take_results(arrived)
-    files = {path.relative_to(arrived).as_posix() for path in arrived.rglob("*") if path.is_file()}
-    assert files == {"files.json", "model/parts/weights"}
-    assert (arrived / "model" / "parts" / "weights").read_bytes() == bytes(100_000)
-    assert [path.name for path in arrived.parent.iterdir()] == ["run-1"]
-    on_host.close()
-    assert names(place_at(object_storage)) == {"transit/run-1-helper/texts/text-0.txt"}
 
 
 @pytest.mark.parametrize(

@@ -2,4 +2,8 @@
 
 from sarqc.extras import Extra, lazily
 
-EXTRA = Extra("engines", install=lazily("sarqc.extras.engines.programs:install"))
+EXTRA = Extra(
+    "engines",
+    install=lazily("sarqc.extras.engines.programs:install"),
+    program=lazily("sarqc.extras.engines.programs:program_for"),
+)

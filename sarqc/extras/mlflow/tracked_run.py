@@ -17,38 +17,52 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow.environment_variables import MLFLOW_EXPERIMENT_NAME
 from mlflow.exceptions import MlflowException
 
-from sarqc.extras.trackers.reporting import State, TrackedRun
-
-_STATUS: dict[State, str] = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
+from sarqc.extras.mlflow.reporting import State
 
 
-class MlflowRun:
-    """See ``Tracker``. The experiment is the run's project, unless MLFLOW_EXPERIMENT_NAME names another."""
+class TrackedRun:
+    """One run at MLflow. Calls come one after the other, from one thread, ``begin`` first and ``end`` last. Each may
+    take long, and raises whatever MLflow raises.
 
-    def begin(self, run: TrackedRun) -> None:
+    The experiment is the project, that of all runs of a batch, unless MLFLOW_EXPERIMENT_NAME names another.
+    """
+
+    def __init__(self, project: str, name: str, parameters: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        self.name = name
+        self._project, self._parameters, self._tags = project, parameters, tags
+
+    def begin(self) -> None:
+        """Make the run known."""
         self._client = MlflowClient()
-        experiment = self._experiment(MLFLOW_EXPERIMENT_NAME.get() or run.project)
-        self._run = self._client.create_run(experiment, tags=dict(run.tags), run_name=run.name)
+        experiment = self._experiment(MLFLOW_EXPERIMENT_NAME.get() or self._project)
+        self._run = self._client.create_run(experiment, tags=dict(self._tags), run_name=self.name)
         parameters = [
-            Param(name, _text(value)) for name, value in run.parameters.items() if value not in (None, [], {})
+            Param(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for name, value in self._parameters.items()
+            if value not in (None, [], {})
         ]
         self._client.log_batch(self._id, params=parameters)
 
     def tags(self, tags: Mapping[str, str]) -> None:
+        """Add tags, or replace those of the same names."""
         self._client.log_batch(self._id, tags=[RunTag(name, text) for name, text in tags.items()])
 
     def numbers(self, values: Mapping[str, float], step: int) -> None:
+        """Add metrics at a step."""
         now = int(1000 * time.time())
         self._client.log_batch(self._id, metrics=[Metric(name, value, now, step) for name, value in values.items()])
 
     def keep(self, paths: Sequence[Path], name: str) -> None:
+        """Keep copies of files with the run, together under a name."""
         for path in paths:
             self._client.log_artifact(self._id, str(path), name)
 
     def end(self, state: State) -> None:
-        self._client.set_terminated(self._id, _STATUS[state])
+        """End the run."""
+        self._client.set_terminated(self._id, state.upper())
 
     def where(self) -> str:
+        """Return where people find the run."""
         info = self._run.info
         return f"{self._client.tracking_uri}, experiment {info.experiment_id}, run {info.run_id}"
 
@@ -59,17 +73,10 @@ class MlflowRun:
 
     def _experiment(self, name: str) -> str:
         """Return the id of an experiment, which is made where there is none."""
-        if (experiment := self._client.get_experiment_by_name(name)) is not None:
-            return str(experiment.experiment_id)
-        try:
-            return str(self._client.create_experiment(name))
-        except MlflowException:  # another process made it meanwhile
-            experiment = self._client.get_experiment_by_name(name)
-            if experiment is None:
-                raise
-            return str(experiment.experiment_id)
-
-
-def _text(value: Any) -> str:
-    """Return a parameter as text, as it is there."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if (experiment := self._client.get_experiment_by_name(name)) is None:
+            try:
+                return str(self._client.create_experiment(name))
+            except MlflowException:  # another process made it meanwhile
+                if (experiment := self._client.get_experiment_by_name(name)) is None:
+                    raise
+        return str(experiment.experiment_id)

@@ -1,18 +1,17 @@
 """What a tracker is told, what becomes of a run whose tracker fails, what is refused. Real trackers: beside this."""
 
-import importlib.util
 import json
 import threading
 from contextlib import nullcontext
 
 import pytest
 
+from sarqc import extras
 from sarqc.errors import Refused
-from sarqc.events import Event, Finished, LayerDone, Measured, PointDone, Saved, Warned
-from sarqc.extras.trackers import reporting
-from sarqc.extras.trackers.numbers import numbers_of
-from sarqc.extras.trackers.reporting import Destination
-from sarqc.study.document import Study
+from sarqc.events import Event, Finished, LayerDone, PointDone, Saved, Warned
+from sarqc.extras.mlflow import reporting
+from sarqc.extras.mlflow.numbers import numbers_of
+from sarqc.extras.mlflow.reporting import Report
 from tests.test_command_line import sarqc
 
 
@@ -20,7 +19,7 @@ class Notebook:
     """A tracker that writes down what it is told; ``hinder`` is called first, each time."""
 
     def __init__(self, hinder=lambda what: None):
-        self.hinder, self.run = hinder, None
+        self.hinder, self.name = hinder, "a run"
         self.said: list[str] = []
         self.metrics: dict[str, dict[int, float]] = {}
         self.kept: dict[str, list[str]] = {}
@@ -30,9 +29,8 @@ class Notebook:
         self.hinder(what)
         self.said.append(what)
 
-    def begin(self, run):
+    def begin(self):
         self._note("begin")
-        self.run = run
 
     def tags(self, tags):
         self._note("tags")
@@ -57,10 +55,9 @@ class Notebook:
 def tell(tracker: Notebook, run) -> list[Event]:
     """Tells a tracker of a run; what is said to people on the way."""
     said = []
-    recipe, events = run
-    with Destination(lambda: tracker, "--report notebook", "sarqc").run(recipe, said.append) as report:
-        for event in events:
-            report.tell(event)
+    with Report(tracker, said.append) as pass_on:
+        for event in run[1]:
+            pass_on(event)
     return said
 
 
@@ -68,9 +65,8 @@ def tell(tracker: Notebook, run) -> list[Event]:
 def test_a_run_is_told_from_its_recipe_to_its_end(run):
     tracker = Notebook()
     assert tell(tracker, run) == [Saved("report", "a notebook")]
-    recipe, events = run
+    events = run[1]
     assert (tracker.said[0], tracker.said[-1]) == ("begin", "finished")
-    assert tracker.run.parameters == recipe.to_json()
     layers = [event for event in events if isinstance(event, LayerDone)]
     assert tracker.metrics["layer/lambda"] == {one.index: one.report["chosen"]["lam"] for one in layers}
     assert tracker.metrics["layer/relative_recon"] == {one.index: one.report["relative_recon"] for one in layers}
@@ -88,7 +84,7 @@ def test_a_run_is_told_from_its_recipe_to_its_end(run):
 def test_the_state_is_that_of_the_run(run, error, state):
     tracker = Notebook()
     expected = nullcontext() if error is None else pytest.raises(type(error))
-    with expected, Destination(lambda: tracker, "--report", "p").run(run[0], print):
+    with expected, Report(tracker, print):
         if error is not None:
             raise error
     assert tracker.said[-1] == state
@@ -104,7 +100,7 @@ def test_a_tracker_that_fails_is_one_warning_and_nothing_more_is_told(run, refus
     tracker = Notebook(hinder)
     (warned,) = tell(tracker, run)
     assert isinstance(warned, Warned)
-    assert (warned.where, refused in tracker.said) == ("--report notebook", False)
+    assert (warned.where, refused in tracker.said) == ("--report mlflow", False)
     assert "ConnectionError" in warned.what
     assert "secret" not in warned.what
 
@@ -120,46 +116,25 @@ def test_a_tracker_that_does_not_answer_is_waited_for_so_long_and_no_longer(run,
     answers.set()
 
 
-@pytest.mark.thorough
-def test_a_survey_is_a_run_and_one_for_each_line(settings):
-    study = Study.open(settings.assets_dir / "studies" / "tiny-moe")
-    made = []
-
-    def make():
-        made.append(Notebook())
-        return made[-1]
-
-    document = {"title": "A survey", "model": "tiny-moe"}
-    with Destination(make, "--report", "lines").survey(document, study.folder, print):
-        assert [one.said for one in made] != [[]]
-    whole, *lines = made
-    assert (whole.run.name, whole.said[-1], set(whole.kept)) == ("A survey", "finished", {"study"})
-    assert [one.run.name for one in lines] == [f"{line.label}, {line.bits} bits" for line in study.lines]
-    for tracker, line in zip(lines, study.lines, strict=True):
-        perplexity = study.read(line, "perplexity").mean(axis=0)  # γ × λ
-        assert list(tracker.metrics["perplexity"].values()) == pytest.approx(perplexity.ravel().tolist())
-        if len(line.lams) > 1:
-            assert list(tracker.metrics["lambda"].values()) == list(line.lams) * len(line.gammas)
-
-
 def test_lambda_is_a_metric_beside_those_of_its_point():
-    point = PointDone("a", 3, 9, 0.25, 0.1, None, 0.2, float("nan"))
-    assert list(numbers_of(point)) == [
-        ({"curve/lambda": 0.25, "curve/relative_recon": 0.1, "curve/relative_sar": 0.2}, 3)
-    ]
-    protocol = {"task": "piqa"}
-    accuracy = {"accuracy_float/piqa": 0.5, "accuracy_standard_error_float/piqa": 0.1}
-    assert list(numbers_of(Measured("accuracy", "float", 0.5, 0.1, protocol))) == [(accuracy, 0)]
+    ((values, step),) = numbers_of(PointDone("a", 3, 9, 0.25, 0.1, None, 0.2, float("nan")))
+    assert step == 3
+    assert {name: values[name] for name in ("curve/lambda", "curve/relative_recon", "curve/relative_sar")} == {
+        "curve/lambda": 0.25,
+        "curve/relative_recon": 0.1,
+        "curve/relative_sar": 0.2,
+    }
+    assert "curve/relative_drift" not in values
 
 
 def test_what_can_not_be_told_is_refused_before_any_work(random_llama, text_file, tmp_path, monkeypatch):
     state = tmp_path / "state"
     flags = ["--model", str(random_llama), "--calibration", str(text_file), "--method", "rtn", "--json"]
     unknown = sarqc("quantize", *flags, "--report", "wandb", SARQC_STATE_DIR=str(state))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    absent = sarqc("quantize", *flags, "--report", "trackio", SARQC_STATE_DIR=str(state))
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    absent = sarqc("quantize", *flags, "--report", "mlflow", SARQC_STATE_DIR=str(state))
     assert [unknown.returncode, absent.returncode] == [2, 2]
-    assert "mlflow, trackio" in json.loads(unknown.stdout)["error"]["remedy"]
+    assert "mlflow" in json.loads(unknown.stdout)["error"]["remedy"]
     error = json.loads(absent.stdout)["error"]
-    assert (error["where"], error["remedy"]) == ("--report trackio", "pip install 'sarqc[trackio]'")
+    assert (error["where"], error["remedy"]) == ("--report mlflow", "pip install 'sarqc[mlflow]'")
     assert not state.exists()

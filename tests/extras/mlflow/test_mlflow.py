@@ -9,8 +9,8 @@ import pytest
 
 from sarqc.errors import Refused
 from sarqc.events import Event, Finished, LayerDone, Saved, Warned
-from sarqc.extras.trackers import reporting
-from sarqc.extras.trackers.reporting import destination
+from sarqc.extras.mlflow import reporting
+from sarqc.extras.mlflow.reporting import report
 from tests.test_command_line import sarqc
 
 mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed here: make test-reports")
@@ -49,9 +49,9 @@ def artefacts(client, run, folder: str) -> dict[str, bytes]:
 
 def tell(run, project: str = "sarqc") -> list[Event]:
     said = []
-    with destination("mlflow", "--report", project).run(run[0], said.append) as report:
+    with report(project, run[0], said.append) as pass_on:
         for event in run[1]:
-            report.tell(event)
+            pass_on(event)
     return said
 
 
@@ -85,7 +85,7 @@ def test_a_run_is_there_as_it_was(run, store):
 
 @pytest.mark.parametrize(("error", "status"), [(Refused("a", "b", "c"), "FAILED"), (KeyboardInterrupt(), "KILLED")])
 def test_the_end_is_that_of_the_run(run, store, error, status):
-    with pytest.raises(type(error)), destination("mlflow", "--report", status).run(run[0], print):
+    with pytest.raises(type(error)), report(status, run[0], print):
         raise error
     (there,) = runs_of(store, status)
     assert there.info.status == status
