@@ -222,44 +222,37 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     )
     if not recipe.distills:
         return most
-    if recipe.distill_by == "block":
-        return round(max(most, computed * weights + process + _distilling_block_bytes(work, computed)))
-    head_states = (recipe.samples + recipe.unseen_samples()) * recipe.length * checkpoint.architecture.hidden_size
-    reference = work.stored * work.task.weights() + computed * head_states  # of the float model, meanwhile
-    return round(reference + max(most, computed * weights + process + _distilling_bytes(work, computed)))
+    most = max(most, computed * weights + process + _distilling_bytes(work, computed))
+    if recipe.distill_by == "model":  # the float model's weights, and what its head reads, meanwhile
+        most += work.stored * work.task.weights() + computed * recipe.length * _state_numbers(work)
+    return round(most)
 
 
 def _distilling_bytes(work: Work, computed: float) -> float:
-    """Return bytes of the tuning of scales: weights as functions of the scales with their gradients, and one sequence
-    with all that its gradient passes.
+    """Return bytes of the tuning of scales, of the whole model or of a block: weights as functions of the scales with
+    their gradients, and what the gradient of one sequence passes; of a block also the states of all sequences before
+    and behind it.
+
+    Of each weight its code, itself and its gradient, and that of the best epoch; of each group; and two copies of the
+    largest linear while its levels or slopes are made.
     """
-    checkpoint, architecture = work.checkpoint, work.checkpoint.architecture
-    weights = _tuned_bytes(work, computed, work.task.weights())
-    inside = checkpoint.n_blocks * (_KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size)
-    logits = 4 * _KEPT_LOGITS * architecture.vocab_size
-    return weights + work.recipe.length * (computed * inside + logits)
+    recipe, architecture, by_block = work.recipe, work.checkpoint.architecture, work.recipe.distill_by == "block"
+    weights = work.task.block_weights if by_block else work.task.weights()
+    level = _TUNED_LEVEL if recipe.distill_codes else _LEVEL
+    tuned = (level + 2 * computed + work.stored) * weights + _GROUP_BYTES * work.groups * weights / work.task.weights()
+    tuned += 2 * computed * max(map(math.prod, work.task.shapes))
+    inside = _KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size  # of a token in a block
+    if not by_block:
+        logits = 4 * _KEPT_LOGITS * architecture.vocab_size
+        return tuned + recipe.length * (computed * work.checkpoint.n_blocks * inside + logits)
+    tuned += work.stored * weights * recipe.distill_codes  # the float block, which the penalty reads
+    inside += _ERROR * architecture.hidden_size + _WALKED * _state_numbers(work)
+    return tuned + computed * recipe.length * inside
 
 
-def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
-    """Return bytes of weights whose scales are tuned: of each its code, itself and its gradient, and that of the best
-    epoch; of each group; and two copies of the largest linear while its levels or slopes are made.
-    """
-    largest = max(map(math.prod, work.task.shapes))
-    groups = work.groups * weights / work.task.weights()
-    level = _TUNED_LEVEL if work.recipe.distill_codes else _LEVEL
-    return (level + 2 * computed + work.stored) * weights + _GROUP_BYTES * groups + 2 * computed * largest
-
-
-def _distilling_block_bytes(work: Work, computed: float) -> float:
-    """Return bytes of the tuning of a block's scales: its weights as functions of the scales with their gradients, what
-    the gradient of one sequence passes, and the states of all sequences before and behind it.
-    """
-    recipe, architecture = work.recipe, work.checkpoint.architecture
-    weights = _tuned_bytes(work, computed, work.task.block_weights)
-    weights += work.stored * work.task.block_weights * recipe.distill_codes  # the float block, which the penalty reads
-    inside = (_KEPT_STATES + _ERROR) * architecture.hidden_size + 4 * architecture.intermediate_size
-    states = _WALKED * (recipe.samples + recipe.unseen_samples()) * architecture.hidden_size
-    return weights + computed * recipe.length * (inside + states)
+def _state_numbers(work: Work) -> int:
+    """Return numbers of the states of all sequences at one position."""
+    return (work.recipe.samples + work.recipe.unseen_samples()) * work.checkpoint.architecture.hidden_size
 
 
 def _sets(work: Work) -> int:
