@@ -440,16 +440,18 @@ def _perplexity(work: Work) -> Count:
 
 
 def _text_pass(work: Work, tokens: int) -> Count:
-    logits = work.checkpoint.architecture.vocab_size * tokens
-    products = 2 * work.checkpoint.architecture.hidden_size * logits
-    return _block_passes(work, tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
+    return _block_passes(work, tokens) + _head(work, tokens, _LOGIT_MOVES)
 
 
 def _pass_beside_float(work: Work) -> Count:
     """Return the same of a quantized model, with the float one's logits and how far they are apart."""
-    logits = work.checkpoint.architecture.vocab_size * work.test_tokens
-    products = 2 * work.checkpoint.architecture.hidden_size * logits
-    return _perplexity(work) + Count(products=products, read=_DIVERGENCE_MOVES * 4 * logits)
+    return _perplexity(work) + _head(work, work.test_tokens, _DIVERGENCE_MOVES)
+
+
+def _head(work: Work, tokens: int, moves: int) -> Count:
+    """Return the work of the logits of tokens, each of which is written or read so often."""
+    logits = work.checkpoint.architecture.vocab_size * tokens
+    return Count(products=2 * work.checkpoint.architecture.hidden_size * logits, read=moves * 4 * logits)
 
 
 def _distilling(work: Work) -> Count:
@@ -460,18 +462,14 @@ def _distilling(work: Work) -> Count:
     by_block = recipe.distill_by == "block"
     passed = _block_passes if by_block else _text_pass
     once, trained, judged = (passed(work, count * recipe.length) for count in (samples + unseen, samples, unseen))
-    written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
+    moves = _WEIGHT_MOVES + _CODE_MOVES * recipe.distill_codes
+    written = Count(read=moves * 4 * work.task.weights() * samples)
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
     epoch = trained.times(3) + judged + written + started
     if by_block:
         return (once + Count(loaded=work.checkpoint.size_bytes)).times(2) + epoch.times(recipe.distill)
-    logits = work.checkpoint.architecture.vocab_size * (samples + unseen) * recipe.length
-    beside = Count(products=2 * work.checkpoint.architecture.hidden_size * logits, read=_DIVERGENCE_MOVES * 4 * logits)
+    beside = _head(work, (samples + unseen) * recipe.length, _DIVERGENCE_MOVES)
     return once.times(2) + beside + (epoch + beside).times(recipe.distill)
-
-
-def _moves(work: Work) -> int:
-    return _WEIGHT_MOVES + _CODE_MOVES * work.recipe.distill_codes
 
 
 _WEIGHT_MOVES = 8  # how often a weight is written or read until the gradients of its scales are known
