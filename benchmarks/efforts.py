@@ -1,7 +1,7 @@
 """What each effort costs and gains on the models of the app: ``python -m benchmarks.efforts``.
 
-Writes ``sarqc/recipe/efforts.json``, which the page and the documents read, after each run; runs that it already holds
-are not repeated. Every run calibrates anew, and the clock is that of the processor.
+Writes ``docs/efforts.json`` after each run, and ``sarqc/recipe/efforts.json``, the means that the page reads; runs that
+the former holds are not repeated. Every run calibrates anew, and the clock is that of the processor.
 """
 
 import json
@@ -12,12 +12,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sarqc.engine.execute import execute
 from sarqc.events import Finished, Stage
 from sarqc.recipe import EFFORTS, Recipe
-from sarqc.recipe.measured_efforts import TABLE
+from sarqc.recipe.measured_efforts import TABLE, MeasuredEffort
 from sarqc.settings import Settings
 
+RUNS = Path("docs/efforts.json")
 BITS, MODELS, DRAWS = (2, 3), ("tiny-llama", "tiny-moe"), (0, 1, 2)
 SETTING = {"samples": 8, "length": 256, "sampling": "random", "window": 256, "test_tokens": 32768, "baseline": False}
 CALIBRATING = ("quantizing", "distilling scales")  # stages whose processor seconds count
@@ -44,9 +47,34 @@ def measured(recipe: Recipe, settings: Settings) -> dict[str, float]:
     return {"ln_perplexity": round(math.log(perplexity), 5), "seconds": round(seconds, 2)}
 
 
+def means(rows: list[dict[str, Any]]) -> list[MeasuredEffort]:
+    """Each effort beside GPTQ 1 %, by model and bits in the order of the runs."""
+    efforts: list[MeasuredEffort] = []
+    for model, bits in dict.fromkeys((row["model"], row["bits"]) for row in rows):
+        by_name = {
+            name: {row["draw"]: row for row in rows if (row["model"], row["bits"], row["by"]) == (model, bits, name)}
+            for name in ("gptq", *EFFORTS)
+        }
+        for effort in EFFORTS:
+            pairs = [(row, by_name["gptq"][draw]) for draw, row in by_name[effort].items()]
+            ratio = np.mean([row["ln_perplexity"] - plain["ln_perplexity"] for row, plain in pairs])
+            seconds = np.sum([[row["seconds"], plain["seconds"]] for row, plain in pairs], axis=0)
+            efforts.append(
+                {
+                    "model": model,
+                    "bits": bits,
+                    "effort": effort,
+                    "draws": len(pairs),
+                    "change": round(float(np.expm1(ratio)), 4),
+                    "time": round(float(seconds[0] / seconds[1]), 1),
+                }
+            )
+    return efforts
+
+
 def main() -> None:
     """Measure what the table lacks."""
-    rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"] if TABLE.is_file() else []
+    rows = json.loads(RUNS.read_text(encoding="utf-8"))["rows"] if RUNS.is_file() else []
     for bits, model in product(BITS, MODELS):
         with tempfile.TemporaryDirectory() as state:
             for seed, name in product(DRAWS, ("gptq", *EFFORTS)):
@@ -56,9 +84,11 @@ def main() -> None:
                 recipe = Recipe.parse(document(model, bits, seed, name))
                 rows.append(at | measured(recipe, Settings(state_dir=Path(state))))
                 lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
-                TABLE.write_text(
+                RUNS.write_text(
                     f'{{\n "setting": {json.dumps(SETTING)},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8"
                 )
+    lines = ",\n".join(f"  {json.dumps(row)}" for row in means(rows))
+    TABLE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

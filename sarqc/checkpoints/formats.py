@@ -36,8 +36,8 @@ IN_WORDS: dict[Loads, str] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one reader with a small checkpoint of this kind; ``words``: where tokens part, what it said, or why
-    it was not run.
+    """The result of one reader with a small checkpoint of this kind; ``words``: where tokens part, its complaint, or
+    why it was not run.
     """
 
     reader: str

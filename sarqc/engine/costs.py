@@ -220,44 +220,37 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     )
     if not recipe.distills:
         return most
-    if recipe.distill_by == "block":
-        return round(max(most, computed * weights + process + _distilling_block_bytes(work, computed)))
-    head_states = (recipe.samples + recipe.unseen_samples()) * recipe.length * checkpoint.architecture.hidden_size
-    reference = work.stored * work.task.weights() + computed * head_states  # of the float model, meanwhile
-    return round(reference + max(most, computed * weights + process + _distilling_bytes(work, computed)))
+    most = max(most, computed * weights + process + _distilling_bytes(work, computed))
+    if recipe.distill_by == "model":  # the float model's weights, and what its head reads, meanwhile
+        most += work.stored * work.task.weights() + computed * recipe.length * _state_numbers(work)
+    return round(most)
 
 
 def _distilling_bytes(work: Work, computed: float) -> float:
-    """Return bytes of the tuning of scales: weights as functions of the scales with their gradients, and one sequence
-    with all that its gradient passes.
+    """Return bytes of the tuning of scales, of the whole model or of a block: weights as functions of the scales with
+    their gradients, and what the gradient of one sequence passes; of a block also the states of all sequences before
+    and behind it.
+
+    Of each weight its code, itself and its gradient, and that of the best epoch; of each group; and two copies of the
+    largest linear while its levels or slopes are made.
     """
-    checkpoint, architecture = work.checkpoint, work.checkpoint.architecture
-    weights = _tuned_bytes(work, computed, work.task.weights())
-    inside = checkpoint.n_blocks * (_KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size)
-    logits = 4 * _KEPT_LOGITS * architecture.vocab_size
-    return weights + work.recipe.length * (computed * inside + logits)
+    recipe, architecture, by_block = work.recipe, work.checkpoint.architecture, work.recipe.distill_by == "block"
+    weights = work.task.block_weights if by_block else work.task.weights()
+    level = _TUNED_LEVEL if recipe.distill_codes else _LEVEL
+    tuned = (level + 2 * computed + work.stored) * weights + _GROUP_BYTES * work.groups * weights / work.task.weights()
+    tuned += 2 * computed * max(map(math.prod, work.task.shapes))
+    inside = _KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size  # of a token in a block
+    if not by_block:
+        logits = 4 * _KEPT_LOGITS * architecture.vocab_size
+        return tuned + recipe.length * (computed * work.checkpoint.n_blocks * inside + logits)
+    tuned += work.stored * weights * recipe.distill_codes  # the float block, which the penalty reads
+    inside += _ERROR * architecture.hidden_size + _WALKED * _state_numbers(work)
+    return tuned + computed * recipe.length * inside
 
 
-def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
-    """Return bytes of weights whose scales are tuned: of each its code, itself and its gradient, and that of the best
-    epoch; of each group; and two copies of the largest linear while its levels or slopes are made.
-    """
-    largest = max(map(math.prod, work.task.shapes))
-    groups = work.groups * weights / work.task.weights()
-    level = _TUNED_LEVEL if work.recipe.distill_codes else _LEVEL
-    return (level + 2 * computed + work.stored) * weights + _GROUP_BYTES * groups + 2 * computed * largest
-
-
-def _distilling_block_bytes(work: Work, computed: float) -> float:
-    """Return bytes of the tuning of a block's scales: its weights as functions of the scales with their gradients, what
-    the gradient of one sequence passes, and the states of all sequences before and behind it.
-    """
-    recipe, architecture = work.recipe, work.checkpoint.architecture
-    weights = _tuned_bytes(work, computed, work.task.block_weights)
-    weights += work.stored * work.task.block_weights * recipe.distill_codes  # the float block, which the penalty reads
-    inside = (_KEPT_STATES + _ERROR) * architecture.hidden_size + 4 * architecture.intermediate_size
-    states = _WALKED * (recipe.samples + recipe.unseen_samples()) * architecture.hidden_size
-    return weights + computed * recipe.length * (inside + states)
+def _state_numbers(work: Work) -> int:
+    """Return numbers of the states of all sequences at one position."""
+    return (work.recipe.samples + work.recipe.unseen_samples()) * work.checkpoint.architecture.hidden_size
 
 
 def _sets(work: Work) -> int:
@@ -439,16 +432,18 @@ def _perplexity(work: Work) -> Count:
 
 
 def _text_pass(work: Work, tokens: int) -> Count:
-    logits = work.checkpoint.architecture.vocab_size * tokens
-    products = 2 * work.checkpoint.architecture.hidden_size * logits
-    return _block_passes(work, tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
+    return _block_passes(work, tokens) + _head(work, tokens, _LOGIT_MOVES)
 
 
 def _pass_beside_float(work: Work) -> Count:
     """Return the same of a quantized model, with the float one's logits and how far they are apart."""
-    logits = work.checkpoint.architecture.vocab_size * work.test_tokens
-    products = 2 * work.checkpoint.architecture.hidden_size * logits
-    return _perplexity(work) + Count(products=products, read=_DIVERGENCE_MOVES * 4 * logits)
+    return _perplexity(work) + _head(work, work.test_tokens, _DIVERGENCE_MOVES)
+
+
+def _head(work: Work, tokens: int, moves: int) -> Count:
+    """Return the work of the logits of tokens, each of which is written or read so often."""
+    logits = work.checkpoint.architecture.vocab_size * tokens
+    return Count(products=2 * work.checkpoint.architecture.hidden_size * logits, read=moves * 4 * logits)
 
 
 def _distilling(work: Work) -> Count:
@@ -459,18 +454,14 @@ def _distilling(work: Work) -> Count:
     by_block = recipe.distill_by == "block"
     passed = _block_passes if by_block else _text_pass
     once, trained, judged = (passed(work, count * recipe.length) for count in (samples + unseen, samples, unseen))
-    written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
+    moves = _WEIGHT_MOVES + _CODE_MOVES * recipe.distill_codes
+    written = Count(read=moves * 4 * work.task.weights() * samples)
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
     epoch = trained.times(3) + judged + written + started
     if by_block:
         return (once + Count(loaded=work.checkpoint.size_bytes)).times(2) + epoch.times(recipe.distill)
-    logits = work.checkpoint.architecture.vocab_size * (samples + unseen) * recipe.length
-    beside = Count(products=2 * work.checkpoint.architecture.hidden_size * logits, read=_DIVERGENCE_MOVES * 4 * logits)
+    beside = _head(work, (samples + unseen) * recipe.length, _DIVERGENCE_MOVES)
     return once.times(2) + beside + (epoch + beside).times(recipe.distill)
-
-
-def _moves(work: Work) -> int:
-    return _WEIGHT_MOVES + _CODE_MOVES * work.recipe.distill_codes
 
 
 _WEIGHT_MOVES = 8  # how often a weight is written or read until the gradients of its scales are known

@@ -47,8 +47,9 @@ _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slo
 
 
 class Plan(BaseModel):
-    """What a run, or a batch of them, will do and cost. ``None``: can't be known before the model is on this host, or
-    is not the same for all runs."""
+    """The work and the cost of a run, or of a batch of them. ``None``: can't be known before the model is on this
+    host, or is not the same for all runs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -168,7 +168,7 @@ export interface Recipe {
   band: number | null;
 }
 
-/** What a run, or a batch of them, will do and cost. `None`: can't be known before the model is on this host, or is not the same for all runs. */
+/** The work and the cost of a run, or of a batch of them. `None`: can't be known before the model is on this host, or is not the same for all runs. */
 export interface Plan {
   runs: number;
   model: string;
@@ -210,7 +210,7 @@ export interface Carrier {
   fixes: Fix[];
 }
 
-/** What came of one reader with a small checkpoint of this kind; `words`: where tokens part, what it said, or why it was not run. */
+/** The result of one reader with a small checkpoint of this kind; `words`: where tokens part, its complaint, or why it was not run. */
 export interface Answer {
   reader: string;
   version: string;
