@@ -5,7 +5,7 @@ import gradio as gr
 from pages.layout import Page, part
 from pages.plot import choice, plot
 from sarqc.settings import Settings
-from sarqc.web.browser_contract import RATIOS, SIZES
+from sarqc.web.browser_contract import SIZES
 
 
 def _runs(root: str) -> str:
@@ -87,7 +87,7 @@ def build(settings: Settings) -> None:
     with gr.Column(elem_id="content", elem_classes=["page", "runs-page"]):
         part(_runs(settings.root()), script="runs/runs_page.js")
         with gr.Column(elem_classes=["pareto"]):
-            tools = choice("size", "pareto", SIZES, "Size") + choice("ratio", "pareto", RATIOS, "Quality")
+            tools = choice("size", "pareto", SIZES, "Size")
             plot("pareto", "Size against quality", classes="plot-pareto", tools=tools)
             part(_PARETO)
         with gr.Column(elem_classes=["compare"]):

@@ -39,13 +39,11 @@ class RecipeDifference(TypedDict):
 
 
 class ComparedNumber(TypedDict):
-    """A quantity at the chosen point of each study, and what each has more than the first; null where it was not
-    measured."""
+    """A quantity at the chosen point of each study; null where it was not measured."""
 
     title: str
     kind: str
     values: list[float | None]
-    more: list[float | None]
     notes: NotRequired[list[str]]  # what stands beside each value, such as its interval; empty: nothing
 
 
@@ -224,15 +222,16 @@ def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
         (BITS_IN_FULL, "significant", [_bits(side) for side in sides]),
         ("Share of parameters quantized", "share", [side.study.model.share_quantized for side in sides]),
     ]
-    compared = [
-        _compare_values(title, kind, values)
+    compared: list[ComparedNumber] = [
+        {"title": title, "kind": kind, "values": values}
         for title, kind, values in rows
         if any(value is not None for value in values)
     ]
     against = [side.ending.against_gptq for side in sides]
     if any(value is not None for value in against):  # of each on its own texts
         notes = [_interval(side.ending.tuned) for side in sides]
-        compared.insert(1, {**_compare_values("Perplexity against GPTQ 1 %", "change", against), "notes": notes})
+        title = "Perplexity against GPTQ 1 %"
+        compared.insert(1, {"title": title, "kind": "change", "values": against, "notes": notes})
     return compared
 
 
@@ -259,12 +258,6 @@ def _interval(tuned: Tuned | None) -> str:
     return f"{number(100 * low, 1)} to {number(100 * high, 1)}{NBSP}%"
 
 
-def _compare_values(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
-    first = values[0]
-    more = [None if value is None or first is None else value - first for value in values]
-    return {"title": title, "kind": kind, "values": values, "more": more}
-
-
 def _layers(sides: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
     """Return the relative error of each layer that all studies have, and on which text."""
     text = "unseen text"
@@ -281,7 +274,8 @@ def _layers(sides: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
         columns.append(dict(zip((layer.name for layer in side.study.layers), chosen.tolist(), strict=True)))
     common = [name for name in columns[0] if all(name in column for column in columns)]
     return [
-        _compare_values(name, "significant", [measured(column[name]) for column in columns]) for name in common
+        {"title": name, "kind": "significant", "values": [measured(column[name]) for column in columns]}
+        for name in common
     ], text
 
 

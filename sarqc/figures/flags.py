@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sarqc.errors import Damaged
 from sarqc.figures.drawing import position
@@ -20,6 +20,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam, once
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
 
+AXIS_WIDTH = 200  # pixels from the first λ to the last, at least
 TABLE = Path(__file__).with_name("dampings.toml")
 
 
@@ -58,18 +59,18 @@ TOOLS_BY_DEFAULT = {default: [*tools] for default, tools in groupby(TOOLS, key=l
 
 @dataclass(frozen=True)
 class Flag:
-    """A setting: its λ, or the two ends of a range, its name on the axis, and for tables its tools."""
+    """A setting: its λ, or the two ends of a range, its name, and for tables its tools."""
 
     lam: float
     name: str
     tools: str
-    short: str = ""  # the name on a narrow screen
+    short: str = ""  # the name on the axis, where that is shorter
     end: float | None = None
 
-    def label(self, *, short: bool = False) -> str:
-        """Return the label on the axis: the name, of a range with its ends."""
-        name = (short and self.short) or self.name
-        return name if self.end is None else f"{name} {self.value}"
+    @property
+    def label(self) -> str:
+        """The label on the axis: the name, of a range with its ends."""
+        return self.short or (self.name if self.end is None else f"{self.name} {self.value}")
 
     @property
     def value(self) -> str:
@@ -132,8 +133,7 @@ def _place(flag: Flag, lams: Sequence[float]) -> float | None:
     return None if first > last else position(first, lams)
 
 
-@dataclass(frozen=True)
-class PlacedFlag:
+class PlacedFlag(NamedTuple):
     """A flag with its place on the axis, and the lane below the axis in which its name stands."""
 
     flag: Flag
@@ -141,29 +141,28 @@ class PlacedFlag:
     lane: int
 
 
-def place_flags(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short: bool = False) -> list[PlacedFlag]:
-    """Return the flags in as few lanes as keep their names apart on an axis of ``width`` pixels from the first to the
-    last λ.
+def place_flags(flags: Sequence[Flag], lams: Sequence[float]) -> list[PlacedFlag]:
+    """Return the flags in as few lanes as keep their names apart on the axis of a narrow screen.
 
     A name stands at the right of its pole. Lanes are filled from the right: what is lower stands further left.
     """
-    step = width / (len(lams) - 1)
+    step = AXIS_WIDTH / max(1, len(lams) - 1)
     free: list[float] = []  # of each lane, the pixel up to which it is free
     placed: list[PlacedFlag] = []
     for flag in reversed(flags):
         place = _place(flag, lams)
         assert place is not None
         start = place * step
-        end = start + name_width(flag, short=short)
+        end = start + name_width(flag)
         lane = next((index for index, left in enumerate(free) if end <= left), len(free))
         free[lane : lane + 1] = [start]
         placed.append(PlacedFlag(flag, place, lane))
     return placed[::-1]
 
 
-def name_width(flag: Flag, *, short: bool = False) -> float:
+def name_width(flag: Flag) -> float:
     """Return the most pixels that a name takes in type of 11, with its margin."""
-    return 6.1 * len(flag.label(short=short)) + 6
+    return 6.1 * len(flag.label) + 6
 
 
 def flags_text(facts: LineFacts) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -49,8 +49,6 @@ Shown = Literal["perplexity", "accuracy", "error", "drift"]
 
 TRACK = 16  # pixels below the axis for the lower half of the slider, whose track lies on the axis
 LANE = 14  # pixels of a row of flags
-WIDE_AXIS, NARROW_AXIS = 400, 200  # pixels from the first λ to the last, at least, on a wide and a narrow screen
-FLAGS_NARROW = 600  # pixels of the figure, below which the names of flags are short
 
 
 def hero(facts: LineFacts, shown: Shown = "perplexity") -> Figure | None:
@@ -218,38 +216,18 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
 def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
     """Add known settings between the axis and its ticks: a pole at each λ, or at the start of a range, with its name.
     ``room``: pixels between axis and names."""
-    flags, lams, layout = flags_of(facts), facts.line.lams, figure["layout"]
-    if not flags:
-        layout["margin"]["b"] += room
-        layout["xaxis"]["ticklabelstandoff"] = room
-        return
-    wide, narrow = place_flags(flags, lams, WIDE_AXIS), place_flags(flags, lams, NARROW_AXIS, short=True)
-    lanes, few = (1 + max(flag.lane for flag in rows) for rows in (wide, narrow))
-    layout["margin"]["b"] += room + LANE * lanes
-    layout["xaxis"]["ticklabelstandoff"] = room + LANE * lanes
-    figure["narrow"] |= {
-        "layout.margin.b": layout["margin"]["b"] + LANE * (few - lanes),
-        "layout.xaxis.ticklabelstandoff": room + LANE * few,
-    }
-    figure["narrow_below"] = FLAGS_NARROW
-    sign = next(at for at, note in enumerate(layout["annotations"]) if note.get("name") == AXIS)
-    layout["annotations"][sign]["yshift"] = -(room + LANE * lanes)
-    figure["narrow"][f"layout.annotations.{sign}.yshift"] = -(room + LANE * few)
-    # Poles pass behind the names at their left.
-    for placed, narrow_placed in reversed(list(zip(wide, narrow, strict=True))):
-        pole = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "var(--ink-3)", "ax": 0}
-        place = {"xref": "x", "yref": "paper", "x": placed.place, "y": 0, "ay": room + _depth(placed.lane)}
-        ground = {"yanchor": "middle", "size": 11, "borderpad": 0, "bgcolor": "var(--surface)"}
-        narrow_fields: dict[str, Any] = {"ay": room + _depth(narrow_placed.lane)}
-        if placed.flag.short:
-            narrow_fields["text"] = f" {placed.flag.label(short=True)}"
-        more = {**pole, **place, **ground, "hovertext": placed.flag.words}
-        add_note(figure, f" {placed.flag.label()}", "var(--ink-2)", narrow=narrow_fields, **more)
-
-
-def _depth(lane: int) -> float:
-    """Pixels from the axis down to the middle of a lane's names."""
-    return LANE * (lane + 0.5) + 2
+    layout, placed = figure["layout"], place_flags(flags_of(facts), facts.line.lams)
+    height = room + LANE * (1 + max((flag.lane for flag in placed), default=-1))
+    layout["margin"]["b"] += height
+    layout["xaxis"]["ticklabelstandoff"] = height
+    for note in layout["annotations"]:
+        if note.get("name") == AXIS:
+            note["yshift"] = -height
+    pole = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "var(--ink-3)", "ax": 0}
+    ground = {"yanchor": "middle", "size": 11, "borderpad": 0, "bgcolor": "var(--surface)"}
+    for flag, x, lane in reversed(placed):  # poles pass behind the names at their left
+        place = {"xref": "x", "yref": "paper", "x": x, "y": 0, "ay": room + LANE * (lane + 0.5) + 2}
+        add_note(figure, f" {flag.label}", "var(--ink-2)", **pole, **place, **ground, hovertext=flag.words)
 
 
 def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:

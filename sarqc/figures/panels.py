@@ -5,8 +5,8 @@ A panel holds curves of one quantity; all panels share the axis, the marker of t
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -34,21 +34,15 @@ from sarqc.figures.drawing import (
     line_trace,
     scatter,
     spread_labels,
-    step_decimals,
     value_axis,
     whiskers,
 )
-from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
+from sarqc.figures.numbers import Format, difference_decimals
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
-BREAK_ROOM = 0.16  # the same for the float model's line beyond a break of the axis
 VALUE_SIZE = 26  # of the value at the shown point
-VALUE_REACH = 2  # points of the axis beside which it stands
-USUAL_STEPS = 9  # between points of a line
-VALUE_HEIGHT = 0.12  # of the span
-NARROW_ROOM = 0.24  # the same on a narrow screen, where panels are low
-FEW_LAMS = 3  # up to which names at the lines' ends reach to where words at the right edge begin
+VALUE_ROOM = 40  # pixels above the panel for it
 AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
 BAND = "band"  # the name of its shapes and words, by which the page finds what a link hides
 LABEL_GAP, LONE_LABEL_GAP = 0.2, 0.065  # least distance of two labels at the lines' ends, as a share of their panel
@@ -87,11 +81,11 @@ class Panel:
     ticks: str = ""  # how plotly writes them
     pinned: tuple[float, ...] = field(default=())  # values that must be inside the range
     points: tuple[tuple[str, float, float], ...] = field(default=())  # named single points (label, λ, value)
-    alone: bool = False  # the only panel of its figure, whose title the card has: a single value stands at its point
+    alone: bool = False  # the only panel of its figure, whose title the card has: a single value stands above its point
 
     @property
     def has_value_at_point(self) -> bool:
-        """True where the shown value stands beside its point, in large type."""
+        """True where the shown value stands above its point, in large type."""
         return self.alone and sum(not curve.faint for curve in self.curves) == 1
 
 
@@ -100,7 +94,7 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     each."""
     names = list(names)
     is_alone = len(panels) == 1 and panels[0].has_value_at_point
-    layout = base_layout(left=50, right=104, top=8 if is_alone else 22, bottom=30)
+    layout = base_layout(left=50, right=104, top=VALUE_ROOM if is_alone else 22, bottom=30)
     layout |= {"xaxis": lam_axis(names), "hovermode": "x unified", "hoversubplots": "axis"}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
     figure["narrow"] |= {"layout.margin.r": 16} if ring else {"layout.margin.r": 32}
@@ -109,7 +103,10 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     for index, panel in enumerate(panels):
         bottom = max(0.0, top - room * panel.weight / total)
         axis = f"y{index + 1}" if index else "y"
-        _PanelDrawing(figure, panel, axis, lams, names, ring, _panel_range(panel, lams)).add(top, bottom)
+        span = _panel_range(panel, lams)
+        if panel.reference is not None and _holds(span, panel.reference):
+            panel = replace(panel, curves=(*panel.curves, _reference_curve(panel, panel.reference)))
+        _PanelDrawing(figure, panel, axis, lams, names, ring, span).add(top, bottom)
         top = bottom - gap
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
     if len(names) > 1:
@@ -148,12 +145,6 @@ class _PanelDrawing:
         figure["layout"]["yaxis" + self.axis[1:]] = values
         if panel.ticks:
             values["tickformat"] = panel.ticks
-        # The side on which the axis of a lone panel is broken, so that the float model has its line.
-        beyond: Literal[-1, 0, 1] = 0
-        if panel.alone and panel.reference is not None and not self.span[0] <= panel.reference <= self.span[1]:
-            beyond = -1 if panel.reference < self.span[0] else 1
-        if beyond:
-            _break_axis(values, self.span, beyond)
         if ring:  # a trace and not a shape, so that it lies above the grid and below the curves
             line = {"color": "var(--ink)", "width": 1.5}
             marker = scatter("marker", "lines", y=list(values["range"]), yaxis=self.axis, hoverinfo="skip", line=line)
@@ -168,14 +159,8 @@ class _PanelDrawing:
                 add_ring(figure, curve.style, self.axis, names, clamp(curve.values, self.span)[0])
         self._add_off_scale()
         ends = [(curve, clamp(curve.values, self.span)[0]) for curve in curves if curve.label]
-        if beyond:
-            self._add_beyond_break(beyond)
-        elif panel.reference is not None:
-            at_end = bool(ends) and ring and len(names) > FEW_LAMS and self.span[0] <= panel.reference <= self.span[1]
-            if at_end:  # among the names at the lines' ends, which keep apart from each other
-                along, text = np.full((len(ends[0][1]), 1), panel.reference), f"float {panel.show(panel.reference)}"
-                ends.append((Curve("float model", panel.curves[0].style, along, label=text, faint=True), along))
-            self._add_reference(panel.reference, at_end=at_end)
+        if panel.reference is not None and not _holds(self.span, panel.reference):
+            self._add_reference_off_scale(panel.reference)
         if ring and panel.has_value_at_point:
             self._add_value()
         else:
@@ -237,31 +222,6 @@ class _PanelDrawing:
                 note = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
                 add_note(self.figure, label, "var(--ink-2)", **note)
 
-    def _add_beyond_break(self, side: Literal[-1, 1]) -> None:
-        """Add the float model as a line beyond the break of the axis."""
-        assert self.panel.reference is not None
-        edge, room = self.span[0] if side < 0 else self.span[1], BREAK_ROOM * self.room
-        height, place = edge + side * 0.75 * room, {"xref": "paper", "yref": self.axis, "xanchor": "right"}
-        across = {"xref": "paper", "yref": self.axis, "x0": 0, "x1": 1, "y0": height, "y1": height}
-        self.figure["layout"]["shapes"].append({"type": "line", "line": REFERENCE, **across})
-        text = f"float model {self.panel.show(self.panel.reference)}"
-        add_note(self.figure, text, "var(--ink-2)", **place, x=1, y=height)
-        middle = {"y": edge + side * 0.25 * room, "yanchor": "middle", "size": 16}
-        add_note(self.figure, "≈", "var(--ink-2)", **place, x=0, xshift=-12, **middle)
-
-    def _add_value(self) -> None:
-        """Add the shown value in large type beside its point, on the side that has more room, above the curves
-        there."""
-        (curve,) = (curve for curve in self.panel.curves if not curve.faint)
-        heights, is_left = _room_for_value(self.panel, self.span)
-        place = {"xref": "x", "yref": self.axis, "x": 0, "y": 0, "yshift": 8, "xshift": 12}
-        path = add_note(self.figure, "", ink_of(curve.style), size=VALUE_SIZE, **place)
-        texts = format_values(curve.values, lambda value: f"<b>{self.panel.show(value)}</b>", "")
-        bind_fields(self.figure, path, {"text": texts, "y": heights})
-        bind_fields(self.figure, path, {"x": list(range(len(self.names)))}, "lambda")
-        sides = {"xanchor": np.where(is_left, "right", "left").tolist(), "xshift": np.where(is_left, -12, 12).tolist()}
-        bind_fields(self.figure, path, sides)
-
     def _add_off_scale(self) -> None:
         """Add marks at the edge, with their values, where a curve runs off the scale."""
         span = self.span
@@ -287,35 +247,25 @@ class _PanelDrawing:
         columns = {name: [[mark[at] for mark in marks] for marks in rows] for at, name in enumerate(fields)}
         add_trace(self.figure, edge_trace(self.axis), columns, "gamma")
 
-    def _add_reference(self, value: float, *, at_end: bool) -> None:
-        """Add the float model: a thin line, or where it is off the scale a word at that edge.
+    def _add_value(self) -> None:
+        """Add the shown value in large type above the line of the shown λ."""
+        (curve,) = (curve for curve in self.panel.curves if not curve.faint)
+        last, place = len(self.names) - 1, {"xref": "x", "yref": "paper", "x": 0, "y": 1}
+        path = add_note(self.figure, "", ink_of(curve.style), size=VALUE_SIZE, **place)
+        texts = format_values(curve.values, lambda value: f"<b>{self.panel.show(value)}</b>", "")
+        bind_fields(self.figure, path, {"text": texts})
+        anchors = ["right" if at == last > 0 else "left" if at == 0 else "center" for at in range(last + 1)]
+        bind_fields(self.figure, path, {"x": list(range(last + 1)), "xanchor": anchors}, "lambda")
 
-        Its words keep clear of the names at the lines' ends, which reach far into an axis of few λ, and of the band's
-        words in the upper corners: below the scale they stand at the left, and beside a line there too where there are
-        few λ. With ``at_end`` they stand on a narrow screen alone, in a room of their own below the scale: beside the
-        line points would be under them.
-        """
-        text = f"float model {self.panel.show(value)}"
-        ink, right = "var(--ink-2)", {"xref": "paper", "yref": self.axis, "x": 1, "xanchor": "right"}
-        left = {"xref": "paper", "yref": self.axis, "x": 0, "xshift": 4}
+    def _add_reference_off_scale(self, value: float) -> None:
+        """Add words on the float model at the edge beyond which it is: below the scale at the left, above it at the
+        right, clear of the names at the lines' ends and of the band's words."""
+        text, ink = f"float model {self.panel.show(value)}, off the scale", "var(--ink-2)"
+        place = {"xref": "paper", "yref": self.axis}
         if value < self.span[0]:
-            add_note(self.figure, f"↓ {text}, off the scale", ink, y=self.span[0], **left)
-            return
-        if value > self.span[1]:
-            add_note(self.figure, f"↑ {text}, off the scale", ink, y=self.span[1], yanchor="top", **right)
-            return
-        last = len(self.names) - 1
-        across = {"xref": "x", "x0": -0.45, "x1": last} if at_end else {"xref": "paper", "x0": 0, "x1": 1}
-        line = {"type": "line", "yref": self.axis, "y0": value, "y1": value, "line": REFERENCE}
-        self.figure["layout"]["shapes"].append(line | across)
-        if at_end:
-            lowest = self.span[0] - NARROW_ROOM * self.room
-            add_note(self.figure, f"dotted: {text}", ink, narrow={"visible": True}, y=lowest, visible=False, **left)
-            self.figure["narrow"][f"layout.yaxis{self.axis[1:]}.range"] = [lowest, self.span[1]]
-        elif len(self.names) > FEW_LAMS:
-            add_note(self.figure, text, ink, y=value, **right)
+            add_note(self.figure, f"↓ {text}", ink, x=0, xshift=4, y=self.span[0], **place)
         else:
-            add_note(self.figure, text, ink, y=value, yanchor="top" if value > sum(self.span) / 2 else "bottom", **left)
+            add_note(self.figure, f"↑ {text}", ink, x=1, xanchor="right", y=self.span[1], yanchor="top", **place)
 
     def _add_title(self, top: float) -> None:
         """Add the panel's title; with a ring, the shown values stand in it, in the colours of their curves."""
@@ -337,9 +287,8 @@ class _PanelDrawing:
             placed.append(spread_labels(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
         for (curve, _), heights in zip(ends, zip(*placed, strict=True), strict=True):
             place = {"xref": "x", "yref": self.axis, "x": last, "y": 0, "yanchor": "middle", "xshift": 12}
-            path = add_note(
-                self.figure, curve.label, curve.ink, narrow={"visible": False} if self.ring else None, **place
-            )
+            narrow = {"xanchor": "right", "yanchor": "bottom", "xshift": 0} if curve.level else {"visible": False}
+            path = add_note(self.figure, curve.label, curve.ink, narrow=narrow if self.ring else None, **place)
             bind_fields(self.figure, path, {"y": heights}, "gamma")
 
 
@@ -361,52 +310,22 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
         if alone or abs(panel.reference - measured.min()) < 0.6 * spread:
             always.append(panel.reference)
     low, high = honest_range(inside, outer, always=always)
-    if panel.reference is None or panel.alone or low <= panel.reference <= high:
+    if panel.reference is None or _holds((low, high), panel.reference):
         return low, high
     room = WORDS_ROOM * (high - low)  # for the word that says where the float model is
     return (low - room, high) if panel.reference < low else (low, high + room)
 
 
-def _break_axis(axis: Part, span: Span, side: Literal[-1, 1]) -> None:
-    """Give an axis room beyond a span, in which no value is named."""
-    room, step = BREAK_ROOM * (span[1] - span[0]), axis["dtick"]
-    axis["range"] = [span[0] - room, span[1]] if side < 0 else [span[0], span[1] + room]
-    first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
-    values = [step * at for at in range(first, last + 1)]
-    unit, sign = (100, f"{NBSP}%") if "%" in axis["tickformat"] else (1, "")
-    decimals = step_decimals(unit * step)
-    axis |= {"tickvals": values, "ticktext": [f"{number(unit * value, decimals)}{sign}" for value in values]}
+def _holds(span: Span, value: float) -> bool:
+    return span[0] <= value <= span[1]
 
 
-def _room_for_value(panel: Panel, span: Span) -> tuple[np.ndarray, np.ndarray]:
-    """Find room for the shown value beside each point: its height, and whether it stands to the left: G M each.
-
-    It stands above the point and all that is drawn as far as it reaches on its side, and within the span. With few
-    points it ends between two of them, where nothing but the curves between them is beside it.
-    """
-    tops = []
-    for curve in panel.curves:
-        drawn = (curve.values,) if curve.ends is None else (curve.values, curve.ends[1])
-        tops += [clamp(values, span)[0] for values in drawn]
-    top = np.fmax.reduce(np.stack(np.broadcast_arrays(*tops)), axis=0)  # G M
-    (points,) = (clamp(curve.values, span)[0] for curve in panel.curves if not curve.faint)
-    last = top.shape[1] - 1
-    reach = VALUE_REACH * min(1.0, last / USUAL_STEPS)
-    whole, part = int(reach), reach - int(reach)
-    heights, is_left = np.full(points.shape, sum(span) / 2), np.zeros(points.shape, dtype=bool)
-    for g, m in zip(*np.nonzero(np.isfinite(points)), strict=True):
-        sides = {}
-        for left in (False, True):
-            columns = [m + (-step if left else step) for step in range(1, math.ceil(reach) + 1)]
-            inside = [column for column in columns if 0 <= column <= last]
-            nearby = [points[g, m], *(top[g, column] for column in inside[:whole])]
-            if part and len(inside) > whole:
-                previous = points[g, columns[whole - 1] if whole else m]
-                nearby.append(previous + part * (points[g, columns[whole]] - previous))
-            sides[left] = (len(columns) - len(inside), float(np.fmax.reduce(nearby)))
-        is_left[g, m] = min(sides, key=lambda left: sides[left])
-        heights[g, m] = sides[is_left[g, m]][1]
-    return np.minimum(heights, span[1] - VALUE_HEIGHT * (span[1] - span[0])), is_left
+def _reference_curve(panel: Panel, value: float) -> Curve:
+    """Return the float model's line, over the whole axis."""
+    style: Role = {"color": "var(--ink-2)", "dash": REFERENCE["dash"], "symbol": "circle"}
+    values = np.full(panel.curves[0].values.shape, value)
+    label = f"float {panel.show(value)}"
+    return Curve("float model", style, values, label=label, faint=True, short="float", level=True)
 
 
 def _hover(curve: Curve, show: Format, row: int, column: int) -> str:

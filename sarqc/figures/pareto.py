@@ -20,7 +20,7 @@ from sarqc.figures.drawing import (
     scatter,
     spread_labels,
 )
-from sarqc.figures.numbers import number, perplexity_text, plus_minus
+from sarqc.figures.numbers import number, perplexity_text
 from sarqc.figures.titles import constant_finding, fit_text, set_finding
 
 SERIES = 4  # colours that can be told apart
@@ -29,9 +29,7 @@ SERIES_ROOM = 18  # pixels for the name of a series
 CORNER = {**PAPER, "x": 0, "y": 1, "xshift": -50}  # above the axis' numbers
 
 Size = Literal["bits", "mib"]
-Quality = Literal["log_ratio", "perplexity"]
 SIZES: dict[Size, str] = {"bits": "Bits per quantized weight, in full", "mib": "MiB of the whole model"}
-QUALITIES: dict[Quality, str] = {"log_ratio": "ln(perplexity / float model)", "perplexity": "Perplexity"}
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,6 @@ class ParetoRun:
     bits: float | None  # per weight of the quantized linears, scales and zero points or biases included
     bytes: int | None  # of the model
     perplexity: float | None
-    log_ratio: float | None  # ln(perplexity / that of the float model)
-    error: float | None  # standard error of log_ratio
     grid: str = ""  # in words, with its groups
 
     @property
@@ -80,12 +76,12 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
     return chosen
 
 
-def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality = "log_ratio") -> ParetoView:
+def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits") -> ParetoView:
     """Draw each run as a point, and a frontier for each model and text.
 
     Raises ``Refused`` where no run has both numbers, and where there are more models and texts than colours.
     """
-    known = [run for run in runs if None not in (getattr(run, size), getattr(run, quality))]
+    known = [run for run in runs if None not in (getattr(run, size), run.perplexity)]
     if not known:
         raise Refused(
             f"none of the {len(runs)} runs has both a size and a perplexity",
@@ -106,17 +102,17 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     across = {**PLAIN_AXIS, "title": {"text": SIZES[size]}, "nticks": 8}
     margins = {"left": 58, "right": 24, "top": 28 + room, "bottom": 44}
     figure = new_figure(across, {**PLAIN_AXIS, "nticks": 6}, **margins, title="Size against quality")
-    add_note(figure, f"{QUALITIES[quality]}, lower is better", **CORNER, yshift=6 + room)
+    add_note(figure, "Perplexity, lower is better", **CORNER, yshift=6 + room)
     labels: list[_Label] = []
     for index, group in enumerate(groups.values()):
-        labels += _draw(figure, group, index, size, quality, named=named)
+        labels += _draw(figure, group, index, size, named=named)
     best = len(labels)
     _write(figure, labels)
     words = _words(runs, known, groups, best)
     if size == "bits":
         words += " Bits in full are those of codes, scales, and zero points or biases."
     set_finding(figure, constant_finding(_finding(best, len(known), len(groups))))
-    figure["aria"] = f"{SIZES[size]} against {QUALITIES[quality]}, {len(known)} runs. {words}"
+    figure["aria"] = f"{SIZES[size]} against perplexity, {len(known)} runs. {words}"
     return {"figure": figure, "words": words}
 
 
@@ -131,12 +127,10 @@ def _frontier_words(best: str, known: str, groups: int) -> str:
     return f"{best} of {known} runs {'is' if best == '1' else 'are'} on {'the' if groups == 1 else 'a'} frontier"
 
 
-def _draw(
-    figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool
-) -> list[_Label]:
+def _draw(figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, *, named: bool) -> list[_Label]:
     """Draw the points and the frontier of one model and text; return labels of the runs on it."""
     xs = [float(getattr(run, size)) for run in group]
-    ys = [float(getattr(run, quality)) for run in group]
+    ys = [float(run.perplexity or 0.0) for run in group]
     indices = frontier(list(zip(xs, ys, strict=True)))
     colour = f"var(--series-{index + 1})"
     style = {"color": colour, "width": 2, "shape": "hv"}
@@ -159,10 +153,6 @@ def _draw(
         hovertemplate=HOVER,
         marker=marker,
     )
-    errors = [run.error for run in group]
-    if quality == "log_ratio" and any(error is not None for error in errors):
-        bars = {"array": [error or 0.0 for error in errors], "color": colour, "thickness": 1, "width": 3}
-        points["error_y"] = {"type": "data", **bars}
     figure["data"].append(points)
     ink = f"var(--series-{index + 1}-ink)"
     if named:
@@ -186,9 +176,6 @@ def _hover(run: ParetoRun) -> str:
     lines = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
     if run.perplexity is not None:
         lines.append(f"perplexity {perplexity_text(run.perplexity)}")
-    if run.log_ratio is not None:
-        error = np.nan if run.error is None else run.error
-        lines.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
     return "<br>".join(lines)
 
 

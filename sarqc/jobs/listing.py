@@ -35,7 +35,6 @@ SORTS = {
     "lambda": "lam",
     "gamma": "gamma",
     "perplexity": "perplexity",
-    "log_ratio": "log_ratio",
     "against_gptq": "against_gptq",
     "accuracy": "accuracy",
     "size": "size",

@@ -85,7 +85,6 @@ DOORS = {
 }
 DRAWINGS = {"surface": "3-D", "flat": "flat", "difference": "difference"}
 SIZES = {"bits": "Bits per weight", "mib": "MiB"}
-RATIOS = {"log_ratio": "ln ratio", "perplexity": "Perplexity"}
 
 # What a link can lock or hide in the Lab, in the order of the page.
 CONTROLS = {

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from sarqc.errors import Refused
 from sarqc.figures.measured import GRID_WORDS, grid_text
 from sarqc.figures.numbers import number
-from sarqc.figures.pareto import ParetoRun, ParetoView, Quality, Size, pareto_view
+from sarqc.figures.pareto import ParetoRun, ParetoView, Size, pareto_view
 from sarqc.files.names import shortened
 from sarqc.jobs.annotations import Annotations, checked_tags
 from sarqc.jobs.listing import Question, log_ratio, perplexity
@@ -82,9 +82,7 @@ def pareto_run(run: Run) -> ParetoRun:
         where,
         summary.get("bits_per_weight"),
         summary.get("bytes_after"),
-        summary.get("perplexity"),
-        None if tuned(summary) else log_ratio(summary),
-        summary.get("log_ratio_standard_error"),
+        None if tuned(summary) else summary.get("perplexity"),
         words,
     )
 
@@ -139,22 +137,20 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return json_body(request, {"groups": documents, "total": total, "runs": runs, "revision": revision})
 
     @router.get("/pareto")
-    def get_pareto(
-        request: Request, who: Who, question: Asked, size: Size = "bits", quality: Quality = "log_ratio"
-    ) -> Response:
+    def get_pareto(request: Request, who: Who, question: Asked, size: Size = "bits") -> Response:
         """Return the figure of size against quality of the listed runs, with the frontier of each model and test
         text."""
         question = access.question(who, question)
 
         def draw() -> ParetoView:
             runs, total = store.part(question, DRAWN)
-            view = pareto_view([pareto_run(run) for run in runs], size, quality)
+            view = pareto_view([pareto_run(run) for run in runs], size)
             if total > len(runs):
                 shown, all_runs = number(len(runs), 0), number(total, 0)
                 view["words"] += f" Only the first {shown} of {all_runs} runs of the list are drawn: filter it."
             return view
 
-        return json_body(request, store.drawn((question, size, quality), draw))
+        return json_body(request, store.drawn((question, size), draw))
 
     @router.get("/csv")
     def get_csv(who: Who, question: Asked) -> Response:

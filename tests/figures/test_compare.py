@@ -1,4 +1,4 @@
-"""Several studies side by side: differences to the first, by layer and by text; what can't be compared."""
+"""Several studies side by side: numbers, by layer and by text; what can't be compared."""
 
 import json
 from pathlib import Path
@@ -20,14 +20,6 @@ def study(tmp_path: Path) -> Study:
     return write_study(tmp_path / "toy")
 
 
-def test_numbers_have_differences_to_the_first(study, tmp_path):
-    view = compare_view([study, write_study(tmp_path / "other", draws=2, gs=False), study])
-    for row in [*view["numbers"], *view["layers"]]:
-        first = row["values"][0]
-        assert row["more"] == [None if value is None or first is None else value - first for value in row["values"]]
-    assert view["numbers"][0]["more"][2] == 0
-
-
 def test_bits_are_compared_in_full_and_the_grid_is_named(study):
     def on(grid: str, group_size: int) -> Study:
         lines = tuple(line.model_copy(update={"grid": grid, "group_size": group_size}) for line in study.lines)
@@ -37,7 +29,6 @@ def test_bits_are_compared_in_full_and_the_grid_is_named(study):
     (row,) = (row for row in view["numbers"] if row["title"] == BITS_IN_FULL)
     # 2-bit codes, and for each group a scale with a zero point of 2 bits, with a bias of 16, or alone
     assert row["values"] == [2 + 18 / 4, 2 + 32 / 8, 2 + 16 / 4]
-    assert row["more"] == [0, -0.5, -0.5]
     differences = {one["field"]: one["values"] for one in view["differences"]}
     assert differences["grid"] == ["asymmetric", "affine", "symmetric"]
     assert differences["group_size"] == [4, 8, 4]

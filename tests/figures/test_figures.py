@@ -86,15 +86,12 @@ class TestHero:
         if shown in (None, "perplexity"):
             assert rings[0]["y"] == pytest.approx([facts.perplexity.mean[0, 3]])
 
-    def test_the_value_stands_beside_its_point_on_the_side_with_room(self, facts):
-        for lam, side in ((1, "left"), (3, "right")):
+    def test_the_value_stands_above_its_point(self, facts):
+        for lam, anchor in ((0, "left"), (1, "center"), (4, "right")):
             made = at(hero(facts), 0, lam)
-            value = facts.perplexity.mean[0, lam]
             (note,) = (note for note in made["layout"]["annotations"] if note["font"].get("size") == 26)
-            assert note["text"] == f"<b>{perplexity_text(value)}</b>"
-            assert (note["x"], note["xanchor"]) == (lam, side)
-            low, high = made["layout"]["yaxis"]["range"]
-            assert note["y"] >= min(value, high - 0.12 * (high - low)) - 1e-3
+            assert note["text"] == f"<b>{perplexity_text(facts.perplexity.mean[0, lam])}</b>"
+            assert (note["x"], note["xanchor"]) == (lam, anchor)
 
     def test_a_quantity_that_was_not_measured_has_no_figure(self, facts):
         assert hero(dataclasses.replace(facts, recon=None, held_out=None), "error") is None
@@ -121,46 +118,17 @@ class TestHero:
         texts = [note["text"] for note in view["figures"]["curves"]["layout"]["annotations"]]
         assert "↓ float model 60.0, off the scale" in texts
 
-    def test_alone_the_axis_is_broken_before_the_float_model(self, view):
-        layout = view["figures"]["hero"]["layout"]
-        texts = {note["text"]: note for note in layout["annotations"]}
-        line = next(shape for shape in layout["shapes"] if shape.get("line", {}).get("dash") == "2px 3px")
-        low, high = layout["yaxis"]["range"]
-        named = layout["yaxis"]["tickvals"]
-        assert low < line["y0"] == texts["float model 60.0"]["y"] < texts["≈"]["y"] < min(named) < max(named) < high
-        points = [value for row in view["table"]["rows"] if (value := row["perplexity"]) < high]
-        assert texts["≈"]["y"] < min(points)
-
-    def words_of_the_float_model(self, float_model, count):
-        """Return a figure of one curve of so many points, and the note in it."""
-        curve = Curve("perplexity", QUALITY, np.linspace(70, 72, count)[None], label="this grid")
-        panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=float_model)
-        lams = [0.01 * (step + 1) for step in range(count)]
-        figure = stack(lams, [f"{lam:g}" for lam in lams], [panel], ring=True)
-        (note,) = (note for note in figure["layout"]["annotations"] if "float model" in note["text"])
-        return figure, note
-
     @pytest.mark.parametrize(
-        ("float_model", "count", "corner"),
-        [
-            (61.3, 2, ("left", "bottom")),  # below the scale
-            (61.3, 10, ("left", "bottom")),
-            (71.9, 2, ("left", "top")),  # on it: below a line that is high, where the band's words are above it
-            (70.1, 2, ("left", "bottom")),
-            (71.9, 10, ("left", "bottom")),  # on a narrow screen alone, below the scale
-            (95.0, 2, ("right", "top")),
-        ],
+        ("float_model", "corner"), [(61.3, ("left", "bottom")), (71.9, ("left", "middle")), (95.0, ("right", "top"))]
     )
-    def test_words_of_the_float_model_keep_clear_of_names_at_the_lines_ends(self, float_model, count, corner):
-        _, note = self.words_of_the_float_model(float_model, count)
+    def test_the_float_model_is_named_beside_its_line_or_at_the_edge(self, float_model, corner):
+        curve = Curve("perplexity", QUALITY, np.linspace(70, 72, 4)[None], label="this grid")
+        panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=float_model)
+        figure = stack([0.1, 0.2, 0.3, 0.4], ["0.1", "0.2", "0.3", "0.4"], [panel], ring=True)
+        (note,) = (note for note in figure["layout"]["annotations"] if note["text"].lstrip("↑↓ ").startswith("float"))
         assert (note["xanchor"], note["yanchor"]) == corner
-        assert note["x"] == (0 if corner[0] == "left" else 1)
-
-    def test_a_narrow_screen_has_room_below_the_scale_for_the_words_of_the_float_model(self):
-        figure, note = self.words_of_the_float_model(71.9, 10)
-        wide, narrow = figure["layout"]["yaxis"]["range"], figure["narrow"]["layout.yaxis.range"]
-        assert narrow[1] == wide[1]
-        assert note["y"] == narrow[0] < wide[0] - 0.2 * (wide[1] - wide[0])
+        lines = [trace for trace in figure["data"] if trace["name"] == "float model"]
+        assert [line["mode"] for line in lines] == (["lines"] if corner[1] == "middle" else [])
 
     def test_band_covers_the_sweet_spot(self, study, view):
         facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sarqc.figures.flags import flags_of, name_width, place_flags
+from sarqc.figures.flags import AXIS_WIDTH, flags_of, name_width, place_flags
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view
 from sarqc.quantization.methods import METHODS
@@ -49,20 +49,19 @@ def test_a_flag_beyond_the_axis_is_left_out(study):
     line = facts.line.model_copy(update={"lams": (0.05, 0.1, 0.5)})
     short = replace(facts, line=line)
     assert [flag.name for flag in flags_of(short)] == ["GPTQModel", "NNCF", "this paper"]
-    paper = place_flags(flags_of(short), line.lams, 300)[-1]
+    paper = place_flags(flags_of(short), line.lams)[-1]
     assert paper.place == pytest.approx(np.interp(paper.flag.lam, line.lams, range(3)))
 
 
 @pytest.mark.parametrize("lams", [(0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2), (0, 0.1, 1), (0, 0.05, 0.1, 0.3)])
-@pytest.mark.parametrize(("width", "short"), [(400, False), (508, False), (200, True), (264, True)])
-def test_names_of_one_lane_do_not_touch(study, lams, width, short):
+def test_names_of_one_lane_do_not_touch(study, lams):
     facts = facts_of(study, "rqc-gbs")
     line = facts.line.model_copy(update={"lams": lams})
-    found = place_flags(flags_of(replace(facts, line=line)), lams, width, short=short)
-    step = width / (len(lams) - 1)
+    found = place_flags(flags_of(replace(facts, line=line)), lams)
+    step = AXIS_WIDTH / (len(lams) - 1)
     for one, other in itertools.pairwise(sorted(found, key=lambda flag: (flag.lane, flag.place))):
         if one.lane == other.lane:
-            assert one.place * step + name_width(one.flag, short=short) <= other.place * step
+            assert one.place * step + name_width(one.flag) <= other.place * step
     assert {flag.lane for flag in found} == set(range(1 + max(flag.lane for flag in found)))
 
 
@@ -78,8 +77,8 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study):
     table = figure_table(study, "hero", method="rqc-gbs", bits=2, layer=None)
     flagged = [row for row in table["rows"] if row["flag"]]
     for flag in flags_of(facts_of(study, "rqc-gbs")):
-        assert texts.count(flag.label()) == 1
-        assert hovers[flag.label()] == f"λ = {flag.value}: {flag.tools}"
+        assert texts.count(flag.label) == 1
+        assert hovers[flag.label] == f"λ = {flag.value}: {flag.tools}"
         assert f"{flag.name} at λ = {flag.value}" in aria[0]
         (row,) = (row for row in flagged if flag.name in row["flag"])
         assert row["lambda"] == flag.lam

@@ -1,6 +1,5 @@
 """The findings above the figures, for every line of the shipped studies, against plain loops over their numbers."""
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -95,7 +94,7 @@ def test_a_best_lambda_without_a_band_is_on_one_draw():
 
 def test_size_against_quality_counts_the_frontier():
     def run(name: str, bits: float, perplexity: float) -> ParetoRun:
-        return ParetoRun(name, name, "model", "text", bits, None, perplexity, math.log(perplexity / 10), None)
+        return ParetoRun(name, name, "model", "text", bits, None, perplexity)
 
     runs = [run("a", 2, 30), run("b", 3, 20), run("c", 3, 25)]
     assert at(pareto_view(runs)["figure"], 0, 0) == "2 of 3 runs are on the frontier of size and quality"

@@ -8,7 +8,6 @@ import {
   count,
   deeds,
   deletionWords,
-  logRatio,
   MOST_PICKED,
   outcomeWords,
   pathOf,
@@ -185,17 +184,10 @@ test("many are deleted after one question that says what stays, and the answer s
   );
 });
 
-test("the ratio to float is the summary's, or that of two perplexities, or nothing", () => {
-  assert.equal(logRatio(run("1")), null);
-  assert.equal(logRatio(run("1", { summary: { log_ratio: 0.25, perplexity: 9, perplexity_float: 3 } })), 0.25);
-  assert.equal(logRatio(run("1", { summary: { perplexity: 9, perplexity_float: 3 } })), Math.log(3));
-  assert.equal(logRatio(run("1", { summary: { perplexity: 9 } })), null);
-});
-
 test("a tuning run has the numbers of its best λ, and others those beside GPTQ 1 %", () => {
-  const tuned = { lam: null, best: 0.1, perplexity: 40, log_ratio: 0.5, against_gptq: -0.03 };
+  const tuned = { lam: null, best: 0.1, perplexity: 40, against_gptq: -0.03 };
   const one = run("1", { tuned, summary: { perplexity: null, perplexity_float: 3 } });
-  assert.deepEqual([perplexity(one), logRatio(one), againstGptq(one)], [40, 0.5, -0.03]);
+  assert.deepEqual([perplexity(one), againstGptq(one)], [40, -0.03]);
   const other = run("2", { summary: { perplexity: 9, baseline: { difference: Math.log(0.75), words: "" } } });
   assert.equal(perplexity(other), 9);
   assert.ok(Math.abs(againstGptq(other) + 0.25) < 1e-12);

@@ -46,7 +46,7 @@ export const ENDS = frozen(["finished", "failed", "cancelled", "interrupted"]);
  * What runs can be sorted by.
  * @type {readonly string[]}
  */
-export const RUN_SORTS = frozen(["created", "name", "model", "method", "state", "bits", "lambda", "gamma", "perplexity", "log_ratio", "against_gptq", "accuracy", "size", "bits_per_weight", "duration"]);
+export const RUN_SORTS = frozen(["created", "name", "model", "method", "state", "bits", "lambda", "gamma", "perplexity", "against_gptq", "accuracy", "size", "bits_per_weight", "duration"]);
 
 /**
  * Bounds of what people write on a run.

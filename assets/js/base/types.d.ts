@@ -573,12 +573,11 @@ export interface RecipeDifference {
   values: unknown[];
 }
 
-/** A quantity at the chosen point of each study, and what each has more than the first; null where it was not measured. */
+/** A quantity at the chosen point of each study; null where it was not measured. */
 export interface ComparedNumber {
   title: string;
   kind: string;
   values: (number | null)[];
-  more: (number | null)[];
   notes?: string[];
 }
 

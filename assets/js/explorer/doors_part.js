@@ -9,7 +9,7 @@ import { lookUp } from "../charts/bind.js";
 
 /** @import { Door } from "../base/types.d.ts" */
 
-/** The figures of each part, the one that speaks for it first; the last part is always there. */
+/** The figures of each part, the one that speaks for it first. */
 const FIGURES = {
   where: ["map"],
   trade_off: ["plane", "curves", "ruler", "deciles", "gamma_grid"],
@@ -17,6 +17,9 @@ const FIGURES = {
   text: ["gap", "tokens", "tokens_error"],
   proof: [],
 };
+
+/** Words of what is there for every line. @type {Partial<Record<Door, string>>} */
+const ALWAYS = { proof: "How it was measured, and every number" };
 
 /** @returns {import("./explorer.js").Part} */
 export function doorsPart() {
@@ -40,8 +43,8 @@ export function doorsPart() {
         if (!isNew) continue;
         const figures = FIGURES[name].flatMap((figure) => view.figures[figure] ?? []);
         const finding = figures.find((figure) => figure.finding)?.finding;
-        say(button.querySelector("[data-finding]"), finding ? String(lookUp(finding, at)) : "");
-        button.hidden = name !== "proof" && !figures.length; // nothing was measured for it
+        say(button.querySelector("[data-finding]"), finding ? String(lookUp(finding, at)) : (ALWAYS[name] ?? ""));
+        button.hidden = !figures.length && !ALWAYS[name]; // nothing was measured for it
       }
     },
   };

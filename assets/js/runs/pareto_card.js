@@ -10,8 +10,8 @@ import { at } from "../base/site.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 
-/** @type {{search: URLSearchParams, size: string, quality: string}} what the figure shows */
-const shown = { search: new URLSearchParams(), size: "bits", quality: "log_ratio" };
+/** @type {{search: URLSearchParams, size: string}} what the figure shows */
+const shown = { search: new URLSearchParams(), size: "bits" };
 let isReady = false;
 
 /**
@@ -31,9 +31,7 @@ async function prepare(section) {
   isReady = true;
   for (const button of /** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".switch button")))
     button.addEventListener("click", () => {
-      const { size, ratio } = button.dataset;
-      if (size) shown.size = size;
-      if (ratio) shown.quality = ratio;
+      shown.size = button.dataset.size ?? shown.size;
       draw(section);
     });
   const host = await plot("pareto");
@@ -46,15 +44,12 @@ async function prepare(section) {
 
 /** @param {HTMLElement} section */
 async function draw(section) {
-  for (const button of /** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".switch button"))) {
-    const { size, ratio } = button.dataset;
-    button.setAttribute("aria-pressed", String(size === shown.size || ratio === shown.quality));
-  }
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".switch button")))
+    button.setAttribute("aria-pressed", String(button.dataset.size === shown.size));
   const words = /** @type {HTMLElement} */ (section.querySelector('[data-part="pareto-words"]'));
   const card = /** @type {HTMLElement} */ (section.querySelector('[data-plot="pareto"]'));
   const search = new URLSearchParams(shown.search);
   search.set("size", shown.size);
-  search.set("quality", shown.quality);
   const host = await plot("pareto");
   try {
     const view = await request(`/runs/pareto?${search}`);

@@ -337,17 +337,6 @@ export function againstGptq({ summary, tuned }) {
   return difference === null ? null : Math.expm1(difference);
 }
 
-/**
- * ln(perplexity / that of the float model), also of runs that only have the two.
- * @param {Run} run
- */
-export function logRatio({ summary, tuned }) {
-  if (tuned) return tuned.log_ratio;
-  if (typeof summary?.log_ratio === "number") return summary.log_ratio;
-  const { perplexity, perplexity_float: float } = summary ?? {};
-  return perplexity && float && perplexity > 0 && float > 0 ? Math.log(perplexity / float) : null;
-}
-
 /** Seconds from start to end; null where one is missing. @param {Run} run */
 export const seconds = ({ started, ended }) =>
   started && ended ? (Date.parse(ended) - Date.parse(started)) / 1000 : null;

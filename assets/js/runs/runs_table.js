@@ -13,17 +13,7 @@ import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
 import { fittingWords, gridWords, methodTitle, modelWords, shortModel } from "../calibrate/recipe_form.js";
-import {
-  againstGptq,
-  deeds,
-  logRatio,
-  perplexity,
-  plusMinus,
-  rows,
-  seconds,
-  shownRuns,
-  sortedBy,
-} from "./runs_state.js";
+import { againstGptq, deeds, perplexity, plusMinus, rows, seconds, shownRuns, sortedBy } from "./runs_state.js";
 
 /**
  * @import { Group, Row, Run, RunsAction, RunsState, Spread } from "./types.d.ts"
@@ -54,7 +44,6 @@ export const SORT_WORDS = {
   lambda: SIGNS.lam,
   gamma: SIGNS.gamma,
   perplexity: "Perplexity",
-  log_ratio: "ln ratio to float",
   against_gptq: "Against GPTQ 1 %",
   accuracy: "Accuracy",
   size: "Size",
@@ -205,19 +194,6 @@ function columnsOf(state, dispatch, does, acts) {
       isSpare: true,
       run: againstCell,
       group: (group) => over(group, "against_gptq", () => 1, share, 100),
-    },
-    {
-      key: "ratio",
-      title: "ln ratio",
-      about: "ln(perplexity / perplexity of the float model) ± its standard error: 0 is as good as float",
-      sort: "log_ratio",
-      isNumber: true,
-      isSpare: true,
-      run: (run) => {
-        const value = logRatio(run);
-        return value === null ? NOTHING : plusMinus(value, run.summary?.log_ratio_standard_error, number, 3);
-      },
-      group: (group) => over(group, "log_ratio", () => 3, number),
     },
     {
       key: "accuracy",
