@@ -38,11 +38,10 @@ class BoundValues(TypedDict):
 
 @final
 class BoundArray(_MaybeLam):
-    """An array of the study that belongs at a path: at ``lambda``, or at the shown λ, less that at ``minus``."""
+    """An array of the study that belongs at a path: at ``lambda``, or at the shown λ."""
 
     path: str
     array: str
-    minus: NotRequired[int]
 
 
 Binding = BoundValues | BoundArray

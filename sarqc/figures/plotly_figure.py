@@ -49,8 +49,6 @@ def resolve(figure: Figure, point: dict[str, int], matrix: Any) -> dict[str, Any
             continue
         if "array" in binding:
             value = matrix(binding["array"], point | ({"lambda": binding["lambda"]} if "lambda" in binding else {}))
-            if "minus" in binding:
-                value = value - matrix(binding["array"], point | {"lambda": binding["minus"]})
         else:
             value = binding["values"]
             for axis in binding["over"]:

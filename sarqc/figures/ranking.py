@@ -49,9 +49,6 @@ WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
-LONGEST = 44  # characters of a label that there is room for
-LONG = 26  # characters of a short label that takes more room on a phone
-ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,6 @@ class _Row:
     ends: tuple[float, float]  # of its 95 % interval, not paired: over draws, of accuracies over items too
     difference: Difference  # its interval allows for the choice of the best among all points of the line
     against: str  # the baseline's name, or nothing where the row is one itself
-    baseline: str = ""  # the same without a word on its grid
 
 
 @once_a_line  # the quality of a model is the same whichever layer of it is shown
@@ -80,12 +76,12 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     rows = sorted(rows, key=lambda row: row.value, reverse=lower)
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
-    fitted = any(row.against != row.baseline for row in rows)  # longer names on both sides
-    layout = base_layout(left=308 if fitted else 250, right=204 if fitted else 150, top=24, bottom=24)
+    names = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
+    layout = base_layout(left=308, right=204, top=24, bottom=24)
     lowest = -0.6 if reference is None else -1.2
     layout["yaxis"] = {**PLAIN_AXIS, "range": [lowest, len(rows) - 0.4], "showgrid": False} | {
         "tickvals": list(range(len(rows))),
-        "ticktext": _ticks(rows, facts.line.name),
+        "ticktext": [_name_point(name, row.point) for name, row in zip(names, rows, strict=True)],
         "tickfont": {"size": 12, "color": "var(--ink)"},
         "ticks": "outside",
         "ticklen": 4,
@@ -103,12 +99,11 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     place = {**PAPER, "y": 1, "yshift": 4}
     add_note(figure, f"{value}, {side} is better", narrow={"text": value, "x": NARROW_LEFT[0]}, **place, x=LEFT[0])
     add_note(figure, f"{change}, 95 %", narrow={"text": change, "x": NARROW_RIGHT[0]}, **place, x=RIGHT[0])
-    short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
-        "layout.margin.l": 202 if fitted or any(len(row.short) > LONG for row in rows) else 176,
+        "layout.margin.l": 202,
         "layout.yaxis.tickfont.size": 11,
         "layout.margin.r": 14,
-        "layout.yaxis.ticktext": short,
+        "layout.yaxis.ticktext": names,
         "layout.xaxis.domain": list(NARROW_LEFT),
         "layout.xaxis2.domain": list(NARROW_RIGHT),
         "layout.xaxis.nticks": 3,
@@ -146,9 +141,7 @@ def _rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
         against = f"{name}, same grid" if name and base is not None and base.on_its_grid else name
         difference = _UNKNOWN if paired is None else paired.at(best).scaled(1.0 if lower else 100.0)
         interval = _mean_interval(facts, quality, best, lower=lower)
-        rows.append(
-            _Row(line.name, line.label, _short(line), _point(facts, best), *interval, difference, against, name)
-        )
+        rows.append(_Row(line.name, line.label, _short(line), _point(facts, best), *interval, difference, against))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             interval = _mean_interval(facts, quality, (0, position), lower=lower)
@@ -197,15 +190,8 @@ def _point(facts: LineFacts, best: tuple[int, int]) -> str:
     return ", ".join(parts)
 
 
-def _ticks(rows: list[_Row], shown: str) -> list[str]:
-    texts = []
-    for row in rows:
-        is_whole = len(row.label) <= LONGEST and (len(rows) <= ROOMY or not row.point)
-        name = row.label if is_whole else row.short
-        text = f"<b>{name}</b>" if row.line == shown else name
-        joint = "<br>" if len(rows) <= ROOMY else ", "
-        texts.append(f'{text}{joint}<span style="color:var(--ink-2)">{row.point}</span>' if row.point else text)
-    return texts
+def _name_point(name: str, point: str) -> str:
+    return f'{name}, <span style="color:var(--ink-2)">{point}</span>' if point else name
 
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -344,7 +330,7 @@ def _finding(rows: list[_Row], lower: bool) -> str:
     if difference.verdict(()) != (-1 if lower else 1):
         return fit_text(f"{unclear} {side} {best.against}", unclear, lead)
     size = _add_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
-    return fit_text(*(f"{lead}, {size} {side} {name}" for name in (best.against, best.baseline)), lead)
+    return fit_text(f"{lead}, {size} {side} {best.against}", lead)
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:

@@ -10,14 +10,12 @@ A clause is a list of its words and pieces in reading order; a clause that is co
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, cast
 
 import numpy as np
 
-from sarqc.figures.flags import GPTQ, flags_of
 from sarqc.figures.numbers import (
     NBSP,
     At,
@@ -62,15 +60,33 @@ class _Wording:
     """Wording of a quality: its value, the size of a difference, and which way is better."""
 
     name: QualityName
-    quality: Callable[[LineFacts], Quality | None]
-    reference: Callable[[LineFacts], float | None]  # the float model's
     show: Callable[[float], str]
-    in_points: bool  # of a hundred, in which differences are given
     better: Literal[-1, 1]  # the sign of a difference that is better
-    suffix: str  # behind a value: the text that it was measured on
 
-    comparative: str  # which way is better
-    superlative: str
+    def quality(self, facts: LineFacts) -> Quality | None:
+        """Return its measured values."""
+        quality: Quality | None = getattr(facts, self.name)
+        return quality
+
+    def reference(self, facts: LineFacts) -> float | None:
+        """Return the float model's value."""
+        value: float | None = getattr(facts.study.model, self.name)
+        return value
+
+    @property
+    def in_points(self) -> bool:
+        """True where differences are given in points of a hundred."""
+        return self.name == "accuracy"
+
+    @property
+    def suffix(self) -> str:
+        """The text that a value was measured on."""
+        return "" if self.in_points else " on unseen text"
+
+    @property
+    def comparative(self) -> str:
+        """The way that is better."""
+        return "higher" if self.better > 0 else "lower"
 
     def size(self, difference: Difference, reference: float) -> str:
         """“3.2 points”, of a difference as it is."""
@@ -89,6 +105,17 @@ class _Wording:
         limits = limits_text(float(scaled.low), float(scaled.high), decimals).replace(" ", NBSP)
         return [verdict, piece(f" (95{NBSP}%: {limits})")]
 
+    def against(self, difference: Difference, reference: float, name: str, noun: str = "") -> str:
+        """Compare a difference without axes with a name, “2.1 above GPTQ 1 %, from 1.2 to 3.0”, or without one,
+        “2.1 higher, from 1.2 to 3.0”."""
+        if is_unclear(difference):
+            numbers = f"{self.size(difference, reference)}, {self.interval(difference, reference)}"
+            return f"no measurable difference{f' to {name}' if name else ''} ({numbers})"
+        gain, above = unsigned(difference), bool(difference.mean >= 0)
+        side = f"{'above' if above else 'below'} {name}" if name else "higher" if above else "lower"
+        end = f", {self.interval(gain, reference)}" if math.isfinite(difference.error) else " on one draw"
+        return f"{noun}{self.size(gain, reference)} {side}{end}"
+
     def _scale(self, difference: Difference, reference: float) -> tuple[Difference, int]:
         scaled = difference.scaled(100.0 if self.in_points else 1.0)
         value = 50.0 if self.in_points else reference  # points have one decimal at least
@@ -96,28 +123,8 @@ class _Wording:
 
 
 _WORDINGS = {
-    "perplexity": _Wording(
-        "perplexity",
-        lambda facts: facts.perplexity,
-        lambda facts: facts.study.model.perplexity,
-        perplexity_text,
-        False,
-        -1,
-        " on unseen text",
-        "lower",
-        "lowest",
-    ),
-    "accuracy": _Wording(
-        "accuracy",
-        lambda facts: facts.accuracy,
-        lambda facts: facts.study.model.accuracy,
-        accuracy_text,
-        True,
-        1,
-        "",
-        "higher",
-        "highest",
-    ),
+    "perplexity": _Wording("perplexity", perplexity_text, -1),
+    "accuracy": _Wording("accuracy", accuracy_text, 1),
 }
 
 
@@ -142,12 +149,12 @@ def join_sentences(sentences: Iterable[list[Piece]]) -> list[Piece]:
 
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
-    """Return further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not
+    """Return further facts of the point, one plain sentence each: α that “auto” chose, errors, the quality that is not
     shown, what saliency adds."""
-    lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     at = (gamma, lam)
-    further = [_error_text(facts, at), _damping_text(facts, gamma, _WORDINGS[quality])]
-    lines += filter(None, further + ([_shrinkage_text(facts)] if quality == "perplexity" else []))
+    lines = [_strength_text(facts.selection), _error_text(facts, at)]
+    if quality == "perplexity":
+        lines.append(_shrinkage_text(facts))
     other_wording = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other_wording.quality(facts), other_wording.reference(facts)
     if measured is not None and math.isfinite(measured.mean[at]):
@@ -155,7 +162,8 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         if reference is not None:
             text += f" (float {other_wording.show(reference)})"
         if facts.baseline is not None and measured.to_baseline is not None and facts.baseline_position != lam:
-            text += f", {_baseline_comparison(measured, at, baseline_name(facts.baseline), other_wording)}"
+            difference, value = measured.to_baseline.at(at), measured.baseline_mean or math.nan
+            text += f", {other_wording.against(difference, value, baseline_name(facts.baseline))}"
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
@@ -163,10 +171,10 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         ("Saliency instead of identity", None if same else facts.to_identity),
         ("This grid instead of the plain one", facts.to_plain),
     )
-    for title, difference in twins:
-        if difference is not None and math.isfinite(difference.mean[at]):
-            lines.append(_compared_text(title, difference, at))
-    return lines
+    for title, twin in twins:
+        if twin is not None and math.isfinite(twin.mean[at]):
+            lines.append(f"{title}: {_WORDINGS['perplexity'].against(twin.at(at), 50.0, '', 'perplexity ')}.")
+    return [*filter(None, lines)]
 
 
 def piece(text: str, role: str = "", *, verdict: bool = False) -> Piece:
@@ -174,22 +182,14 @@ def piece(text: str, role: str = "", *, verdict: bool = False) -> Piece:
     return {"text": text, "role": role, "verdict": verdict}
 
 
-def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
-    """Return the parts of a clause as pieces.
-
-    Args:
-        parts: In the order in which they are read: text, a piece, or pieces.
-        role: Role of the text, without the blanks at its ends.
-    """
+def pieces(parts: Sequence[object]) -> list[Piece]:
+    """Return the parts of a clause, each text, a piece or pieces, as pieces in the order in which they are read."""
     row: list[Piece] = []
     for part in parts:
         if isinstance(part, list):
             row += part
-        elif isinstance(part, dict):
-            row.append(cast(Piece, part))
         else:
-            lead, words, trail = re.split(r"^( *)(.*?)( *)$", str(part))[1:4]
-            row += [piece(*item) for item in ((lead, ""), (words, role), (trail, "")) if item[0]]
+            row.append(cast(Piece, part) if isinstance(part, dict) else piece(str(part)))
     return row
 
 
@@ -231,43 +231,13 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
     return pieces(["With ", _lam(f"λ from {low} to {high}"), f", chosen {model} in each draw,"])
 
 
-def _chosen_texts(choice: Selection) -> list[str]:
-    """Describe the choices of λ and γ, where there were several, and of α."""
-    texts = [_chosen_text(choice)] if len(choice.lams) * len(choice.gammas) > 1 or choice.strength is None else []
-    if choice.strength is not None:
-        values, counts = np.unique(choice.strength[np.isfinite(choice.strength)], return_counts=True)
-        listed = _count_texts(values, counts)
-        texts.append(f"“auto” chose α of the shift: {listed}." if listed else "The choice of α was not recorded.")
-    return texts
-
-
-def _count_texts(values: Iterable[float], counts: Iterable[int]) -> str:
-    return ", ".join(f"{lam_text(value)} ({count}×)" for value, count in zip(values, counts, strict=True))
-
-
-def _chosen_text(choice: Selection) -> str:
-    """Describe the most frequent choice, and the count of each λ if chosen for the whole model."""
-    pairs = choice.pairs if choice.by == "layer" else choice.pairs[:, :1]
-    pairs = pairs.reshape(-1, 2)
-    pairs = pairs[pairs[:, 1] >= 0]
-    if not len(pairs):
-        return "The choice was not recorded."
-    kinds, counts = np.unique(pairs, axis=0, return_counts=True)
-    gamma, lam = kinds[int(counts.argmax())].tolist()
-    point = f"λ = {lam_text(choice.lams[lam])}"
-    if len(choice.gammas) > 1:
-        point += f", γ = {lam_text(choice.gammas[gamma] or 0.0)}"
-    point = point.replace(" = ", f"{NBSP}={NBSP}")
-    among = len(choice.lams) * len(choice.gammas)
-    if choice.by == "model":
-        if len(kinds) == 1:
-            return f"“auto” chose {point} of {among} values{'' if len(pairs) == 1 else ' in every draw'}."
-        listed = _count_texts([choice.lams[m] for _, m in kinds.tolist()], counts)
-        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {listed}."
-    if len(kinds) == 1:
-        return f"“auto” chose {point} of {among} candidates everywhere."
-    units = "layers" if choice.lam.shape[0] == 1 else "layers and draws"
-    return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {units})."
+def _strength_text(choice: Selection | None) -> str:
+    """Describe the choices of α; empty where none was open."""
+    if choice is None or choice.strength is None:
+        return ""
+    values, counts = np.unique(choice.strength[np.isfinite(choice.strength)], return_counts=True)
+    listed = ", ".join(f"{lam_text(value)} ({count}×)" for value, count in zip(values, counts, strict=True))
+    return f"“auto” chose α of the shift: {listed}." if listed else "The choice of α was not recorded."
 
 
 def _quality_part(facts: LineFacts, at: At, wording: _Wording) -> list[Piece]:
@@ -340,7 +310,10 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
         return [piece(f"No other λ tried has a {wording.comparative} {wording.name}.")]
     best_difference, reference = among.at((best,)), quality.baseline_mean or 1.0
     gain = unsigned(best_difference)
-    lead = [f"The {wording.superlative} on this curve, ", _lam(f"λ = {lam_text(facts.line.lams[best])}")]
+    lead = [
+        f"The {'highest' if wording.better > 0 else 'lowest'} on this curve, ",
+        _lam(f"λ = {lam_text(facts.line.lams[best])}"),
+    ]
     if not math.isfinite(best_difference.error):
         size = wording.size(gain, reference)
         return pieces([*lead, f", is {size} {wording.comparative} on the only draw measured."])
@@ -360,10 +333,10 @@ def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
         far = piece(less_or_more(change, "just as far"), "drift", verdict=True)
-        clause = pieces([weights, pieces(["drift ", far], "drift")])
+        clause = [piece(weights), piece("drift", "drift"), piece(" "), far]
         if cost is None or not (words := less_or_more(cost)):
             return [*clause, piece(".")]
-        error = pieces([piece(words, "recon", verdict=True), " error"], "recon")
+        error = [piece(words, "recon", verdict=True), piece(" "), piece("error", "recon")]
         # Less drift is paid for; what both have less of is not a price.
         joint = ", at the price of " if change < 0 < cost else ", with "
         return pieces([clause, joint, error, " on calibration text."])
@@ -444,37 +417,6 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) 
     return [piece(f" None is measurably better than {baseline_name(base)}.")]
 
 
-def _baseline_comparison(quality: Quality, at: At, name: str, wording: _Wording) -> str:
-    difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
-    assert difference is not None
-    point_difference = difference.at(at)
-    if is_unclear(point_difference):
-        size = wording.size(point_difference, reference)
-        return f"no measurable difference to {name} ({size}, {wording.interval(point_difference, reference)})"
-    size_difference = unsigned(point_difference)
-    size, side = wording.size(size_difference, reference), "above" if point_difference.mean >= 0 else "below"
-    if not math.isfinite(point_difference.error):
-        return f"{size} {side} {name} on one draw"
-    return f"{size} {side} {name}, {wording.interval(size_difference, reference)}"
-
-
-def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
-    """Compare GPTQ's own damping with the band, for a line whose λ it is; empty where all λ are in it."""
-    quality = wording.quality(facts)
-    runs = [] if quality is None else spans(quality.band[gamma])
-    lams, lam = facts.line.lams, GPTQ.lam
-    if GPTQ not in flags_of(facts) or runs in ([], [(0, len(lams) - 1)]):
-        return ""
-    ends = [(lams[first], lams[last]) for first, last in runs]
-    if any(low <= lam <= high for low, high in ends):
-        place = "in"
-    elif lam < ends[0][0]:
-        place = "below"
-    else:
-        place = "above" if lam > ends[-1][1] else "outside"
-    return f"GPTQ’s damping is λ: its default, {lam_text(lam)}, lies {place} the band."
-
-
 def _shrinkage_text(facts: LineFacts) -> str:
     """State the cost of λ from shrinkage against the best λ of the line; empty for a single layer, whose λ is not that
     of the model, and for lines and studies without it."""
@@ -485,24 +427,5 @@ def _shrinkage_text(facts: LineFacts) -> str:
     cost, best = regret(facts, shrinkage.lam), quality.best[0]
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
-    wording, reference = _WORDINGS["perplexity"], float(quality.mean[0, best])
-    size, best_text = wording.size(cost, reference), f"the best λ, {lam_text(lams[best])}"
-    if not math.isfinite(cost.error):
-        return f"{clause}: perplexity {size} above {best_text}, on one draw."
-    if cost.verdict(()) == 0:
-        return f"{clause}: no measurable difference to {best_text} ({size})."
-    return f"{clause}: perplexity {size} above {best_text}, {wording.interval(cost, reference)}."
-
-
-def _compared_text(title: str, difference: Difference, at: At) -> str:
-    """Compare the line with another of its kind."""
-    wording, point_difference = _WORDINGS["perplexity"], difference.at(at)
-    if not math.isfinite(point_difference.error):
-        return f"{title}: {wording.size(point_difference, 50.0)} in perplexity, on one draw."
-    if point_difference.verdict(()) == 0:
-        size, interval = wording.size(point_difference, 50.0), wording.interval(point_difference, 50.0)
-        return f"{title}: no measurable difference ({size}, {interval})."
-    size_difference, side = unsigned(point_difference), "lower" if point_difference.mean < 0 else "higher"
-    return (
-        f"{title}: perplexity {wording.size(size_difference, 50.0)} {side}, {wording.interval(size_difference, 50.0)}."
-    )
+    best_text, reference = f"the best λ, {lam_text(lams[best])}", float(quality.mean[0, best])
+    return f"{clause}: {_WORDINGS['perplexity'].against(cost, reference, best_text, 'perplexity ')}."

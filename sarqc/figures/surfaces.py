@@ -1,4 +1,4 @@
-"""Figures of the weights themselves: |Ŵ − W| or Ŵ − W as surfaces, as maps, and as the difference to the smallest λ."""
+"""Figures of the weights themselves: |Ŵ − W| or Ŵ − W as surfaces and as maps."""
 
 import math
 from dataclasses import dataclass
@@ -153,14 +153,13 @@ def _drifts_most(facts: LineFacts) -> int:
 
 def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Figure | None]:
     """Return every drawing of the weight changes by name; those of a further pooling have its name after a colon."""
-    figures: dict[str, Figure | None] = dict.fromkeys(("surfaces", "surfaces_flat", "surfaces_difference"))
+    figures: dict[str, Figure | None] = dict.fromkeys(("surfaces", "surfaces_flat"))
     for pooling in POOLINGS:
-        array, end = arrays.get(pooling.array), "" if pooling is POOLINGS[0] else f":{pooling.name}"
-        if array is not None:
+        end = "" if pooling is POOLINGS[0] else f":{pooling.name}"
+        if pooling.array in arrays:
             figures |= {
                 f"surfaces{end}": surfaces(facts, arrays, layer, pooling, flat=False),
                 f"surfaces_flat{end}": surfaces(facts, arrays, layer, pooling, flat=True),
-                f"surfaces_difference{end}": difference(facts, array, layer, pooling),
             }
     return figures
 
@@ -336,38 +335,3 @@ def _scene(domain: Span, scale: float, pooling: Pooling, quantity: str) -> Part:
         "yaxis": {**side, "title": {"text": "output channels", "font": font}},
         "zaxis": {**quiet, "range": [low, scale * 1.02], "nticks": 4, "title": {"text": quantity, "font": font}},
     }
-
-
-def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
-    """Draw the change of each cell's drift from the smallest λ: |Ŵ − W| minus that, in colours from less to more.
-
-    None for a line of one λ, which has nothing to be compared with.
-    """
-    names, scale = point_names(facts.line), array["scale"]
-    if len(names) < 2:
-        return None
-    layout = base_layout(left=8, right=60, top=24, bottom=6)
-    for axis in ("xaxis", "yaxis"):
-        layout[axis] = {"visible": False, "fixedrange": True}
-    reach = 0.6 * scale
-    bar = {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{number(reach, 2)}"]}
-    trace = {
-        "type": "heatmap",
-        "z": [],
-        "zmin": -reach,
-        "zmax": reach,
-        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
-        "colorbar": bar,
-        "hovertemplate": "%{z:+.3r}<extra></extra>",
-        **_places(facts, layer, array, pooling),
-    }
-    meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
-    words = [f"{name} minus {names[0]}: {meaning}" for name in names]
-    name, cells_text = facts.study.layers[layer].name, pooling.words
-    arias = [f"Difference of the weight changes in {name}, {point} minus {names[0]}, {cells_text}." for point in names]
-    cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
-    figure: Figure = {"data": [trace], "layout": layout, "bindings": [cells]}
-    path = add_note(figure, "", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2)
-    bind_fields(figure, path, {"text": words}, "lambda")
-    figure["bindings"].append(bind("aria", arias, "lambda"))
-    return figure

@@ -83,7 +83,7 @@ DOORS = {
     "text": "Text",
     "proof": "Proof",
 }
-DRAWINGS = {"surface": "3-D", "flat": "flat", "difference": "difference"}
+DRAWINGS = {"surface": "3-D", "flat": "flat"}
 SIZES = {"bits": "Bits per weight", "mib": "MiB"}
 
 # What a link can lock or hide in the Lab, in the order of the page.

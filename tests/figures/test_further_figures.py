@@ -123,7 +123,7 @@ class TestMethods:
     def test_auto_is_said_and_the_shown_method_stands_out(self, points):
         figure = lab_view(points, method="sarqc-gbs-auto", bits=2)["figures"]["hero"]
         ticks = figure["layout"]["yaxis"]["ticktext"]
-        assert "<b>GPTQ + saliency penalty, auto</b>" in ticks
+        assert "<b>GPTQ + saliency auto</b>" in ticks
         assert "GPTQ 1 %" in ticks
         row = ticks.index("<b>GPTQ + saliency penalty, auto</b>")
         stripe = next(shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")

@@ -212,7 +212,7 @@ def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_pa
     assert [one["name"] for one in view["poolings"]] == [one.name for one in POOLINGS]
     for pooling in POOLINGS[1:]:
         scale = view["arrays"][pooling.array]["scale"]
-        for card in ("surfaces", "surfaces_flat", "surfaces_difference"):
+        for card in ("surfaces", "surfaces_flat"):
             figure = view["figures"][f"{card}:{pooling.name}"]
             cells = [one for one in figure["bindings"] if "array" in one and one["path"].startswith("data.")]
             assert {one["array"] for one in cells} == {pooling.array}

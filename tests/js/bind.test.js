@@ -55,21 +55,6 @@ test("roles become colours, also inside texts", () => {
   assert.deepEqual(made, { a: "[--quality]", b: '<span style="color:[--recon-ink]">1</span>' });
 });
 
-test("an array can be drawn as its difference to another λ", () => {
-  const array = {
-    matrix: (gamma, lambda) => [
-      [10 * gamma + lambda, 1],
-      [lambda * lambda, 2],
-    ],
-  };
-  const figure = { data: [{}], layout: {}, bindings: [{ path: "data.0.z", array: "surface", minus: 1 }] };
-  const { data } = figureAt(figure, { gamma: 1, lambda: 3 }, { surface: array });
-  assert.deepEqual(data[0].z, [
-    [2, 0],
-    [8, 0],
-  ]);
-});
-
 test("bytes with a zero of their own have both signs", () => {
   const shape = [1, 1, 1, 4];
   const array = openArray(Uint8Array.from([1, 128, 255, 65]).buffer, { dtype: "uint8", shape, scale: 0.5, zero: 128 });

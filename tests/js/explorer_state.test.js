@@ -25,7 +25,6 @@ const view = {
     map: {},
     surfaces: {},
     surfaces_flat: {},
-    surfaces_difference: {},
     gap: null,
   },
 };
@@ -121,7 +120,7 @@ test("the weights are a surface until another drawing is chosen, on every screen
   assert.deepEqual([opened().drawing, opened().wish], ["surface", undefined]);
   const flat = after(opened(), { type: "drawing", name: "flat" });
   assert.deepEqual([flat.drawing, flat.wish], ["flat", "flat"]);
-  assert.equal(opened({ drawing: "difference" }).drawing, "difference");
+  assert.equal(opened({ drawing: "flat" }).drawing, "flat");
 });
 
 test("the address asks for what is shown: chosen things, not what merely fits the screen", () => {
@@ -209,7 +208,6 @@ test("which figure a card shows, and which cards are not there", () => {
   const weights = weightsPart();
   assert.deepEqual(drawnBy(weights, { drawing: "surface" }), [null, "surfaces"]);
   assert.deepEqual(drawnBy(weights, { drawing: "flat" }), ["surfaces_flat", null]);
-  assert.deepEqual(drawnBy(weights, { drawing: "difference" }), ["surfaces_difference", null]);
   assert.equal(weights.note(state, "surfaces", true), "");
   const missing = weights.note(state, "surfaces_flat", false);
   for (const reason of [/not the first/, /without pictures/]) assert.match(missing, reason);

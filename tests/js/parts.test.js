@@ -62,24 +62,17 @@ test("R stays as it was chosen until something else than its point is shown", ()
   assert.equal(parts.boundAt(null, plane, at).radius, 0.5);
 });
 
-const plain = { surfaces: {}, surfaces_flat: {}, surfaces_difference: {} };
-const more = { ...plain, "surfaces:mean": {}, "surfaces_flat:mean": {}, "surfaces_difference:mean": {} };
+const plain = { surfaces: {}, surfaces_flat: {} };
+const more = { ...plain, "surfaces:mean": {}, "surfaces_flat:mean": {} };
 
 test("a card shows its own drawing in the chosen pooling", () => {
-  assert.equal(parts.weightFigure(more, "surfaces", "surface", "mean"), "surfaces:mean");
-  assert.equal(parts.weightFigure(more, "surfaces_flat", "flat", "mean"), "surfaces_flat:mean");
-  assert.equal(parts.weightFigure(more, "surfaces_flat", "difference", "mean"), "surfaces_difference:mean");
-  assert.equal(parts.weightFigure(more, "surfaces", "difference", "mean"), "surfaces:mean");
+  assert.equal(parts.weightFigure(more, "surfaces", "mean"), "surfaces:mean");
+  assert.equal(parts.weightFigure(more, "surfaces_flat", "mean"), "surfaces_flat:mean");
 });
 
 test("an older study shows what it has, whatever is wished", () => {
-  assert.equal(parts.weightFigure(plain, "surfaces", "surface", "signed"), "surfaces");
-  assert.equal(parts.weightFigure(plain, "surfaces_flat", "difference", "mean"), "surfaces_difference");
-  assert.equal(
-    parts.weightFigure({ ...plain, surfaces_difference: null }, "surfaces_flat", "difference", "max"),
-    "surfaces_flat",
-  );
-  assert.equal(parts.weightFigure({ surfaces: null, surfaces_flat: null }, "surfaces", "surface", "mean"), "surfaces");
+  assert.equal(parts.weightFigure(plain, "surfaces", "signed"), "surfaces");
+  assert.equal(parts.weightFigure({ surfaces: null, surfaces_flat: null }, "surfaces", "mean"), "surfaces");
 });
 
 test("the numbers behind a picture are those that it draws", () => {

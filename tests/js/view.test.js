@@ -29,7 +29,7 @@ const MAKE = {
   quantity: (dice) => dice.pick(["held_out", "recon", "drift", "sar", "lambda", "gamma", "tokens"]),
   steps: (dice) => dice.pick(["order,range,lambda,refine", "lambda,refine,order,range", "refine,order,range,lambda"]),
   show: (dice) => dice.pick(["perplexity", "accuracy", "error", "drift"]),
-  drawing: (dice) => dice.pick(["surface", "flat", "difference"]),
+  drawing: (dice) => dice.pick(["surface", "flat"]),
   pool: (dice) => dice.pick(["max", "mean", "max-saliency", "mean-saliency", "signed"]),
   open: (dice) => dice.pick(["where", "trade_off,steps", "text,proof"]),
   preview: anyName,
@@ -82,7 +82,7 @@ test("what can't be read is told and ignored", () => {
     draw: ["every"],
     show: ["loss"],
     quantity: ["error", "HELD_OUT"],
-    drawing: ["3d"],
+    drawing: ["3d", "difference"],
     pool: ["min", "mean,max"],
     study: ["../etc", "a b", ".hidden", "<b>"],
   };

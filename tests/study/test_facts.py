@@ -338,8 +338,6 @@ class TestAuto:
         assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
             "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
         )
-        facts = line_facts(study, method="sarqc-gs-auto", bits=2, layer=None)
-        assert small_print(facts, 0, 0)[0] == "“auto” chose among 10 values of λ in four draws: 0.3 (2×), 0.4 (2×)."
 
     def test_one_draw_has_one_lambda(self, tmp_path):
         study = write_study(tmp_path / "one", draws=1, auto=True)

@@ -179,7 +179,6 @@ export const DOORS = frozen({
 export const DRAWINGS = frozen({
   "surface": "3-D",
   "flat": "flat",
-  "difference": "difference",
 });
 
 /**

@@ -18,7 +18,7 @@ export type Shown = "perplexity" | "accuracy" | "error" | "drift";
 export type Door = "where" | "trade_off" | "steps" | "text" | "proof";
 
 /** How the weights are drawn. */
-export type Drawing = "surface" | "flat" | "difference";
+export type Drawing = "surface" | "flat";
 
 /** What a link can lock or hide. */
 export type Control = "study" | "bits" | "method" | "layer" | "show" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
@@ -455,12 +455,11 @@ export interface BoundValues {
   values: unknown;
 }
 
-/** An array of the study that belongs at a path: at `lambda`, or at the shown λ, less that at `minus`. */
+/** An array of the study that belongs at a path: at `lambda`, or at the shown λ. */
 export interface BoundArray {
   lambda?: number;
   path: string;
   array: string;
-  minus?: number;
 }
 
 /** Matrices whose means over rows and over columns a page draws beside a surface, so many times as high, and the words for that; `of` is filled by bindings. */

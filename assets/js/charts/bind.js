@@ -16,8 +16,8 @@
  * @typedef {{path: string, over: (keyof Point)[], values: unknown, array?: undefined}} Table
  */
 /**
- * A decoded array of the study that belongs at a path: at the shown λ or at that of `lambda`, less that of `minus`.
- * @typedef {{path: string, array: string, lambda?: number, minus?: number}} FromArray
+ * A decoded array of the study that belongs at a path: at the shown λ or at that of `lambda`.
+ * @typedef {{path: string, array: string, lambda?: number}} FromArray
  */
 /** @typedef {Table | FromArray} Binding */
 /**
@@ -52,10 +52,7 @@ export function lookUp({ over, values }, at) {
 export function boundValue(binding, at, arrays = {}) {
   if (binding.array === undefined) return lookUp(binding, at);
   const array = arrays[binding.array];
-  const shown = array?.matrix(at.gamma, binding.lambda ?? at.lambda);
-  if (!shown || binding.minus === undefined) return shown;
-  const other = array.matrix(at.gamma, binding.minus);
-  return shown.map((row, i) => row.map((value, j) => value - other[i][j]));
+  return array?.matrix(at.gamma, binding.lambda ?? at.lambda);
 }
 
 /**

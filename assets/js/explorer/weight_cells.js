@@ -132,7 +132,6 @@ function weightCells(explorer, host) {
     return [...lams].map((lambda) => ({
       point: view && view.lams.length > 1 ? `λ = ${view.lam_texts[lambda]}` : "",
       value: array?.matrix(at.gamma, lambda)[row][column] ?? Number.NaN,
-      difference: bound !== undefined && "minus" in bound,
     }));
   };
   const isStored = (/** @type {Cell} */ cell) => hasWeights(explorer, host, cell);
@@ -148,8 +147,6 @@ function weightCells(explorer, host) {
       const all = values(cell);
       const [first, shown = first] = all;
       const place = placeOf(traces()[0], cell);
-      if (first.difference)
-        return box(host, 0, cell, [`${sign(shown.value - first.value)}: ${short(first)} → ${short(shown)}`, ...place]);
       if (host.surface && !host.isFlat)
         return spot(host.surface.spotOf(cell), surfaceLines(all, place, isStored(cell)));
       return traces().flatMap((_, side) => box(host, side, cell, [short(side ? shown : first), ...place]));
@@ -183,9 +180,6 @@ export const surfaceLines = (values, place, isStored) => [
 
 /** @param {{value: number}} one */
 const short = ({ value }) => format(value, "significant");
-
-/** @param {number} change */
-const sign = (change) => `${change > 0 ? "+" : ""}${format(change, "significant")}`;
 
 /**
  * What is read out of a cell.

@@ -1,6 +1,6 @@
 /**
- * The changes of the weights: as surfaces, flat or as a difference, and pooled as the person chooses. Older studies have
- * one pooling and no difference; the choice is then not there.
+ * The changes of the weights: as surfaces or flat, and pooled as the person chooses. Older studies have one pooling; the
+ * choice is then not there.
  * @module weights_part
  */
 
@@ -22,19 +22,14 @@ const ORDERS = [
  * The name of the figure that a card shows.
  * @param {Object<string, object|null>} figures of a view
  * @param {string} card "surfaces" or "surfaces_flat"
- * @param {string} drawing as the switch says it
  * @param {string} pool name of a pooling
  * @returns {string} a key of `figures`; where the wish is not there the nearest that is
  */
-export function weightFigure(figures, card, drawing, pool) {
-  const kind =
-    card === "surfaces_flat" && drawing === "difference" && figures.surfaces_difference ? "surfaces_difference" : card;
-  return figures[`${kind}:${pool}`] ? `${kind}:${pool}` : kind;
-}
+export const weightFigure = (figures, card, pool) => (figures[`${card}:${pool}`] ? `${card}:${pool}` : card);
 
 /** The name of the figure of the weights that is shown. @param {WithView} state */
 export const shownWeights = ({ view, drawing, pool }) =>
-  weightFigure(view.figures, drawing === "surface" ? "surfaces" : "surfaces_flat", drawing, pool);
+  weightFigure(view.figures, drawing === "surface" ? "surfaces" : "surfaces_flat", pool);
 
 /** @returns {import("./explorer.js").Part} */
 export function weightsPart() {
@@ -51,7 +46,7 @@ export function weightsPart() {
       for (const card of ["surfaces", "surfaces_flat"]) pointAtWeights(explorer, explorer.hosts[card]);
       for (const button of explorer.switches("drawing")) {
         const { drawing } = button.dataset;
-        if (drawing === "surface" || drawing === "flat" || drawing === "difference")
+        if (drawing === "surface" || drawing === "flat")
           button.addEventListener("click", () => explorer.dispatch({ type: "drawing", name: drawing }));
       }
       for (const select of pools(explorer))
@@ -62,7 +57,8 @@ export function weightsPart() {
       const { view, drawing, pool } = state;
       const same = drawing === before.drawing && pool === before.pool;
       if (same && view === before.view) return;
-      drawings(explorer, state);
+      for (const button of explorer.switches("drawing"))
+        button.setAttribute("aria-pressed", String(button.dataset.drawing === drawing));
       poolings(explorer, state);
       titles(explorer, state);
     },
@@ -71,14 +67,6 @@ export function weightsPart() {
 
 /** @param {Explorer} explorer @returns {HTMLSelectElement[]} */
 const pools = (explorer) => explorer.switches("pool").filter((element) => element instanceof HTMLSelectElement);
-
-/** @param {Explorer} explorer @param {WithView} state */
-function drawings(explorer, { view, drawing }) {
-  for (const button of explorer.switches("drawing")) {
-    button.setAttribute("aria-pressed", String(button.dataset.drawing === drawing));
-    if (button.dataset.drawing === "difference") button.hidden = !view.figures.surfaces_difference;
-  }
-}
 
 /** @param {Explorer} explorer @param {WithView} state */
 function poolings(explorer, { view, pool, locked }) {
@@ -103,7 +91,7 @@ function poolings(explorer, { view, pool, locked }) {
 function titles(explorer, { view, pool }) {
   const name = layerAt(view, view.surface_layer)?.label ?? "";
   const why = view.layer === null ? `, largest drift` : "";
-  const signed = weightFigure(view.figures, "surfaces", "surface", pool).endsWith(":signed");
+  const signed = weightFigure(view.figures, "surfaces", pool).endsWith(":signed");
   const maths = signed ? "Weight change Ŵ − W" : "Weight drift |Ŵ − W|";
   for (const host of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
     host.heading.title = `${name}${why}`;
