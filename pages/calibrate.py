@@ -10,7 +10,7 @@ import gradio as gr
 
 from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
-from pages.plot import choice, plot
+from pages.plot import plot
 from sarqc.settings import Settings
 from sarqc.web.profile import is_private
 
@@ -61,8 +61,6 @@ _TUNING_LOG = """
 <div role="log" aria-label="Turning points"><ol class="tuning-log" data-part="tuning-log"
   data-testid="tuning-log"></ol></div>
 """
-
-_QUANTITIES = {"saved": "Perplexity saved", "layers": "Errors of layers"}
 
 _TUNING_FOOT = """
 <ul class="tuning-legend" data-part="tuning-legend" data-testid="tuning-legend"
@@ -118,8 +116,7 @@ def build(settings: Settings) -> None:
             part(_TUNING_WORDS)
             with gr.Column(elem_classes=["tuning-race"]):
                 part(_TUNING_NEXT, classes="area-next")
-                options = choice("tuning", "tuning", _QUANTITIES, "Quantity", "tuning-quantity")
-                plot("tuning", "The search for λ", classes="plot-hero", options=options)
+                plot("tuning", "The search for λ", classes="plot-hero")
                 part(_TUNING_LOG, classes="area-log")
             part(_TUNING_FOOT)
         with gr.Column(elem_classes=["ladder-run"]):

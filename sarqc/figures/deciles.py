@@ -1,14 +1,9 @@
-"""Drift by decile of channel saliency at the smallest λ, at the shown one, and without saliency: what it protects.
-
-A second panel shows the drift relative to identity's, in percent: the two curves are close, and their difference shows
-which channels saliency protects.
-"""
+"""Drift by decile of channel saliency at the smallest λ, at the shown one, and without saliency: what it protects."""
 
 import numpy as np
 
 from sarqc.figures.drawing import (
     DRIFT,
-    PAPER,
     PLAIN_AXIS,
     Figure,
     Role,
@@ -19,7 +14,6 @@ from sarqc.figures.drawing import (
     honest_range,
     ink_of,
     line_of,
-    line_shape,
     marker_of,
     new_figure,
     scatter,
@@ -31,9 +25,6 @@ from sarqc.figures.titles import bind_aria, finding_by_point, fit_text, set_find
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
-# Side by side, or one above the other where the card is as narrow as a phone.
-LEFT, RIGHT, UPPER, LOWER = (0, 0.48), (0.73, 1), (0.62, 1), (0, 0.34)
-NARROW_BELOW = 420
 
 
 def deciles(facts: LineFacts) -> Figure | None:
@@ -69,8 +60,6 @@ def deciles(facts: LineFacts) -> Figure | None:
         _add(figure, twin, ["identity"] * len(names), {**DRIFT, "color": "var(--drift-faint)"})
     _add(figure, chosen, names if several else [""], DRIFT)
     _place_labels(figure, high)
-    if twin is not None:
-        _add_identity_panel(figure, 100 * (chosen / twin - 1))
 
     def aria(at: At) -> str:
         return _aria(chosen[at[0]], at[1], names) + ("" if twin is None else _identity_aria(chosen[at], twin[at]))
@@ -145,43 +134,6 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
     ink = ink_of(DRIFT) if style is DRIFT else "var(--ink-2)"
     path = add_note(figure, labels[0], ink, x=count - 1, y=0, xshift=10, yanchor="middle")
     bind_fields(figure, path, {"text": labels}, "lambda")
-
-
-def _add_identity_panel(figure: Figure, percent: np.ndarray) -> None:
-    """Add a second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
-    layout = figure["layout"]
-    reach = max(np.nanmax(np.abs(percent)) * 1.15, 1.0)
-    layout["margin"] |= {"t": 24, "r": 14}
-    layout["xaxis"] |= {"domain": list(LEFT), "anchor": "y"}
-    layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2"}
-    layout["xaxis2"]["ticktext"] = ["least", "most"]
-    mark = next(step for step in (50, 20, 10, 5, 2, 1, 0.5) if step <= reach)
-    marks = {"tickvals": [-mark, 0, mark], "ticktext": [f"−{mark:g} %", "0 %", f"+{mark:g} %"]}
-    layout["yaxis2"] = {**PLAIN_AXIS, **marks, "range": [-reach, reach], "anchor": "x2"}
-    zero = line_shape((0, 1), [0], "var(--ink-3)", "dot", layer="below", xref="x2 domain", yref="y2")
-    layout["shapes"].append(zero)
-    trace = scatter(
-        "against identity",
-        "lines+markers",
-        x=list(range(percent.shape[-1])),
-        xaxis="x2",
-        yaxis="y2",
-        cliponaxis=False,
-        line={"color": DRIFT["color"], "width": 2},
-        marker=marker_of(DRIFT, 5),
-        hovertemplate="decile %{x}: %{y:+.1f} % against identity<extra></extra>",
-    )
-    add_trace(figure, trace, {"y": percent})
-    figure["narrow_below"] = NARROW_BELOW
-    figure["narrow"] = {
-        "layout.xaxis.domain": [0, 0.8],
-        "layout.xaxis2.domain": [0, 0.8],
-        "layout.yaxis.domain": list(UPPER),
-        "layout.yaxis2.domain": list(LOWER),
-    }
-    below = {"x": 0, "xanchor": "left", "y": LOWER[1]}
-    add_note(figure, "saliency against identity", narrow=below, **PAPER, x=1, y=1, yshift=6, xanchor="right")
-    figure["narrow"]["layout.margin.t"] = 8
 
 
 def _place_labels(figure: Figure, high: float) -> None:

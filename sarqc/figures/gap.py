@@ -15,7 +15,6 @@ from sarqc.figures.drawing import (
     Part,
     Role,
     Span,
-    add_caption,
     add_note,
     add_trace,
     bind_fields,
@@ -28,7 +27,6 @@ from sarqc.figures.drawing import (
     marker_of,
     new_figure,
     plain_numbers,
-    spread_labels,
     unclipped,
     whiskers,
 )
@@ -37,8 +35,6 @@ from sarqc.figures.titles import Say, bind_aria, finding_by_point, fit_text, lea
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
-
-LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share of the panel
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,11 @@ def gap(facts: LineFacts) -> Figure | None:
     several = len(line.lams) > 1 and has_lam(line)
     span = _range(facts, sizes)
     margins = {"left": 50, "right": 112, "top": 26, "bottom": 40}
-    figure = new_figure(_amount_axis(sizes), even_axis(span, 5), **margins, narrow={}, narrow_bindings=[])
+    figure = new_figure(_amount_axis(sizes), even_axis(span, 5), **margins, narrow={})
     if several:
         _add_faint(figure, sizes, span)
     _add_curves(figure, sizes)
-    _add_labels(figure, sizes, span, lam_text(line.lams[0]) if several else "")
+    _add_labels(figure, sizes, lam_text(line.lams[0]) if several else "")
     _add_words(figure, facts, sizes)
     first, last = sizes.gap.mean[0], sizes.gap.mean[-1]
     shrinks = bool((last[np.isfinite(last)] < first[np.isfinite(last)]).all())
@@ -213,15 +209,13 @@ def _add_curves(figure: Figure, sizes: _Sizes) -> None:
         add_trace(figure, trace, fields)
 
 
-def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> None:
-    """Add names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
-    room = span[1] - span[0]
-    pairs = np.stack([errors.mean[-1] for _, _, errors in sizes.both], axis=-1).tolist()
-    placed = np.array([[spread_labels(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
-    for curve, (text, style, _) in reversed([*enumerate(sizes.both)]):
-        place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": "middle"}
+def _add_labels(figure: Figure, sizes: _Sizes, smallest: str) -> None:
+    """Add names at the lines' ends, of calibration text below and of unseen text above; in the corner the smallest
+    λ's."""
+    for (text, style, errors), side in zip(sizes.both, ("top", "bottom"), strict=True):
+        place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": side}
         path = add_note(figure, text, ink_of(style), narrow={"visible": False}, **place)
-        bind_fields(figure, path, {"y": np.clip(placed[..., curve], span[0] + 0.03 * room, span[1] - 0.03 * room)})
+        bind_fields(figure, path, {"y": errors.mean[-1]})
     figure["narrow"]["layout.margin.r"] = 16
     if smallest:
         corner = {**PAPER, "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
@@ -231,25 +225,15 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: Span, smallest: str) -> Non
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     """Write the gap at the least and at the most text above the plot; all errors for screen readers."""
     points = point_names(facts.line)
-    long = map_points(facts, lambda at: f"{points[at[1]]}   gap {_ends(sizes, at)} {sizes.unit}")
-    short = map_points(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at, brief=True)}")
-    add_caption(figure, long, short, yshift=4)
+    path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=4)
+    bind_fields(figure, path, {"text": map_points(facts, lambda at: f"{points[at[1]]}  gap {_ends(sizes, at)}")})
     bind_aria(figure, facts, lambda at: _aria(facts, sizes, at))
 
 
-def _ends(sizes: _Sizes, at: At, *, brief: bool = False) -> str:
-    """Return the gap at the least and at the most text; ``brief``: without its interval and the amounts."""
-    ends = []
-    for s in (0, -1):
-        value, doubt = sizes.gap.mean[s, *at], sizes.gap.doubt[s, *at]
-        if not math.isfinite(value):
-            ends.append("not measured")
-        elif brief:
-            ends.append(f"<b>{significant(value)}</b>")
-        else:
-            text, space, interval = _interval_text(value, doubt).partition(" ")
-            ends.append(f"<b>{text}</b>{space}{interval} at {sizes.amounts[s]:,}")
-    return " → ".join(ends)
+def _ends(sizes: _Sizes, at: At) -> str:
+    """Return the gap at the least and at the most text."""
+    ends = [sizes.gap.mean[s, *at] for s in (0, -1)]
+    return " → ".join(f"<b>{significant(value)}</b>" if math.isfinite(value) else "not measured" for value in ends)
 
 
 def _interval_text(value: float, doubt: float) -> str:

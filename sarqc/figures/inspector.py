@@ -17,18 +17,16 @@ from sarqc.figures.drawing import (
     add_note,
     add_trace,
     bind_fields,
-    format_values,
     honest_range,
     new_figure,
     scatter,
 )
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import At, number, point_names, significant
+from sarqc.figures.numbers import At, number, point_names
 from sarqc.figures.titles import bind_aria, map_points
 from sarqc.study.facts import LineFacts, once
 
 MOST_LEVELS = 32  # more are too close to be told apart
-MOST_NAMED = 8  # levels
 NARROW_CHANNELS = 32  # shown where there is little room
 TIE = 1e-3  # of a step: a weight so near the middle of two levels is at its nearest either way
 
@@ -92,9 +90,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     for off_nearest, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
         _add_arrows(figure, group, group.off_nearest == off_nearest, 0.03 * (high - low), digits, color)
     _add_weights(figure, group, channels, digits)
-    _add_words(figure, facts, group, info.name, (low, high))
-    if has_levels:
-        _name_levels(figure, group, max(0, digits - 1))
+    _add_words(figure, facts, group, info.name)
     figure["narrow"] = {"layout.annotations.1.visible": False}
     if len(channels) > NARROW_CHANNELS:
         figure["narrow"] |= {
@@ -121,19 +117,6 @@ def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) 
         {"type": "path", "path": "", "layer": "below", "fillcolor": color, "line": {"color": color, "width": width}}
     )
     bind_fields(figure, f"layout.shapes.{at}", {"path": paths})
-
-
-def _name_levels(figure: Figure, group: WeightGroup, digits: int) -> None:
-    """Add names of the levels in the place of ticks, where all channels have the same; of many levels only some."""
-    if group.levels.shape[-1] > 1:
-        return
-    count = group.levels.shape[-2]
-    figure["layout"]["yaxis"]["showticklabels"] = False
-    place = {"xref": "paper", "x": 0, "xshift": -4, "y": 0, "xanchor": "right", "yanchor": "middle"}
-    for level in range(0, count, math.ceil(count / MOST_NAMED)):
-        heights = group.levels[..., level, 0]  # G M
-        names = format_values(heights, lambda height: number(height, digits) if height else "0")
-        bind_fields(figure, add_note(figure, "", "var(--ink-2)", **place), {"y": heights, "text": names})
 
 
 def _add_levels(figure: Figure, group: WeightGroup, ends: tuple[int, int], digits: int) -> None:
@@ -191,20 +174,14 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: in
     add_trace(figure, trace, {"text": taken(group.taken, group.off_nearest)})
 
 
-def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: Span) -> None:
-    """Write how many weights are not at their nearest level, above the drawing and for screen readers; and the reach of
-    levels beyond the picture."""
+def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str) -> None:
+    """Write how many weights are not at their nearest level, above the drawing and for screen readers."""
     points, count = point_names(facts.line), len(group.weight)
-    reach = np.abs(group.levels).max(axis=(-2, -1))  # G M
-    is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])
     counts = group.off_nearest.sum(axis=-1)  # G M
 
-    def lead(at: At) -> str:
-        return f'{points[at[1]]}: <span style="color:var(--recon-ink)">{counts[at]} of {count}</span>'
-
     def text(at: At) -> str:
-        far = f"; levels up to {significant(reach[at])}, beyond the picture" if is_beyond[at] else ""
-        return f"{lead(at)} weights do not take the nearest level{far}"
+        lead = f'{points[at[1]]}: <span style="color:var(--recon-ink)">{counts[at]} of {count}</span>'
+        return f"{lead} not at the nearest level"
 
     def aria(at: At) -> str:
         return (
@@ -217,5 +194,3 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     add_note(figure, key, "var(--ink-2)", **PAPER, x=1, y=1, yshift=6, xanchor="right")
     bind_fields(figure, path, {"text": map_points(facts, text)})
     bind_aria(figure, facts, aria)
-    narrow = map_points(facts, lambda at: f"{lead(at)} not at the nearest level")
-    bind_fields(figure, path, {"text": narrow}, narrow=True)

@@ -34,7 +34,6 @@ HEADINGS: Headings = (
     ("standing", "Standing", "text"),
     ("draws", "Draws", "plain"),
     ("perplexity", "Perplexity", "perplexity"),
-    ("log_ratio", "ln(perplexity / float model’s)", "significant"),
     *interval_headings("worse", "Above the best, paired", "significant", high="95 % to"),
     *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),

@@ -1,4 +1,4 @@
-"""Everything a page shows of a tuning run: the race of λ, the errors of layers, legend and log.
+"""Everything a page shows of a tuning run: the race of λ, its legend and log.
 
 The race is the perplexity that each λ saves against GPTQ's default, in one panel over all λ.
 
@@ -8,25 +8,18 @@ another unit than the axis, and a height below zero would be read as perplexity 
 
 Each mark has an id, so that a page can move it where a new draw puts it. All λ are on the axis from the beginning, a
 draw keeps its place beside its λ, and the range grows in whole ticks.
-
-Among the errors of layers, by which λ are ruled out before any model is measured, a dot is a layer, above that layer's
-own best λ; the line is their mean.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby
-from textwrap import wrap
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow, TuningTurn
 from sarqc.figures.drawing import (
-    HELD_OUT,
     HOVER,
     PAPER,
-    PERCENT,
     Figure,
     Part,
     Span,
@@ -69,23 +62,19 @@ MEASURED = "measured, not compared yet"
 _PLACEHOLDER = "here: each λ that is left, quantized and measured as a whole model"
 _GREEN, _GREY, _FAINT = "var(--quality)", "var(--ink-2)", "var(--ink-3)"
 _HOLLOW = "var(--surface)"
-# Diameter in pixels, on a narrow screen, fill, edge and its width, dash of the edge.
-_MARKS: dict[Mark, tuple[int, int, str, str, float, str]] = {
-    "ruled_out": (11, 9, _HOLLOW, _FAINT, 1.5, "2px 2px"),
-    "not_reached": (11, 9, _HOLLOW, _GREY, 1.5, "2px 2px"),
-    "measured": (14, 11, _HOLLOW, _GREY, 2, "solid"),
-    "worse": (17, 12, _HOLLOW, _FAINT, 3, "solid"),
-    "as_good": (17, 12, _HOLLOW, _GREEN, 3, "solid"),
-    "best": (22, 16, _GREEN, _GREEN, 2, "solid"),
+# Diameter in pixels, fill, edge and its width, dash of the edge.
+_MARKS: dict[Mark, tuple[int, str, str, float, str]] = {
+    "ruled_out": (11, _HOLLOW, _FAINT, 1.5, "2px 2px"),
+    "not_reached": (11, _HOLLOW, _GREY, 1.5, "2px 2px"),
+    "measured": (14, _HOLLOW, _GREY, 2, "solid"),
+    "worse": (17, _HOLLOW, _FAINT, 3, "solid"),
+    "as_good": (17, _HOLLOW, _GREEN, 3, "solid"),
+    "best": (22, _GREEN, _GREEN, 2, "solid"),
 }
 _GHOSTS: tuple[Mark, ...] = ("not_reached", "ruled_out")
 _OFFSETS = (0.14, 0.20, 0.26, 0.32)  # places of the draws beside their λ, to the left and right in turns
-_TOP_ROOM = 0.13  # of the span of values, above it, for the band's words
-_GHOST_ROOM, _LINE_ROOM = 0.11, 0.05  # of that span, below it, for the row of ghosts and for each line of its words
-_GHOST_DEPTH = 0.055  # of that span, below it
+_GHOST_ROOM, _GHOST_DEPTH = 0.11, 0.055  # of the span of values, below it: for the row of ghosts, and to its middle
 _REACH = 4  # times the span of points and zero that intervals may go beyond it
-_WIDE = 780  # pixels for which words are set; narrower figures leave them to the legend
-_LETTER = 6.3  # pixels of a letter
 
 
 def race_figure(tuning: Tuning) -> Figure:
@@ -95,24 +84,17 @@ def race_figure(tuning: Tuning) -> Figure:
     # λ at the places 0, 1, 2, …, so that a draw can stand beside its λ.
     axis = {key: value for key, value in lam_axis(names).items() if not key.startswith("category")}
     axis |= {"type": "linear", "tickvals": [*range(len(names))], "showgrid": False, "anchor": "y"}
-    figure = _figure(axis, _axis(tuning, rows), *finding(tuning), _aria(tuning, rows))
+    title, subtitle = finding(tuning)
+    words = {"title": title, "subtitle": subtitle, "aria": _aria(tuning, rows)}
+    figure = new_figure(axis, _axis(tuning, rows), left=50, right=20, top=26, bottom=30, narrow={}, **words)
     _add_titles(figure, tuning, rows)
     _add_band(figure, tuning, rows)
-    _add_default(figure, rows)
     _add_levels(figure, tuning)
     _add_draws(figure, rows)
     _add_marks(figure, rows)
-    _add_ghost_words(figure, rows)
     _add_placeholder(figure, rows)
-    _add_reasons(figure, rows)
     name_axis(figure, names, tuning["best"])
     return figure
-
-
-def _figure(across: Part, up: Part, title: str, subtitle: str, aria: str) -> Figure:
-    further = {"narrow": {"layout.margin.r": 14}, "narrow_bindings": [], "title": title, "subtitle": subtitle}
-    figure = new_figure(across, up, left=50, right=20, top=26, bottom=30)
-    return cast(Figure, {**figure, **further, "aria": aria})
 
 
 def mark_of(row: TuningRow) -> Mark:
@@ -175,11 +157,8 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> Part:
     decimals = step_decimals(100 * step)
     ticks = [step * at for at in range(round(low / step), round(high / step) + 1)]
     span = high - low
-    above = _TOP_ROOM if tuning["band"] else 0.04
-    lines = max((words.count("<br>") + 1 for _, _, words in _ghost_groups(rows)), default=0)
-    below = _GHOST_ROOM + _LINE_ROOM * lines
     return {
-        **value_axis((0.0, 1.0), (low - below * span, high + above * span)),
+        **value_axis((0.0, 1.0), (low - _GHOST_ROOM * span, high + 0.04 * span)),
         "tickvals": ticks,
         "ticktext": [percent(tick, decimals) if tick == 0 or measured else "" for tick in ticks],
     }
@@ -197,37 +176,15 @@ def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> No
 
 def _add_band(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
     """Mark each span of λ that are the best or as good."""
-    lams, column = [lam_of(row) for row in rows], _WIDE / max(1, len(rows))
-    for first, last in tuning["band"]:
-        start, end = lams.index(first), lams.index(last)
-        figure["layout"]["shapes"].append(band_shape(start - 0.45, end + 0.45))
-        is_best_alone = start == end == tuning["best"]
-        words = STANDINGS["best" if is_best_alone else "as_good"]
-        if len(words) * _LETTER > (end - start + 0.9) * column:
-            words = "as good as<br>the best"
-        place = {"x": (start + end) / 2, "xref": "x", "xanchor": "center", "y": 1, "yref": "paper", "yanchor": "top"}
-        add_note(figure, f"<b>{words}</b>", "var(--quality-ink)", narrow={"visible": False}, **place, yshift=-6)
-
-
-def _freer_side(rows: Sequence[TuningRow]) -> Literal[0, 1]:
-    """Return the end of the axis near which fewer λ are measured: 0 the left one, 1 the right one."""
-    third = max(1, len(rows) // 3)
-    left, right = (sum(row["better"] is not None for row in some) for some in (rows[:third], rows[-third:]))
-    return 1 if right < left else 0
-
-
-def _add_default(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Add the zero line, with its name where the fewest marks are near."""
-    figure["layout"]["shapes"].append(level_of(0.0))
-    side = _freer_side(rows)
-    place = {"x": side, "xref": "paper", "xanchor": "right" if side else "left", "xshift": 4 - 8 * side}
-    narrow = {"text": "GPTQ 1 %"}
-    add_note(figure, "GPTQ’s default, 1 %", "var(--ink)", narrow=narrow, **place, y=0, yref="y", yshift=2)
+    lams = [lam_of(row) for row in rows]
+    bands = [band_shape(lams.index(first) - 0.45, lams.index(last) + 0.45) for first, last in tuning["band"]]
+    figure["layout"]["shapes"] += bands
 
 
 def _add_levels(figure: Figure, tuning: Tuning) -> None:
-    """Add the other baselines and the float model: a dotted line each, or words at the edge beyond the scale."""
-    lowest, high = _scale(figure)
+    """Add a dotted line for GPTQ's default, at zero, and for each other baseline and the float model within the
+    scale."""
+    low, high = _scale(figure)
     gptq = next((row for row in rows_of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
     levels = [
         (title_of(row), saved_share(row["better"]))
@@ -236,23 +193,12 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
     ]
     if gptq is not None and gptq["log_ratio"] is not None:
         levels.append(("float model", saved_share(gptq["log_ratio"])))
-    beyond = {"↓": 0, "↑": 0}
-    for title, value in levels:
-        right = {"xref": "paper", "x": 1, "xanchor": "right", "xshift": -4}
-        text = f"{title} {percent(value, 0 if abs(value) >= 0.1 else 1)}"
-        if lowest <= value <= high:
+    texts = [(f"{title} {percent(value, 0 if abs(value) >= 0.1 else 1)}", value) for title, value in levels]
+    for text, value in [("GPTQ’s default, 1 %", 0.0), *texts]:
+        if low <= value <= high:
             figure["layout"]["shapes"].append(level_of(value))
-            add_note(figure, text, _GREY, **right, y=value, yref="y", yshift=2)
-            continue
-        arrow = "↑" if value > high else "↓"
-        shift = 15 * beyond[arrow] + 2
-        beyond[arrow] += 1
-        place: Part = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
-        if arrow == "↓":  # above the row of ghosts, away from the name of the zero line
-            place = {"y": lowest, "yref": "y", "yshift": shift}
-            if _freer_side(candidates(tuning)) == 1:
-                place |= {"x": 0, "xanchor": "left", "xshift": 4}
-        add_note(figure, f"{arrow} {text}", _GREY, **{**right, **place})
+            place = {"xref": "paper", "x": 1, "xanchor": "right", "xshift": -4, "y": value, "yref": "y", "yshift": 2}
+            add_note(figure, text, _GREY, **place)
 
 
 def interval_of(row: TuningRow) -> Span | None:
@@ -270,7 +216,6 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """Add a small dot for each draw; those beyond the scale stand at its edge."""
     low, high = _scale(figure)
     dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(draw_savings(row))]
-    figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = 5
     texts = [
         f"λ = {lam_text(lam_of(row))}, draw {draw + 1}: {percent(abs(value), 1)} {'less' if value >= 0 else 'more'}"
         for _, row, draw, value in dots
@@ -315,7 +260,7 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """Add one trace for each kind of mark, ghosts first."""
     low, high = _scale(figure)
     ghosts = low - _ghost_depth(figure)
-    for kind, (size, narrow, fill, edge, width, dash) in _MARKS.items():
+    for kind, (size, fill, edge, width, dash) in _MARKS.items():
         members = [(at, row) for at, row in enumerate(rows) if mark_of(row) == kind]
         heights = [
             ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved_share(row["better"]), low), high)
@@ -336,7 +281,6 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
         )
         if kind not in (*_GHOSTS, "measured"):
             trace["error_y"] = _intervals([row for _, row in members], heights, (low, high), edge)
-        figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = narrow
         figure["data"].append(trace)
 
 
@@ -357,28 +301,6 @@ def _hover(row: TuningRow) -> str:
     return lead if row["better"] is None else f"{lead}: {savings_text(row)}, {draws_text(row['draws'])}"
 
 
-def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
-    """Return neighbouring ghosts of one kind: the places of the first and the last, and why they were not measured."""
-    groups = []
-    for kind, group in groupby(enumerate(rows), key=lambda pair: mark_of(pair[1])):
-        if kind in _GHOSTS:
-            places = [at for at, _ in group]
-            width = (len(places) - 0.05) * _WIDE / len(rows)
-            words = _wrap(_kind_words(kind), width)
-            if kind == "ruled_out" and words.count("<br>") > 1:  # room for two; the legend has the whole reason
-                words = "ruled out"
-            groups.append((places[0], places[-1], words))
-    return groups
-
-
-def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Write below each group of ghosts why they were not measured."""
-    height = _scale(figure)[0] - 1.6 * _ghost_depth(figure)
-    below = {"xref": "x", "xanchor": "center", "y": height, "yref": "y", "yanchor": "top", "yshift": 2}
-    for first, last, words in _ghost_groups(rows):
-        add_note(figure, words, _GREY, narrow={"visible": False}, x=(first + last) / 2, **below)
-
-
 def _add_placeholder(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """Announce coming marks."""
     if any(row["better"] is not None for row in rows):
@@ -391,27 +313,6 @@ def _kind_words(kind: Mark) -> str:
     return MEASURED if kind == "measured" else STANDINGS[kind]
 
 
-def _wrap(text: str, width: float) -> str:
-    """Return words in as many lines as a width in pixels needs."""
-    return "<br>".join(wrap(text, max(1, int(width / _LETTER)), break_long_words=False, break_on_hyphens=False))
-
-
-def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
-    """Write the reason at each excluded λ: below its interval, or above where there is no room."""
-    (low, high), column = _scale(figure), _WIDE / max(1, len(rows))
-    for at, row in enumerate(rows):
-        if row["standing"] != "worse" or row["better"] is None:
-            continue
-        words = _wrap(mark_words(row), 1.2 * column)
-        ends = [saved_share(row["better"]), *(interval_of(row) or ()), *draw_savings(row)]
-        bottom, top = max(min(ends), low), min(max(ends), high)
-        room = figure["layout"]["yaxis"]["range"]
-        is_above = bottom - room[0] < (_LINE_ROOM * (words.count("<br>") + 1) + 0.03) * (room[1] - room[0])
-        side = {"y": top, "yshift": 10} if is_above else {"y": bottom, "yanchor": "top", "yshift": -10}
-        place = {"x": at, "xref": "x", "xanchor": "center", "yref": "y", **side, "bgcolor": _HOLLOW}
-        add_note(figure, words, _GREY, narrow={"visible": False}, **place)
-
-
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """Return the drawing in words: each λ by its standing, and what it saves."""
     draws = f"; {draws_text(tuning['draws'])}" if tuning["draws"] else ""
@@ -421,106 +322,6 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
         lam = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
         groups.setdefault(mark_words(row), []).append(lam)
     return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(lams)}." for words, lams in groups.items())
-
-
-_LEAST_REACH = 0.15  # relative error up to which the axis reaches at least
-
-
-def layers_figure(tuning: Tuning) -> Figure:
-    """Return errors on unseen text, relative to each layer's best λ."""
-    rows = candidates(tuning)
-    names = [lam_text(lam_of(row)) for row in rows]
-    known, layers = tuning["screened"]
-    subtitle = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
-    title, aria = _layers_finding(tuning, rows), _layers_aria(tuning, rows)
-    figure = _figure({**lam_axis(names), "anchor": "y"}, _errors_axis(rows), title, subtitle, aria)
-    _add_layers_title(figure)
-    for first, last in tuning["suggested"]:
-        start, end = (next(at for at, row in enumerate(rows) if lam_of(row) == lam) for lam in (first, last))
-        figure["layout"]["shapes"].append(band_shape(start - 0.45, end + 0.45))
-    _add_layers(figure, rows, names)
-    name_axis(figure, names, tuning["best"])
-    return figure
-
-
-def mean_excess(rows: Sequence[TuningRow]) -> list[float]:
-    """Return for each λ the relative error of layers above the best one's, 0 and more; NaN where no layer is known."""
-    least = min((row["layer_error"] for row in rows if row["layer_error"] is not None), default=0.0)
-    means = []
-    for row in rows:
-        excess = row.get("layer_excess", [])
-        if excess:
-            means.append(math.expm1(sum(excess) / len(excess)))
-        else:
-            means.append(math.nan if row["layer_error"] is None else math.expm1(row["layer_error"] - least))
-    return means
-
-
-def _layers_finding(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
-    means = mean_excess(rows)
-    known = [at for at, value in enumerate(means) if math.isfinite(value)]
-    if not known:
-        return "Errors of layers are not known yet"
-    best = min(known, key=lambda at: means[at])
-    is_early = not tuning["suggested"] and tuning["screened"][0] < tuning["screened"][1]
-    lead = "So far the" if is_early else "The"
-    return f"{lead} errors of layers are smallest at λ = {lam_text(lam_of(rows[best]))}"
-
-
-def _add_layers_title(figure: Figure) -> None:
-    text, place = "<b>Error of layers on unseen text, above each layer’s best λ</b>", {**PAPER, "y": 1, "yshift": 5}
-    short = {"text": "<b>Error of layers, above each one’s best λ</b>"}
-    add_note(figure, text, "var(--ink)", narrow=short, **place, x=0)
-    add_note(figure, "one dot a layer, line: mean", narrow={"visible": False}, **place, x=1, xanchor="right")
-
-
-def _errors_axis(rows: Sequence[TuningRow]) -> Part:
-    """Return an axis over the band in which λ are left, and where the means are; layers beyond are cut."""
-    finite = sorted(value for value in mean_excess(rows) if math.isfinite(value))
-    high = max(_LEAST_REACH, min(2 * finite[len(finite) // 2], finite[-1])) if finite else 0.5
-    return {**value_axis((0.0, 1.0), (-0.06 * high, 1.1 * high)), "tickformat": PERCENT}
-
-
-def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str]) -> None:
-    dots = [
-        (name, math.expm1(value))
-        for name, row in zip(names, rows, strict=True)
-        for value in row.get("layer_excess", [])
-    ]
-    means = mean_excess(rows)
-    visible = [(name, float(f"{value:.4g}")) for name, value in dots if value <= figure["layout"]["yaxis"]["range"][1]]
-    faint = {"symbol": "circle", "size": 4, "color": "var(--held-out-faint)"}
-    x, y = [name for name, _ in visible], [value for _, value in visible]
-    figure["data"].append(scatter("layers", "markers", x=x, y=y, yaxis="y", hoverinfo="skip", marker=faint))
-    texts = [
-        f"λ = {name}: error of layers {percent(value, 1)} above each one’s best" if math.isfinite(value) else ""
-        for name, value in zip(names, means, strict=True)
-    ]
-    figure["data"].append(
-        scatter(
-            "mean of layers",
-            "lines+markers",
-            x=list(names),
-            y=[float(f"{value:.5g}") if math.isfinite(value) else None for value in means],
-            yaxis="y",
-            text=texts,
-            hovertemplate=HOVER,
-            line={"color": HELD_OUT["color"], "width": 2},
-            marker={"symbol": "circle", "size": 6, "color": HELD_OUT["color"]},
-        )
-    )
-
-
-def _layers_aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
-    """Return the drawing in words: the mean of each λ."""
-    parts = [
-        f"λ = {lam_text(lam_of(row))}: {percent(value, 1)}"
-        for row, value in zip(rows, mean_excess(rows), strict=True)
-        if math.isfinite(value)
-    ]
-    known, layers = tuning["screened"]
-    words = f"Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
-    return f"{words} {'; '.join(parts) if parts else 'none is known yet'}."
 
 
 class LogLine(TypedDict):
@@ -541,8 +342,7 @@ class TuningView(TypedDict):
     """The state of a tuning run, drawn and in words."""
 
     tuning: Tuning
-    figure: Figure  # the race of λ
-    layers: Figure  # errors of layers
+    figure: Figure
     table: DataTable
     legend: list[LegendEntry]
     log: list[LogLine]
@@ -555,7 +355,6 @@ def tuning_view(tuning: Tuning, recipe: Mapping[str, Any]) -> TuningView:
     return {
         "tuning": tuning,
         "figure": race_figure(tuning),
-        "layers": layers_figure(tuning),
         "table": tuning_table(tuning),
         "legend": tuning_legend(tuning),
         "log": tuning_log(tuning),

@@ -76,7 +76,7 @@ def test_the_chart_is_the_progress_and_stays_one_plot(app, open_page):
     assert sum(widths) <= page.evaluate("document.querySelector('.clock-bar').getBoundingClientRect().width") + 1
 
 
-def test_errors_of_layers_are_a_press_away_and_marks_rest_between_draws(tuned, app, open_page):
+def test_marks_rest_between_draws(tuned, app, open_page):
     page = open_page(f"/calibrate?run={tuned['id']}")
     page.wait_for_selector("[data-testid=run-it]")
     view = app.json(f"/runs/{tuned['id']}/tuning")
@@ -84,12 +84,6 @@ def test_errors_of_layers_are_a_press_away_and_marks_rest_between_draws(tuned, a
     assert title.text_content().replace("\u00a0", " ") == view["figure"]["title"] + view["figure"]["subtitle"]
     moving = "document.querySelector('[data-testid=plot-tuning] .plot-canvas').getAnimations({subtree: true}).length"
     assert page.evaluate(moving) == 0, "nothing moves without a draw"
-    page.click("[data-testid=save-tuning]")
-    page.click("[data-tuning=layers]")
-    assert title.text_content().replace("\u00a0", " ").startswith(view["layers"]["title"])
-    assert page.get_attribute("[data-tuning=layers]", "aria-pressed") == "true"
-    page.click("[data-tuning=saved]")
-    assert title.text_content().replace("\u00a0", " ").startswith(view["figure"]["title"])
 
 
 def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app, tuned, open_page):

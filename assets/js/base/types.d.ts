@@ -591,7 +591,6 @@ export interface TextColumn {
 export interface TuningView {
   tuning: Tuning;
   figure: Figure;
-  layers: Figure;
   table: DataTable;
   legend: LegendEntry[];
   log: LogLine[];

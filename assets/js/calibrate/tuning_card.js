@@ -18,11 +18,10 @@ import { clock } from "./tuning_bar.js";
 /** @import { Said } from "./recipe_form.js" */
 /** @import { Run } from "./run_state.js" */
 /** @import { Corpus } from "./tune_form.js" */
-/** @typedef {Omit<Sent, "figure" | "layers"> & {figure: Figure, layers: Figure}} TuningView */
-/** @typedef {"saved" | "layers"} Quantity of the figure */
+/** @typedef {Omit<Sent, "figure"> & {figure: Figure}} TuningView */
 /** @typedef {readonly {seconds: number, text: string}[]} Turns */
 
-const SOON = "First the errors of layers are compared, for every λ and γ; the chart begins with them.";
+const SOON = "First the errors of layers are compared, for every λ and γ.";
 const NOTHING = "It ended before anything was compared: no λ is known.";
 
 /**
@@ -44,11 +43,8 @@ export function tuningCard({ root, corpora, go }) {
   let mayRun = false;
   /** @type {Turns} turning points by the events, for documents without them */
   let turns = [];
-  /** @type {Quantity | null} chosen by the person; null: perplexity as soon as a model is measured */
-  let chosen = null;
   /** @type {{of: string, minutes: number | null} | null} planned time of a recipe to follow */
   let planned = null;
-  let isWired = false; // the menu of the figure
 
   /**
    * Shows a tuning run as its events have told it so far.
@@ -67,14 +63,12 @@ export function tuningCard({ root, corpora, go }) {
   }
 
   async function begin() {
-    [view, chosen, planned] = [null, null, null];
+    [view, planned] = [null, null];
     root.classList.add("is-empty"); // a chart with nothing in it is not shown
     for (const place of [words, small, legend, log, next]) render(nothing, place);
     texts.show(null);
     const host = await standings.host();
     host.flat?.clear(); // marks of another run are not those of this one
-    if (!isWired) host.root.addEventListener("click", choose);
-    isWired = true;
   }
 
   /** @param {TuningView} answer */
@@ -97,24 +91,7 @@ export function tuningCard({ root, corpora, go }) {
     );
     drawNext(answer);
     texts.show(nextOf(answer.tuning, corpora)?.recipe ?? null);
-    await drawFigure(answer);
-  }
-
-  /** @param {TuningView} answer */
-  async function drawFigure({ figure, layers, tuning }) {
-    const shown = chosen ?? (tuning.measured ? "saved" : "layers");
-    const host = await standings.host();
-    for (const one of host.root.querySelectorAll("[data-tuning]"))
-      one.setAttribute("aria-pressed", String(one.getAttribute("data-tuning") === shown));
-    host.show(shown === "saved" ? figure : layers);
-  }
-
-  /** The quantity of the figure, by a press in its menu. @param {Event} event */
-  function choose({ target }) {
-    const button = target instanceof Element ? target.closest("[data-tuning]") : null;
-    if (!button || !view) return;
-    chosen = /** @type {Quantity} */ (button.getAttribute("data-tuning"));
-    drawFigure(view);
+    (await standings.host()).show(answer.figure);
   }
 
   /** @param {TuningView} answer */
