@@ -48,7 +48,9 @@ def budget_plan(costs: ComparisonCosts, recipe: Recipe) -> BudgetPlan:
     budget = partial(tuning_budget if recipe.kind == "tune" else ladder_budget, costs, recipe.draws)
     every = [budget(usual) for usual in USUAL_MINUTES]
     at = next((place for place, choice in enumerate(every) if choice.enough), len(every) - 1)
-    lengths = {choice.minutes for choice in every[max(0, at - 1) : at + 3]} | {recipe.minutes} - {None}
+    lengths = {choice.minutes for choice in every[max(0, at - 1) : at + 3]}
+    if recipe.minutes is not None:
+        lengths.add(recipe.minutes)
     return BudgetPlan(budgets=tuple(map(budget, sorted(lengths))), sensible_minutes=every[at].minutes)
 
 

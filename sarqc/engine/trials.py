@@ -228,8 +228,8 @@ def _run_missing(
         solving = (time.perf_counter() - started) / len(part)
         for numbers, weights in zip(layers, quantized, strict=True):
             began = time.perf_counter()
-            quality = _measure(draw.ground, weights, check) if measured else (None, None)
-            yield TrialResult(*quality, tuple(numbers), solving + time.perf_counter() - began)
+            perplexity, divergence = _measure(draw.ground, weights, check) if measured else (None, None)
+            yield TrialResult(perplexity, divergence, tuple(numbers), solving + time.perf_counter() - began)
 
 
 def _batches(points: Sequence[Method], limit: int) -> Iterator[Sequence[Method]]:
