@@ -208,7 +208,7 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     if work.span > 1:  # the machine's memory holds what all processes work on; a GPU what two of them hold
         process += work.span * (_PROCESS + working) if on_processor else _CONTEXT
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
-    most = round(
+    most = (
         computed * (weights + states)
         + solved
         + 4 * _sets(work) * work.gram_numbers
@@ -218,11 +218,10 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
         + process
         + texts
     )
-    if not recipe.distills:
-        return most
-    most = max(most, computed * weights + process + _distilling_bytes(work, computed))
-    if recipe.distill_by == "model":  # the float model's weights, and what its head reads, meanwhile
-        most += work.stored * work.task.weights() + computed * recipe.length * _state_numbers(work)
+    if recipe.distills:
+        most = max(most, computed * weights + process + _distilling_bytes(work, computed))
+        if recipe.distill_by == "model":  # the float model's weights, and what its head reads, meanwhile
+            most += work.stored * work.task.weights() + computed * recipe.length * _state_numbers(work)
     return round(most)
 
 

@@ -229,8 +229,7 @@ def _run_missing(
         for numbers, weights in zip(layers, quantized, strict=True):
             began = time.perf_counter()
             perplexity, divergence = _measure(draw.ground, weights, check) if measured else (None, None)
-            seconds = solving + time.perf_counter() - began
-            yield TrialResult(perplexity, divergence, tuple(numbers), seconds)
+            yield TrialResult(perplexity, divergence, tuple(numbers), solving + time.perf_counter() - began)
 
 
 def _batches(points: Sequence[Method], limit: int) -> Iterator[Sequence[Method]]:
