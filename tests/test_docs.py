@@ -60,8 +60,7 @@ ELSEWHERE = {
     ".venv", "functools.partial", "gr.Plot", "tsc",
     '{"error": {"kind", "what", "where", "remedy"}}',
     # how something is spelled, of which the parts vary
-    "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
-    ".partial.jsonl", "file.jsonl#content",
+    "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "file.jsonl#content",
     # variables that Ray and trackers of experiments read
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "TRACKIO_DIR", "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL",
     "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN", "RAY_USE_TLS",
