@@ -65,7 +65,7 @@ ELSEWHERE = {
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "TRACKIO_DIR", "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL",
     "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN", "RAY_USE_TLS",
     # a model in pieces, and folders that are made
-    "name-00001-of-00003.gguf", "unpacked/", "build/pretrained", "build/site", "index.html",
+    "llama-gguf-split --merge", "unpacked/", "build/pretrained", "build/site", "index.html",
     "python -m http.server",
     # files of a mirror
     "baber/piqa/validation.jsonl", "cais/mmlu/anatomy/test.jsonl",
