@@ -429,7 +429,7 @@ def recipe(
     file: Annotated[Path, typer.Argument(help="A recipe or a batch as a file, or the folder of a run or its study.")],
     form: Annotated[
         str,
-        typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell or slurm."),
+        typer.Option("--as", help="yaml, cli, rest or python; cli of a batch has a line for each run."),
     ] = "yaml",
     engine: Annotated[
         str | None,

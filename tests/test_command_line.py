@@ -489,8 +489,7 @@ def test_a_file_is_written_in_another_form(tmp_path):
     assert sarqc("recipe", str(file)).stdout == "model: toy\ncalibration: a.txt\nlambda: [0, 0.1]\n"
     assert "http://127.0.0.1:7999/api/runs" in sarqc("recipe", str(file), "--as", "rest", SARQC_PORT="7999").stdout
     assert "https://toy/api/runs" in sarqc("recipe", str(file), "--as", "rest", "--address", "https://toy").stdout
-    known = "yaml, cli, rest, python, shell, slurm"
-    assert known in refused("recipe", str(file), "--as", "tex")["line"]
+    assert "yaml, cli, rest, python" in refused("recipe", str(file), "--as", "tex")["line"]
 
 
 @pytest.mark.thorough

@@ -60,14 +60,13 @@ ELSEWHERE = {
     ".venv", "functools.partial", "gr.Plot", "tsc",
     '{"error": {"kind", "what", "where", "remedy"}}',
     # how something is spelled, of which the parts vary
-    "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
-    ".partial.jsonl", "file.jsonl#content",
+    "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "file.jsonl#content",
     # of former versions
     "SARQC_RAY_ADDRESS", "--on ray",
     # variables that MLflow reads
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME",
     # a model in pieces, and folders that are made
-    "name-00001-of-00003.gguf", "unpacked/", "build/pretrained", "build/site", "index.html",
+    "llama-gguf-split --merge", "unpacked/", "build/pretrained", "build/site", "index.html",
     "python -m http.server",
     # files of a mirror
     "baber/piqa/validation.jsonl", "cais/mmlu/anatomy/test.jsonl",

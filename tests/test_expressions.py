@@ -57,7 +57,6 @@ ALLOWED = {
     ("sarqc/terminal.py", "{error:{form}}"): "a constant where it is called",
     ("sarqc/web/sign_in.py", "_PAGE.format(…)"): "put together of constants",
     # Names of files
-    ("sarqc/models/catalogue.py", "root.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/files/scratch.py", "parent.glob(f'{kind}-*')"): "a constant where it is called, and a star",
     ("sarqc/models/tokenizing.py", "folder.glob(pattern)"): "constants of this module",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
@@ -78,7 +77,7 @@ ALLOWED = {
      "AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)"):
         "in a process with limits, or in a worker",
     ("sarqc/models/gguf_unpacking.py",
-     "AutoTokenizer.from_pretrained(first.parent, gguf_file=first.name, local_files_only=True)"):
+     "AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)"):
         "in a worker, and GGUF files have no expressions: those of the library are taken",
     ("sarqc/models/chats.py",
      "tokenizer.apply_chat_template(chat['messages'], tools=chat.get('tools'), tokenize=False)"):

@@ -1,22 +1,17 @@
 """A recipe taken elsewhere means the same there: each text is read or run by what it is written for."""
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import typer
 from hypothesis import given
-from hypothesis import strategies as st
 
 from sarqc import __main__ as command_line
-from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, read_document
-from sarqc.recipe.texts import one_text, texts
+from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.test_recipe import batches, recipes
@@ -81,6 +76,18 @@ def test_the_command_means_the_same_run(document):
     assert understood(one_text("cli", document, ADDRESS)) == Recipe.parse(document)
 
 
+@pytest.mark.thorough
+@given(batches)
+def test_a_batch_has_a_command_for_each_run(document):
+    commands = one_text("cli", document, ADDRESS).splitlines()
+    assert [understood(command) for command in commands] == list(expanded(document).values())
+
+
+def test_a_batch_of_several_kinds_has_commands_of_each():
+    commands = one_text("cli", TUNED | {"kind": ["run", "tune"]}, ADDRESS).splitlines()
+    assert [command.split()[3] for command in commands] == ["quantize", "tune"]
+
+
 @pytest.mark.parametrize(
     ("document", "idle"),  # the latter means nothing there, and has no flag
     [
@@ -108,14 +115,8 @@ def begun(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-@given(recipes)
-def test_the_program_has_the_same_recipe(document):
-    assert begun(document)["recipe"] == Recipe.parse(document)
-
-
-@pytest.mark.thorough
-@given(batches)
-def test_the_program_of_a_batch_has_the_same_recipes(document):
+@given(recipes | batches)
+def test_the_program_has_the_same_recipes(document):
     assert list(begun(document)["recipes"].values()) == list(expanded(document).values())
 
 
@@ -138,61 +139,6 @@ def test_the_program_runs(small, lams, tmp_path, monkeypatch):
         assert study.recipe == recipe.to_json()
 
 
-@pytest.fixture
-def with_python(tmp_path):
-    """An environment in which “python” is this one."""
-    path = tmp_path / "bin" / "python"
-    path.parent.mkdir()
-    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    path.chmod(0o755)
-    here = os.pathsep.join(os.path.abspath(one) for one in sys.path)
-    return os.environ | {"PATH": f"{path.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": here}
-
-
-def planned(script: str, environment: dict[str, str], *arguments: str) -> list[str]:
-    """What bash prints, with plans in the place of the runs: their warnings, in order."""
-    assert script.count("sarqc quantize") == 1
-    command = script.replace("sarqc quantize", "sarqc plan")
-    done = subprocess.run(
-        ["bash", "-c", command, "runs.sh", *arguments],
-        env=environment, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if line.startswith(("bits per weight", "warnings"))]
-
-
-@pytest.mark.thorough
-def test_launch_scripts_say_each_run(small, with_python):
-    document = small | {"method": "gptq", "lambda": [None, 0.5], "bits": [2, 3]}
-    lines = planned(one_text("shell", document, ADDRESS), with_python)
-    plans = [plan(recipe, Settings()) for recipe in expanded(document).values()]
-    assert [float(line.split()[-1]) for line in lines[::2]] == [one.bits_per_weight for one in plans]
-    assert ["0.5 has no effect on gptq" in line for line in lines[1::2]] == [False, True, False, True]
-    assert planned(one_text("shell", document, ADDRESS), with_python, "1", "2") == lines[2:6]
-    script = one_text("slurm", document, ADDRESS)
-    assert "#SBATCH --array=0-3\n" in script
-    assert planned(script, with_python | {"SLURM_ARRAY_TASK_ID": "3"}) == lines[6:]
-
-
-@pytest.mark.thorough
-@given(batches, st.data())
-def test_every_number_of_a_launch_script_is_a_run(document, data):
-    """The shell takes the words apart; bash itself would take seconds for hundreds of examples."""
-    wanted = list(expanded(document).values())
-    number = data.draw(st.integers(0, len(wanted) - 1))
-    assert understood(shlex.join(printed_by(one_text("slurm", document, ADDRESS), number))) == wanted[number]
-
-
-def printed_by(script: str, number: int) -> list[str]:
-    """The words of the command that bash would begin for a run."""
-    printed = script.replace("python -m sarqc", "printf '%s\\0' python -m sarqc")
-    told = {"SLURM_ARRAY_TASK_ID": str(number)}
-    done = subprocess.run(["bash", "-c", printed], env=told, capture_output=True, check=True)
-    return done.stdout.decode().split("\0")[:-1]
-
-
-def test_a_form_that_a_document_does_not_have():
-    with pytest.raises(Refused, match="slurm"):
+def test_a_form_that_there_is_not():
+    with pytest.raises(Refused, match="yaml, cli, rest, python"):
         one_text("slurm", TUNED, ADDRESS)
-    kinds = TUNED | {"kind": ["run", "tune"]}
-    assert [text["name"] for text in texts(kinds, ADDRESS)] == ["yaml", "cli", "rest", "python"]

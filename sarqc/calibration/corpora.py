@@ -10,16 +10,13 @@ import json
 import os
 import secrets
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import tokenizers
 
 from sarqc.calibration.text_files import (
-    LINES,
     READERS,
     UPLOAD_ENDINGS,
     UPLOADED,
@@ -30,8 +27,6 @@ from sarqc.calibration.text_files import (
 )
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
-from sarqc.files.artefacts import ArtefactStore, chain_key
-from sarqc.files.hashes import sha256_of
 from sarqc.files.names import file_identity, inside, is_regular, path_of, shortened
 from sarqc.files.once import once
 from sarqc.models.architecture import Frozen
@@ -39,7 +34,7 @@ from sarqc.models.catalogue import embedded_models
 from sarqc.models.chats import chat_ids
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
-from sarqc.models.tokenizing import FAST, NOTHING, Beginning, beginning_of, encode, tokenizer_identity
+from sarqc.models.tokenizing import NOTHING, Beginning, beginning_of, encode, tokenizer_identity
 from sarqc.settings import Settings
 
 JOINED_BY = "\n\n"  # between the texts of rows
@@ -119,9 +114,10 @@ def offered(settings: Settings) -> list[CorpusEntry]:
         entries.append(CorpusEntry(name=name, title=name, role="any", where="local", source=name))
     for name, hub in _HUB.items():
         path = _file_of(hub, settings)
-        title = f"{hub.title} (partial)" if path is not None and _is_partial(path, hub) else hub.title
         entries.append(
-            CorpusEntry(name=name, title=title, role=hub.role, where="hub", source=hub.dataset, here=path is not None)
+            CorpusEntry(
+                name=name, title=hub.title, role=hub.role, where="hub", source=hub.dataset, here=path is not None
+            )
         )
     return entries
 
@@ -277,70 +273,35 @@ def text_of(
         NotCached: If a corpus is still on its way after the timeout, without ``download``.
     """
     source = _source(name, settings, download=download)
-    text = _tokenise(
-        source,
-        checkpoint.folder,
-        tokenizer_identity(checkpoint.folder),
-        checkpoint.name,
-        checkpoint.architecture.vocab_size,
-        settings.artefacts_root(),
-    )
+    place = checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size
+    text = _tokenise(source, *place, tokenizer_identity(checkpoint.folder))
     writers = {folder: name for name, (folder, _) in embedded_models(settings).items() if folder != checkpoint.folder}
     text = replace(text, written_by=writers.get(source.path.parent, ""))
     if begin == "none":
         return text
-    own, first = (
-        beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size, which)
-        for which in ("auto", begin)
-    )
+    own, first = (beginning_of(*place, which) for which in ("auto", begin))
     return text.with_beginning(own, first)
 
 
-_CACHED_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
-
-
 @once(4)
-def _tokenise(
-    source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path | str
-) -> Text:
+def _tokenise(source: _Source, folder: Path, model: str, vocabulary: int, _tokenizer: tuple[object, ...]) -> Text:
+    text = _in_tokens(source, folder, model, vocabulary)
+    text.ids.flags.writeable = False  # shared by the cache
+    return text
+
+
+def _in_tokens(source: _Source, folder: Path, model: str, vocabulary: int) -> Text:
     documents, corpus = _read_source(source)
-    text = documents.text
-    # Other processes don't need the tokens of a small text, and an uploaded text must be gone once deleted.
-    small = len(text) < _CACHED_FROM or not (folder / FAST).exists() or UPLOADED.fullmatch(source.name)
-    if small or documents.are_chats:
-        ids, starts = _encode_documents(documents, folder, model, vocabulary)
-    else:
-        ids, starts = _encode_cached(text, folder, model, vocabulary, artefacts), (0,)
-    ids.flags.writeable = False  # shared by the cache
-    return Text(corpus, ids, rows=documents.rows, starts=starts)
-
-
-def _encode_documents(
-    documents: TextDocuments, folder: Path, model: str, vocabulary: int
-) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return tokens, and the places at which documents begin that are tokenised by themselves."""
     if documents.are_chats:
-        return chat_ids(documents.text, folder, model, vocabulary)
-    return encode(documents.text, folder, model, vocabulary), (0,)
+        ids, starts = chat_ids(documents.text, folder, model, vocabulary)
+        return Text(corpus, ids, rows=documents.rows, starts=starts)
+    return Text(corpus, encode(documents.text, folder, model, vocabulary), rows=documents.rows)
 
 
 def tokenize_with(folder: Path, name: str, checkpoint: Checkpoint, settings: Settings) -> Text:
     """Return the text of a name in the tokens of another folder's tokenizer; raises the errors of ``text_of``."""
-    documents, corpus = _read_source(_source(name, settings, download=True))
-    ids, starts = _encode_documents(documents, folder, checkpoint.name, checkpoint.architecture.vocab_size)
-    return Text(corpus, ids, starts=starts)
-
-
-def _encode_cached(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path | str) -> np.ndarray:
-    """Return the result of ``encode``, read from a file where a process has computed it before."""
-    store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
-    key = chain_key("tokens 2", content, sha256_of(folder / FAST), vocabulary, tokenizers.__version__)
-    if (cached := store.read(key, ".tokens")) is not None:
-        return np.frombuffer(cached, dtype=np.int32).astype(np.int64)
-    ids = encode(text, folder, model, vocabulary)
-    with suppress(OSError):  # a full disk; the next request waits again
-        store.write(key, ".tokens", ids.astype(np.int32).tobytes())
-    return ids
+    source = _source(name, settings, download=True)
+    return _in_tokens(source, folder, checkpoint.name, checkpoint.architecture.vocab_size)
 
 
 def check_corpus(name: str, settings: Settings) -> None:
@@ -402,15 +363,12 @@ def _place(name: str) -> str:
 def _read_source(source: _Source) -> tuple[TextDocuments, str]:
     """Return the documents, and the name as a protocol states it.
 
-    For a file of rows and a corpus of the Hub it includes their number and the separator. “partial” is among the words
-    if a mirror holds only the beginning of a split.
+    For a file of rows and a corpus of the Hub it includes their number and the separator.
     """
     corpus, where, joined_by = source.corpus, _place(source.name), JOINED_BY
     if corpus is not None:
         where, joined_by = f"{where}, {source.path.name}", corpus.joined_by
-        # A line of a .txt file includes its end, like a row of the Hub.
-        ending, most = LINES if source.path.suffix == ".txt" else source.path.suffix, corpus.documents
-        documents = read_rows(source.path, where, ending=ending, column="text", most=most, joined_by=joined_by)
+        documents = read_rows(source.path, where, column="text", most=corpus.documents, joined_by=joined_by)
     elif source.path.suffix.lower() in READERS:
         documents = read_rows(source.path, where, column=source.column, limit=source.most, joined_by=joined_by)
     else:
@@ -420,8 +378,6 @@ def _read_source(source: _Source) -> tuple[TextDocuments, str]:
     if documents.rows is None:
         return documents, source.name
     words = [source.name]
-    if corpus is not None and _is_partial(source.path, corpus):
-        words.append("partial")
     if corpus is None:
         words.append(f"{documents.rows:,} {'chats' if documents.are_chats else 'rows'}")
     elif corpus.documents is not None:
@@ -436,24 +392,20 @@ def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
     if (path := _file_of(corpus, settings)) is not None:
         return path
     if settings.data_dir is not None:
-        where = f"{name} in {corpus.folder}"
-        what = f"the mirror has no {corpus.split}.jsonl or {corpus.split}.txt"
-        raise NotFound(what, where, "Add it to the mirror, or give the path of a text file.")
+        what, remedy = (
+            f"the mirror has no {corpus.split}.jsonl",
+            "Add it to the mirror, or give the path of a text file.",
+        )
+        raise NotFound(what, f"{name} in {corpus.folder}", remedy)
     path = settings.texts_dir() / corpus.folder / f"{corpus.split}.jsonl"
     _fetch(name, path, settings, download=download)
     return path
 
 
 def _file_of(corpus: HubCorpus, settings: Settings) -> Path | None:
-    """Return the file of a Hub corpus on this host; a mirror’s file of one part only where there is no other."""
-    folder = (settings.data_dir or settings.texts_dir()) / corpus.folder
-    endings = (".jsonl",) if settings.data_dir is None else (".jsonl", ".txt", ".partial.jsonl", ".partial.txt")
-    paths = (folder / f"{corpus.split}{ending}" for ending in endings)
-    return next((path for path in paths if path.is_file()), None)
-
-
-def _is_partial(path: Path, corpus: HubCorpus) -> bool:
-    return path.name.startswith(f"{corpus.split}.partial.")
+    """Return the file of a Hub corpus on this host, if it is here."""
+    path = (settings.data_dir or settings.texts_dir()) / corpus.folder / f"{corpus.split}.jsonl"
+    return path if path.is_file() else None
 
 
 _REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file."

@@ -22,7 +22,6 @@ from sarqc.files.names import shortened
 from sarqc.settings import Settings
 
 _CPU_SECONDS, _MEMORY = 60, 4 * GIB
-LINES = "lines"
 _CHATS = ("messages", "conversations")
 _ROLES = {
     "human": "user",
@@ -101,7 +100,6 @@ def read_rows(
     path: Path,
     where: str,
     *,
-    ending: str = "",
     column: str = "",
     most: int | None = None,
     limit: int = sys.maxsize,
@@ -112,7 +110,6 @@ def read_rows(
     Args:
         path: The file.
         where: Its name in errors.
-        ending: One of ``READERS``, or ``LINES`` where each line is a row; empty for the path's own.
         column: Column of texts or chats. Empty: ``messages``, ``conversations``, ``text`` or the only column of text.
         most: Number of rows from the beginning; None for all.
         limit: Bytes of the text at most.
@@ -121,11 +118,14 @@ def read_rows(
     Raises:
         Refused: If the file is damaged, without one column of text, or above the limit.
     """
-    return _answer(path, ending or path.suffix, where, column=column, most=most, limit=limit, joined_by=joined_by)
+    return _answer(path, path.suffix, where, column=column, most=most, limit=limit, joined_by=joined_by)
 
 
 def as_json_lines(path: Path, ending: str, where: str, *, column: str, limit: int) -> bytes:
-    """Return a file of rows as JSON lines with ``text`` or ``messages`` alone; arguments as of ``read_rows``."""
+    """Return a file of rows as JSON lines with ``text`` or ``messages`` alone.
+
+    ``ending`` is one of ``READERS``; the other arguments are those of ``read_rows``.
+    """
     return _answer(path, ending, where, column=column, most=None, limit=limit, joined_by=None).text.encode()
 
 
@@ -146,7 +146,7 @@ def answer(request: bytes) -> bytes:
     options = json.loads(request)
     path, where, ending = Path(options["path"]), options["where"], options["ending"]
     try:
-        rows = list(islice(({LINES: _lines} | READERS)[ending](path), options["most"]))
+        rows = list(islice(READERS[ending](path), options["most"]))
     # Readers of JSON and CSV, and Arrow with its subclasses of these, raise nothing else for a damaged file.
     except (OSError, ValueError, LookupError, RecursionError, NotImplementedError, csv.Error) as error:
         reason = shortened(str(getattr(error, "strerror", None) or error).partition("\n")[0])
@@ -256,12 +256,6 @@ def _json(path: Path) -> Iterator[Row]:
     yield from map(_row, document)
 
 
-def _lines(path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8-sig", newline="\n") as lines:
-        for line in lines:
-            yield {"text": line}
-
-
 def _row(value: Any) -> Row:
     if isinstance(value, str):
         return {"text": value}
@@ -326,7 +320,6 @@ _SHAPES = {
     ".jsonl": "one JSON object or string on each line",
     ".ndjson": "one JSON object or string on each line",
     ".json": "an array of objects or strings, or rename a file of one object a line to .jsonl",
-    LINES: "UTF-8 text",
     ".csv": "a header and rows of as many fields",
     ".tsv": "a header and rows of as many fields",
 }

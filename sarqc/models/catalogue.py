@@ -18,7 +18,7 @@ from sarqc.models.architecture import Frozen
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.derived import is_described
 from sarqc.models.families import fitting_group_sizes, is_written
-from sarqc.models.gguf_header import gguf_files, is_gguf
+from sarqc.models.gguf_header import gguf_file, is_gguf
 from sarqc.models.gguf_model import GgufModel, gguf_model
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizing import check_tokenizer
@@ -101,8 +101,8 @@ def offered(settings: Settings) -> list[ModelEntry]:
         entries.append(_described(entry, read_checkpoint(folder, name), quantized))
     for name, folder in declared_models(settings).items():
         try:
-            files = gguf_files(folder)
-            if not files and _is_unknown(folder, name):
+            file = gguf_file(folder)
+            if file is None and _is_unknown(folder, name):
                 entries.append(
                     ModelEntry(
                         name=name,
@@ -113,12 +113,12 @@ def offered(settings: Settings) -> list[ModelEntry]:
                     )
                 )
                 continue
-            checkpoint = gguf_model(files, name).checkpoint(folder) if files else read_checkpoint(folder, name)
+            checkpoint = gguf_model(file, name).checkpoint(folder) if file else read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a usable model; naming it in a recipe says why
         # No text: only its owner knows its use.
         suggested = {"model": name, "length": min(256, checkpoint.max_positions)} | _fitting_groups(checkpoint)
-        what = "Local GGUF file." if files else "Local checkpoint."
+        what = "Local GGUF file." if file else "Local checkpoint."
         entry = ModelEntry(name=name, title=name, description=what, where="local", suggested=suggested)
         entries.append(_described(entry, checkpoint, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
@@ -169,26 +169,22 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
 
 
 def _declared_gguf(settings: Settings) -> dict[str, Path]:
-    """Return GGUF files in the operator's declared folders, and one folder below.
+    """Return GGUF files in the operator's declared folders, and one folder below, by their names.
 
-    Files of Ollama have no ending. A folder with a single model gives it its name; a model in pieces is named by the
-    first.
+    A folder with a single model gives it its name.
     """
     by_name: dict[str, Path] = {}
     for root in _declared_roots(settings):
-        files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
-        models: list[Path] = []
-        pieces: set[Path] = set()
-        for path in files:
-            if path in pieces or not is_gguf(path) or (path.parent / "config.json").exists():
-                continue
-            pieces.update(model_files := gguf_files(path))
-            if all(inside(root, piece) for piece in (path, *model_files)):
-                models.append(model_files[0])
+        files = [*root.glob("*.gguf"), *root.glob("*/*.gguf")]
+        models = [
+            path
+            for path in sorted(files)
+            if inside(root, path) and is_gguf(path) and not (path.parent / "config.json").exists()
+        ]
         alone = Counter(path.parent for path in models)
         for path in models:
             is_alone = path.parent != root and alone[path.parent] == 1
-            by_name.setdefault(path.parent.name if is_alone else path.name, path)  # a link's own name may be a piece's
+            by_name.setdefault(path.parent.name if is_alone else path.name, path)
     return by_name
 
 
@@ -239,7 +235,7 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     if path is not None and path.is_dir():
         return path
     if path is not None and is_gguf(path):
-        return Path(model).expanduser().absolute()  # by the link's name, which may be that of a piece
+        return Path(model).expanduser().absolute()  # a link by its own name
     if is_hub_name(model):
         return None
     raise NotFound(
@@ -270,7 +266,7 @@ def is_hub_name(model: str) -> bool:
 def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
     """Return the folder of a model's checkpoint.
 
-    It is taken from the Hub if it is neither embedded nor local, and unpacked if it is in GGUF files.
+    It is taken from the Hub if it is neither embedded nor local, and unpacked if it is a GGUF file.
 
     Args:
         model: Name of a model, or path of a folder or file.
@@ -284,8 +280,8 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
         SarqcError: As by ``sarqc.models.hub``.
     """
     local = local_folder(model, settings)
-    if local is not None and (files := gguf_files(local)):
-        return _unpacked(gguf_model(files, model), settings, unpack=download)
+    if local is not None and (file := gguf_file(local)):
+        return _unpacked(gguf_model(file, model), settings, unpack=download)
     folder = local or hub.cached(model, revision, settings)
     if folder is not None:
         return folder
@@ -296,7 +292,7 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
 
 
 def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
-    """Return the folder of a model unpacked from GGUF files; ``NotCached`` if it is not unpacked and may not be."""
+    """Return the folder of a model unpacked from a GGUF file; ``NotCached`` if it is not unpacked and may not be."""
     folder = settings.unpacked_dir() / model.folder_name
     if folder.is_dir():
         return folder

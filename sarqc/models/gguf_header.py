@@ -1,15 +1,14 @@
-"""Headers of GGUF files: fields of a model, and places of its tensors; no weight is read, and no torch.
+"""The header of a GGUF file: fields of a model, and places of its tensors; no weight is read, and no torch.
 
-The gguf package reads them in a process with limits: nothing behind the end of a file, of lists, the vocabulary above
+The gguf package reads it in a process with limits: nothing behind the end of a file, of lists, the vocabulary above
 all, only the lengths, and of texts only short ones.
 """
 
 import hashlib
 import json
 import math
-import re
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,8 @@ _MOST_FIELDS, _MOST_TENSORS = 1 << 12, 1 << 16
 _LONGEST_NAME, _LONGEST_HEADER = 1 << 10, 1 << 27  # bytes
 _LARGEST = 1 << 22  # of a dimension
 _MOST_DIMENSIONS = 4
-_PIECE = re.compile(r"(.{1,200})-\d{5}-of-(\d{5})\.gguf")
 _AGAIN = "Download the file again."
 _CPU_SECONDS = 30
-_NAMES = "Give all pieces in one folder, under the names that they were published with."
 
 Scalar = str | int | float | bool
 
@@ -41,47 +38,39 @@ class GgufTensor:
 
     shape: tuple[int, ...]  # as in torch: the last dimension is contiguous
     type: str  # ggml's name, such as Q4_1
-    file: Path
     begin: int  # bytes from the beginning of the file
     size: int  # bytes
 
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """Header of a model, in one file or in pieces."""
+    """Header of a model."""
 
-    files: tuple[Path, ...]
+    file: Path
     fields: dict[str, Scalar]
     lengths: dict[str, int]  # of lists
     tensors: dict[str, GgufTensor]
-    identity: str  # changes with the headers, the sizes and the times of the files
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(path.stat().st_size for path in self.files)
+    identity: str  # changes with the header, the size and the time of the file
 
 
 _HEADER = TypeAdapter(GgufHeader)
 
 
-def gguf_files(path: Path) -> tuple[Path, ...]:
-    """Return the GGUF file at a path, of any name, with its further pieces, or that of a folder without config.json.
-
-    The result is empty if there is none.
+def gguf_file(path: Path) -> Path | None:
+    """Return the GGUF file at a path, of any name, or that of a folder without config.json; None if there is none.
 
     Raises:
-        Refused: For a folder with several models.
+        Refused: For a folder with several.
     """
     if not path.is_dir():
-        return _pieces(path) if is_gguf(path) else ()
+        return path if is_gguf(path) else None
     if (path / "config.json").exists():
-        return ()
-    models = sorted({_pieces(file) for file in path.glob("*.gguf") if is_regular(file)})
-    if len(models) > 1:
-        names = ", ".join(files[0].name for files in models[:5])
-        raise Refused(f"there are {len(models)} GGUF models", path.name, f"Give the path of one file: {names}.")
-    return models[0] if models else ()
+        return None
+    files = sorted(filter(is_regular, path.glob("*.gguf")))
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files[:5])
+        raise Refused(f"there are {len(files)} GGUF files", path.name, f"Give the path of one: {names}.")
+    return files[0] if files else None
 
 
 def is_gguf(path: Path) -> bool:
@@ -95,32 +84,20 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
-def _pieces(path: Path) -> tuple[Path, ...]:
-    """Return all pieces of the model to which a file belongs by its name."""
-    # A link to a file of another name counts by its own, and one to a piece by that of the piece.
-    path = next((named for named in (path, path.resolve()) if _PIECE.fullmatch(named.name)), path)
-    parts = _PIECE.fullmatch(path.name)
-    count = 0 if parts is None else int(parts[2])
-    if parts is None or not 0 < count <= 1000:
-        return (path,)
-    return tuple(path.with_name(f"{parts[1]}-{number:05}-of-{count:05}.gguf") for number in range(1, count + 1))
-
-
-def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
-    """Return the header of a model's files.
+def read_header(path: Path, where: str) -> GgufHeader:
+    """Return the header of a file.
 
     Raises:
-        Refused: If a file is missing, damaged, or of a kind that is not read.
+        Refused: If it is missing, damaged, or of a kind that is not read.
     """
-    for path in files:
-        if not is_regular(path):
-            raise Refused(f"{path.name} is missing", where, _NAMES)
-    return _of_identity(files, where, tuple(map(file_identity, files)))
+    if not is_regular(path):
+        raise Refused(f"{path.name} is missing", where, _AGAIN)
+    return _of_identity(path, where, file_identity(path))
 
 
 @once(64)
-def _of_identity(files: tuple[Path, ...], where: str, _identities: tuple[object, ...]) -> GgufHeader:
-    request = json.dumps([where, *map(str, files)]).encode()
+def _of_identity(path: Path, where: str, _identity: tuple[object, ...]) -> GgufHeader:
+    request = json.dumps([where, str(path)]).encode()
     try:
         answer = answer_of("sarqc.models.gguf_header:header", request, cpu_seconds=_CPU_SECONDS)
     except Exhausted:
@@ -129,34 +106,21 @@ def _of_identity(files: tuple[Path, ...], where: str, _identities: tuple[object,
 
 
 def header(request: bytes) -> bytes:
-    """Return the header of the files of a request as JSON; raises the errors of its caller ``read_header``."""
-    where, *names = json.loads(request)
-    return _HEADER.dump_json(_joined(tuple(map(Path, names)), where))
+    """Return the header of the file of a request as JSON; raises the errors of its caller ``read_header``."""
+    where, name = json.loads(request)
+    path = Path(name)
+    try:
+        whole = _header(path)
+    except (OSError, EOFError, ValueError, LookupError, OverflowError, struct.error) as error:
+        reason = getattr(error, "strerror", None) or shortened(str(error))
+        raise Refused(f"{path.name} is damaged: {reason}", where, _AGAIN) from None
+    if (count := whole.fields.get("split.count", 1)) != 1:
+        raise Refused(f"{path.name} is one of {count} pieces", where, "Join them: llama-gguf-split --merge.")
+    return _HEADER.dump_json(whole)
 
 
-def _joined(files: tuple[Path, ...], where: str) -> GgufHeader:
-    pieces: list[GgufHeader] = []
-    tensors: dict[str, GgufTensor] = {}
-    digest = hashlib.sha256()
-    for number, path in enumerate(files):
-        try:
-            piece = _piece(path)
-        except (OSError, EOFError, ValueError, LookupError, OverflowError, struct.error) as error:
-            reason = getattr(error, "strerror", None) or shortened(str(error))
-            raise Refused(f"{path.name} is damaged: {reason}", where, _AGAIN) from None
-        place = piece.fields.get("split.no", 0), piece.fields.get("split.count", 1)
-        if place != (number, len(files)):
-            raise Refused(f"{path.name} says it is piece {place[0]} of {place[1]}", where, _NAMES)
-        if twice := tensors.keys() & piece.tensors.keys():
-            raise Refused(f"{min(twice)} is in two pieces", where, _AGAIN)
-        digest.update(piece.identity.encode())
-        pieces.append(piece)
-        tensors |= piece.tensors
-    return replace(pieces[0], files=files, tensors=tensors, identity=digest.hexdigest())
-
-
-def _piece(path: Path) -> GgufHeader:
-    """Return the header of one file as the gguf package reads it; raises that package's errors for a damaged one."""
+def _header(path: Path) -> GgufHeader:
+    """Return the header of a file as the gguf package reads it; raises that package's errors for a damaged one."""
     from gguf.constants import GGUFValueType
     from gguf.gguf_reader import GGUFReader
 
@@ -217,6 +181,7 @@ def _piece(path: Path) -> GgufHeader:
         offset = tensor.data_offset - int(reader.data_offset)
         if offset < 0 or offset % int(reader.alignment):
             raise ValueError(f"{shortened(tensor.name)!r} lies between its places")
-        tensors[tensor.name] = GgufTensor(shape, tensor.tensor_type.name, path, tensor.data_offset, tensor.n_bytes)
-    state, digest = path.stat(), hashlib.sha256(reader.data[: reader.end].data)
-    return GgufHeader((path,), fields, lengths, tensors, f"{digest.hexdigest()} {state.st_size} {state.st_mtime_ns}")
+        tensors[tensor.name] = GgufTensor(shape, tensor.tensor_type.name, tensor.data_offset, tensor.n_bytes)
+    state, digest = path.stat(), hashlib.sha256(reader.data[: reader.end].data).hexdigest()
+    identity = hashlib.sha256(f"{digest} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()
+    return GgufHeader(path, fields, lengths, tensors, identity)

@@ -1,4 +1,4 @@
-"""A model in GGUF files, described by their headers alone: its config.json, and the places of its tensors; no torch.
+"""A model in a GGUF file, described by its header alone: its config.json, and the places of its tensors; no torch.
 
 An unknown field of a header is refused: it could change the results of the model.
 """
@@ -48,7 +48,7 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class GgufModel:
-    """Content of GGUF files from which a checkpoint is made."""
+    """Content of a GGUF file from which a checkpoint is made."""
 
     header: GgufHeader
     config: dict[str, Any]
@@ -60,12 +60,12 @@ class GgufModel:
 
     @property
     def origin(self) -> Origin:
-        return Origin(files=tuple(path.name for path in self.header.files), types=self.types)
+        return Origin(files=(self.header.file.name,), types=self.types)
 
     @property
     def folder_name(self) -> str:
         """Name of the folder that it is unpacked to: by the file's name and content."""
-        stem = re.sub(r"[^A-Za-z0-9.-]+", "-", self.header.files[0].stem)[:60].strip(".-")
+        stem = re.sub(r"[^A-Za-z0-9.-]+", "-", self.header.file.stem)[:60].strip(".-")
         return f"{stem or 'model'}-{self.header.identity[:16]}"
 
     @property
@@ -74,28 +74,27 @@ class GgufModel:
         return sum(prod(shape) * FLOATS[self.dtypes[name]] for name, shape in self.shapes.items())
 
     def checkpoint(self, folder: Path) -> Checkpoint:
-        """Return the checkpoint that the files will be unpacked to, for a plan."""
+        """Return the checkpoint that the file will be unpacked to, for a plan."""
         architecture, family = check_config(self.config, self.name)
         return Checkpoint(
             self.name, folder, self.config, architecture, family, self.shapes, self.dtypes, {}, origin=self.origin
         )
 
 
-def gguf_model(files: tuple[Path, ...], where: str) -> GgufModel:
-    """Return the model in GGUF files.
+def gguf_model(path: Path, where: str) -> GgufModel:
+    """Return the model in a GGUF file.
 
     Raises:
-        Refused: If the files are damaged, or of a model that is not read.
+        Refused: If the file is damaged, or of a model that is not read.
     """
-    header = read_header(files, where)
-    return _of_identity(files, where, header.identity)
+    return _of_identity(path, where, read_header(path, where).identity)
 
 
 @once(64)
-def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufModel:
+def _of_identity(path: Path, where: str, _identity: str) -> GgufModel:
     from gguf.quants import _type_traits
 
-    header = read_header(files, where)
+    header = read_header(path, where)
     config = _config(header, where)
     architecture, family = check_config(config, where)
     names = _names(header, where, architecture.num_hidden_layers)
@@ -214,7 +213,7 @@ def _rope_scaling(header: GgufHeader, config: dict[str, Any], where: str) -> dic
     tensor = header.tensors[_ROPE_FACTORS]
     if tensor.type != "F32" or tensor.size > _LONGEST_ROPE:
         raise Refused(f"{_ROPE_FACTORS} is {tensor.type} of {tensor.shape}", where, _AGAIN)
-    with tensor.file.open("rb") as file:
+    with header.file.open("rb") as file:
         file.seek(tensor.begin)
         factors = np.frombuffer(file.read(tensor.size), dtype="<f4")
     if np.all(factors == 1):

@@ -1,4 +1,4 @@
-"""Unpacks GGUF files into a checkpoint: weights as floats, config.json and a tokenizer.
+"""Unpacks a GGUF file into a checkpoint: weights as floats, config.json and a tokenizer.
 
 ``python -m sarqc.models.gguf_unpacking FILE FOLDER`` does it by hand.
 """
@@ -21,7 +21,7 @@ from sarqc.files.modes import usual_mode
 from sarqc.files.names import shortened
 from sarqc.files.room import free_bytes
 from sarqc.files.scratch import scratch_folder
-from sarqc.models.gguf_header import gguf_files
+from sarqc.models.gguf_header import gguf_file
 from sarqc.models.gguf_model import GgufModel, TensorPlace, gguf_model
 from sarqc.models.loading import STORED
 from sarqc.models.origin import ORIGIN
@@ -51,7 +51,7 @@ def unpack(model: GgufModel, folder: Path) -> None:
         (partial / "config.json").write_text(json.dumps(model.config, indent=2) + "\n", encoding="utf-8")
         _write_tokenizer(model, partial)
         write_weights(partial, _weights(model), _IN_FILE)
-        origin = model.origin.model_copy(update={"sha256": tuple(map(sha256_of, model.header.files))})
+        origin = model.origin.model_copy(update={"sha256": (sha256_of(model.header.file),)})
         (partial / ORIGIN).write_text(origin.model_dump_json(indent=2) + "\n", encoding="utf-8")
         for path in partial.iterdir():
             path.chmod(usual_mode(0o644))
@@ -67,14 +67,14 @@ def _write_tokenizer(model: GgufModel, folder: Path) -> None:
     from transformers import AutoTokenizer
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-    fields, first = model.header.fields, model.header.files[0]
+    fields, file = model.header.fields, model.header.file
     kind, split = fields.get("tokenizer.ggml.model"), fields.get("tokenizer.ggml.pre", "default")
     single_digits = split in ("smollm", "starcoder")
     if kind == "gpt2" and not single_digits and split not in (*GGUF_PRE_TOKENIZER_SPLITS, "default", "gpt-2"):
         what = f"its tokenizer splits texts in the way of {shortened(str(split))!r}, which transformers does not read"
         raise Refused(what, model.name, _OTHERS)
-    with refusing("its tokenizer can't be read", first.parent, model.name, _OTHERS):
-        tokenizer = AutoTokenizer.from_pretrained(first.parent, gguf_file=first.name, local_files_only=True)
+    with refusing("its tokenizer can't be read", file.parent, model.name, _OTHERS):
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
         if single_digits:
             tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
                 [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -96,13 +96,13 @@ def _weights(model: GgufModel) -> Iterator[tuple[str, Tensor]]:
     processor = processors.get(model.header.fields["general.architecture"], TensorProcessor)(config=model.config)
     for name in model.shapes:
         place = model.places[name]
-        numbers = _numbers(place)
+        numbers = _numbers(place, model.header.file)
         if place.expert is None:
             numbers = processor.process(weights=numbers, name=place.name).weights
         yield name, torch.from_numpy(np.ascontiguousarray(numbers)).to(STORED[model.dtypes[name]])
 
 
-def _numbers(place: TensorPlace) -> np.ndarray:
+def _numbers(place: TensorPlace, file: Path) -> np.ndarray:
     """Return the numbers of a tensor, or of one expert's part of it, as float32."""
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
@@ -112,7 +112,7 @@ def _numbers(place: TensorPlace) -> np.ndarray:
     if place.expert is not None:
         shape, size = shape[1:], size // shape[0]
         begin += place.expert * size
-    content = np.fromfile(tensor.file, dtype=np.uint8, count=size, offset=begin)
+    content = np.fromfile(file, dtype=np.uint8, count=size, offset=begin)
     rows = content.reshape(*shape[:-1], -1)
     numbers: np.ndarray = dequantize(rows, GGMLQuantizationType[tensor.type]).astype(np.float32, copy=False)
     return numbers.reshape(shape)
@@ -122,8 +122,9 @@ def main() -> None:
     """Unpack a file, or that of a folder, into a folder."""
     if len(sys.argv) != 3:
         sys.exit(__doc__)
+    path = Path(sys.argv[1])
     try:
-        unpack(gguf_model(gguf_files(Path(sys.argv[1])), sys.argv[1]), Path(sys.argv[2]))
+        unpack(gguf_model(gguf_file(path) or path, sys.argv[1]), Path(sys.argv[2]))
     except SarqcError as error:
         sys.exit(str(error))
 

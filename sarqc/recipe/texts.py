@@ -1,17 +1,13 @@
-"""A recipe or a batch as text for use elsewhere: file, command, request, program, and launch scripts of a batch.
+"""A recipe or a batch as text for use elsewhere: file, commands, request and program.
 
-A batch can also be written as a shell script, and as a job array of SLURM. Every text holds only the differences from
-the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
+Every text holds only the differences from the defaults (``sarqc.recipe.without_defaults``) and means the same runs.
 """
 
 import itertools
 import json
 import math
-import re
 import shlex
-import textwrap
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
 from typing import Any, NamedTuple, TypedDict
 
 import yaml
@@ -25,7 +21,6 @@ from sarqc.recipe.rules import fields_without_flag
 Document = dict[str, Any]
 
 VERBS = {"run": "quantize", "tune": "tune", "ladder": "ladder"}  # the command for each kind of recipe
-BATCH_FILE = "batch.yaml"
 
 
 class RecipeText(TypedDict):
@@ -51,19 +46,19 @@ def texts(document: Document, address: str) -> list[RecipeText]:
     brief = _abridge(document)
     return [
         RecipeText(name=name, title=form.title, file=form.file, text=form.write(brief, address))
-        for name, form in _forms_of(brief).items()
+        for name, form in FORMS.items()
     ]
 
 
 def one_text(name: str, document: Document, address: str) -> str:
-    """Return one text by its name in ``FORMS`` or ``BATCH_FORMS``. Raises ``Refused`` where the document does not have
-    it.
+    """Return one text by its name in ``FORMS``.
+
+    Raises:
+        Refused: For another name, or if the document is not a recipe.
     """
-    brief = _abridge(document)
-    forms = _forms_of(brief)
-    if name not in forms:
-        raise Refused(f"it can't be written as “{name}”", "as", f"It can as {', '.join(forms)}.")
-    return forms[name].write(brief, address)
+    if name not in FORMS:
+        raise Refused(f"it can't be written as “{name}”", "as", f"It can as {', '.join(FORMS)}.")
+    return FORMS[name].write(_abridge(document), address)
 
 
 def _abridge(document: Document) -> Document:
@@ -102,12 +97,13 @@ _Dumper.add_representer(
 )
 
 
-def _command(document: Document, address: str) -> str:
-    return _join_lines(_head(document), *(" ".join(map(shlex.quote, words)) for words in _flags(document)))
-
-
-def _command_of_a_batch(document: Document, address: str) -> str:
-    return f"# A flag takes no list: save the YAML as {BATCH_FILE}.\npython -m sarqc run {BATCH_FILE}\n"
+def _commands(document: Document, address: str) -> str:
+    """Return the command of each run; those of a batch have a line each, which a job of an array can take."""
+    varied = axes(document)
+    if not varied:
+        return _join_lines(*_words(document))
+    runs = (document | dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values()))
+    return "".join(f"{' '.join(_words(run))}\n" for run in runs)
 
 
 def _request(document: Document, address: str) -> str:
@@ -121,18 +117,6 @@ def _request(document: Document, address: str) -> str:
 
 def _program(document: Document, address: str) -> str:
     return f"""\
-from sarqc import Recipe, execute
-from sarqc.settings import read_settings
-
-settings = read_settings()
-recipe = Recipe.parse({_document(document)})
-for event in execute(recipe, settings, study_dir=settings.studies_dir(), study_id=recipe.fingerprint()):
-    print(event)
-"""
-
-
-def _program_of_a_batch(document: Document, address: str) -> str:
-    return f"""\
 from sarqc import execute
 from sarqc.recipe import expanded
 from sarqc.settings import read_settings
@@ -145,74 +129,10 @@ for name, recipe in recipes.items():
 """
 
 
-def _shell_script(document: Document, address: str) -> str:
-    arrays, command, count = _launch(document)
-    first = next(iter(axes(document)))
-    return f"""\
-#!/usr/bin/env bash
-# {count} runs, one after the other: bash runs.sh
-# Only some of them, by their numbers from 0: bash runs.sh 0 {count - 1}
-# Started again, it goes on from the layers that are finished.
-set -euo pipefail
-
-{arrays}
-
-for i in ${{@:-${{!{first}[@]}}}}; do
-  echo "run $i" >&2
-{textwrap.indent(command, "  ")}
-done
-"""
-
-
-def _job_array(document: Document, address: str) -> str:
-    arrays, command, count = _launch(document)
-    return f"""\
-#!/usr/bin/env bash
-#SBATCH --job-name={_job_name(document)}
-#SBATCH --array=0-{count - 1}
-#SBATCH --gres=gpu:1
-#SBATCH --output=%x-%a.log
-#SBATCH --open-mode=append
-#SBATCH --requeue
-# {count} runs, one for each index. Fit the lines above to the cluster: it may ask for --time, --mem or --partition.
-# Submitted again, each run goes on from the layers that are finished,
-# if SARQC_STATE_DIR is a folder that all nodes see.
-set -euo pipefail
-
-{arrays}
-
-i=$SLURM_ARRAY_TASK_ID
-{command}
-"""
-
-
-def _job_name(document: Document) -> str:
-    model = document["model"]
-    return re.sub(r"[^a-z0-9-]+", "-", PurePath(model).name.lower()).strip("-") if isinstance(model, str) else "sarqc"
-
-
-def _launch(document: Document) -> tuple[str, str, int]:
-    """Return arrays of the shell with one flag of each run; the command of run number i; the number of runs."""
-    varied = axes(document)
-    fixed = {name: value for name, value in document.items() if name not in varied}
-    points = list(itertools.product(*varied.values()))
-    arrays, words = [], []
-    for name, values in zip(varied, zip(*points, strict=True), strict=True):
-        flags = [_flag(name, value) for value in values]
-        arrays.append(f"{name}=({' '.join(shlex.quote(flag) for flag in flags)})")
-        # A value that is left open has no flag, and a quoted empty word would be one.
-        words.append(f'"${{{name}[i]}}"' if all(flags) else f'${{{name}[i]:+"${{{name}[i]}}"}}')
-    flags = [" ".join(map(shlex.quote, parts)) for parts in _flags(fixed)]
-    return "\n".join(arrays), _join_lines(_head(document), *flags, *words).rstrip("\n"), len(points)
-
-
-def _flag(name: str, value: Any) -> str:
-    """Return a flag with its value as one word; empty for a value that is left open."""
-    return "=".join(word for words in _flags({name: value}) for word in words)
-
-
-def _head(document: Document) -> str:
-    return f"python -m sarqc {VERBS[document.get('kind', 'run')]}"
+def _words(document: Document) -> Iterator[str]:
+    """Yield the parts of a command: its name, and each flag with its value."""
+    yield f"python -m sarqc {VERBS[document.get('kind', 'run')]}"
+    yield from map(shlex.join, _flags(document))
 
 
 def _flags(document: Document) -> Iterator[tuple[str, ...]]:
@@ -254,24 +174,7 @@ class Form(NamedTuple):
 
 FORMS = {
     "yaml": Form("YAML", "recipe.yaml", _yaml),
-    "cli": Form("CLI", "run.sh", _command),
+    "cli": Form("CLI", "run.sh", _commands),
     "rest": Form("REST", "request.sh", _request),
     "python": Form("Python", "run.py", _program),
 }
-BATCH_FORMS = {
-    "yaml": Form("YAML", BATCH_FILE, _yaml),
-    "cli": Form("CLI", "batch.sh", _command_of_a_batch),
-    "rest": Form("REST", "request.sh", _request),
-    "python": Form("Python", "batch.py", _program_of_a_batch),
-    "shell": Form("Shell", "runs.sh", _shell_script),
-    "slurm": Form("SLURM", "runs.slurm", _job_array),
-}
-LAUNCH_FORMS = ("shell", "slurm")  # which run one command with flags of its own for each run
-
-
-def _forms_of(document: Document) -> dict[str, Form]:
-    varied = axes(document)
-    if not varied:
-        return FORMS
-    same_command = "kind" not in varied
-    return {name: form for name, form in BATCH_FORMS.items() if same_command or name not in LAUNCH_FORMS}

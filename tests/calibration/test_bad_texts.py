@@ -106,43 +106,12 @@ def test_a_slow_tokenizer_holds_up_no_other_text(settings, tiny_llama, tmp_path,
         assert first.result().ids.size
 
 
-def test_tokens_of_a_large_text_are_kept_for_other_processes(settings, tiny_llama, tmp_path, monkeypatch):
-    checkpoint, path = read_checkpoint(tiny_llama, "tiny-llama"), tmp_path / "text.txt"
-
-    def kept() -> list[Path]:
-        return list(settings.artefacts_dir().glob("*/*.tokens"))
-
-    path.write_text("Once upon a time there was a fox. " * 8000)
-    first = text_of(str(path), checkpoint, settings)
-    (file,) = kept()
-    corpora._tokenise.cache_clear()  # as in another process
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("tokenised again")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(corpora, "encode", refuse)
-        again = text_of(str(path), checkpoint, settings)
-        assert np.array_equal(again.ids, first.ids)
-        assert (again.ids.dtype, again.corpus) == (first.ids.dtype, first.corpus)
-        path.write_text("Once upon a time there was a hen. " * 8000)
-        with pytest.raises(AssertionError):  # another text
-            text_of(str(path), checkpoint, settings)
-    file.write_bytes(b"damaged" + file.read_bytes()[7:])
-    path.write_text("Once upon a time there was a fox. " * 8000)
-    assert np.array_equal(text_of(str(path), checkpoint, settings).ids, first.ids)
-    corpora._tokenise.cache_clear()
-    path.write_text("Once upon a time")
-    text_of(str(path), checkpoint, settings)
-    assert len(kept()) == 1  # a short one is not worth a file
-
-
 def test_no_folder_of_the_host_is_named_that_nobody_named(settings, tmp_path):
     mirror = settings.model_copy(update={"data_dir": tmp_path})
     folder = tmp_path / "Salesforce" / "wikitext" / "wikitext-2-raw-v1"
     folder.mkdir(parents=True)
     (folder / "test.jsonl").write_text("nonsense")
-    (folder / "validation.txt").write_bytes(b"\xff")
+    (folder / "validation.jsonl").write_bytes(b"\xff")
     for name in ("wikitext2", "wikitext2-test", "wikitext2-validation"):
         with pytest.raises(Refused) as refused:
             read_corpus(name, mirror)

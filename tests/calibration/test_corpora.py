@@ -36,10 +36,7 @@ def mirrored(settings: Settings, folder: Path) -> Settings:
 
 def write(path: Path, texts: list[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps({"text": text, "url": ""}) + "\n" for text in texts), encoding="utf-8")
-    else:
-        path.write_text("".join(texts), encoding="utf-8")
+    path.write_text("".join(json.dumps({"text": text, "url": ""}) + "\n" for text in texts), encoding="utf-8")
 
 
 def test_sequential_takes_the_first_tokens():
@@ -103,7 +100,7 @@ def test_an_unknown_name_lists_the_known(settings):
 
 
 def test_a_mirror_is_read_as_the_hub_would_be(settings, tmp_path):
-    write(tmp_path / WIKITEXT / "test.txt", [" = A = \n\n text \n"])
+    write(tmp_path / WIKITEXT / "test.jsonl", [" = A = \n", "\n", " text \n"])
     mirror = mirrored(settings, tmp_path)
     assert read_corpus("wikitext2-test", mirror) == " = A = \n\n\n\n\n\n text \n"
     with pytest.raises(NotFound, match="validation"):
@@ -127,25 +124,6 @@ def test_a_large_corpus_is_its_first_documents(settings, tmp_path, name, file, m
     assert described(name, mirror) == (
         f"{name}, the first {min(most, present):,} documents, joined by {json.dumps(between)}"
     )
-
-
-def test_part_of_a_split_is_called_partial(settings, tmp_path):
-    folder, mirror = tmp_path / WIKITEXT, mirrored(settings, tmp_path)
-    write(folder / "train.partial.txt", [" = A = \n", " cut"])
-    titles = {entry.name: entry.title for entry in offered(mirror)}
-    assert titles["wikitext2"] == "WikiText-2, train (partial)"
-    assert "partial" not in titles["wikitext2-test"]
-    assert read_corpus("wikitext2", mirror) == " = A = \n\n\n cut"
-    assert described("wikitext2", mirror) == 'wikitext2, partial, joined by "\\n\\n"'
-    write(folder / "train.txt", [" whole \n"])
-    assert read_corpus("wikitext2", mirror) == " whole \n"
-    assert "partial" not in described("wikitext2", mirror)
-    assert all("partial" not in entry.title for entry in offered(mirror))
-
-
-def test_rows_end_at_line_feeds_only(settings, tmp_path):
-    write(tmp_path / WIKITEXT / "test.txt", [" a\u2028b \n", " c\x85d\r \n"])
-    assert read_corpus("wikitext2-test", mirrored(settings, tmp_path)) == " a\u2028b \n\n\n c\x85d\r \n"
 
 
 @pytest.mark.parametrize("line", ["not json", '{"words": "text"}', "[1]", '{"text": " "}', ""])
@@ -199,4 +177,3 @@ def test_the_mirror_of_this_host(settings):
         except NotFound:
             continue
         assert len(text) > 10_000
-        assert ("partial" in entry.title) == ("partial" in described(entry.name, settings))

@@ -14,7 +14,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from sarqc import Recipe, execute
@@ -23,7 +22,7 @@ from sarqc.errors import NoRoom, Refused
 from sarqc.events import Finished, Stage
 from sarqc.models import catalogue, gguf_header, gguf_unpacking
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
-from sarqc.models.gguf_header import GgufHeader, gguf_files, read_header
+from sarqc.models.gguf_header import gguf_file, read_header
 from sarqc.models.gguf_model import gguf_model
 from sarqc.models.hub import NotCached
 from sarqc.models.origin import read_origin
@@ -60,7 +59,7 @@ def llama_gguf(llama, tmp_path_factory) -> Path:
 
 
 def described(path: Path):
-    return gguf_model(gguf_files(path), path.name)
+    return gguf_model(path, path.name)
 
 
 @pytest.mark.parametrize(
@@ -116,43 +115,14 @@ def test_its_config_alone_promises_the_bytes_of_its_weights(kind, llama, tmp_pat
     assert promised.size_bytes > linears * (2 if kind == "F16" else 4)
 
 
-@pytest.mark.thorough
-def test_a_model_in_pieces_is_read_as_one(llama, llama_gguf, tmp_path):
-    whole = read_header((llama_gguf,), "")
-    pieces = _split(llama_gguf, whole, tmp_path)
-    assert gguf_files(pieces[1]) == gguf_files(tmp_path) == pieces
-    ours, alone = described(tmp_path), described(llama_gguf)
-    assert ours.shapes == alone.shapes
-    gguf_unpacking.unpack(ours, tmp_path / "one" / "a")
-    gguf_unpacking.unpack(alone, tmp_path / "one" / "b")
-    one, other = (load_file(tmp_path / "one" / name / "model.safetensors") for name in "ab")
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    pieces[0].unlink()
-    with pytest.raises(Refused, match="is missing"):
-        read_header(pieces, "model")
-
-
-def _split(path: Path, header: GgufHeader, folder: Path) -> tuple[Path, ...]:
-    """Split a file into two pieces: all fields in the first, every second tensor in each."""
-    import gguf
-
-    reader = gguf.GGUFReader(path)
-    names = [f"model-{number:05}-of-00002.gguf" for number in (1, 2)]
-    for number, name in enumerate(names):
-        writer = gguf.GGUFWriter(folder / name, "llama")
-        writer.add_uint16("split.no", number)
-        writer.add_uint16("split.count", 2)
-        for key, field in reader.fields.items() if number == 0 else ():
-            if not key.startswith("GGUF.") and key != "general.architecture":
-                sub = field.types[1] if len(field.types) > 1 else None
-                writer.add_key_value(key, field.contents(), field.types[0], sub_type=sub)
-        for tensor in reader.tensors[number::2]:
-            writer.add_tensor(tensor.name, np.array(tensor.data), raw_dtype=tensor.tensor_type)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-    return tuple(folder / name for name in names)
+def test_a_piece_of_a_model_is_refused(llama, tmp_path):
+    path = write_gguf(llama, tmp_path / "model-00001-of-00002.gguf", "F32")
+    key = struct.pack("<Q", 11) + b"split.count" + struct.pack("<IH", 2, 2)
+    content = path.read_bytes()
+    count = struct.unpack_from("<Q", content, 16)[0] + 1
+    path.write_bytes(content[:16] + struct.pack("<Q", count) + key + content[24:])
+    with pytest.raises(Refused, match=r"is one of 2 pieces.*llama-gguf-split --merge"):
+        described(path)
 
 
 def test_positions_turned_as_in_llama3_are_recognised_by_their_factors(llama, tmp_path):
@@ -207,29 +177,22 @@ def test_a_factor_without_a_type_is_linear(kind, llama, tmp_path):
     assert said == {"rope_theta": 10000.0, **scaled}
 
 
-def test_pieces_that_are_links_go_by_their_own_names(llama_gguf, tmp_path):
+def test_a_link_goes_by_its_own_name(llama_gguf, tmp_path):
     """As in the Hub's cache."""
-    (tmp_path / "blobs").mkdir()
-    folder = tmp_path / "models" / "snapshot"
+    blob, folder = tmp_path / "models" / "blobs" / "blob", tmp_path / "models" / "snapshot"
     folder.mkdir(parents=True)
-    for piece in _split(llama_gguf, read_header((llama_gguf,), ""), tmp_path):
-        piece.rename(tmp_path / "blobs" / f"blob-{piece.name[10]}")
-        (folder / piece.name).symlink_to(tmp_path / "blobs" / f"blob-{piece.name[10]}")
-    first = folder / "model-00001-of-00002.gguf"
-    for name in (first, folder):
-        files = gguf_files(catalogue.local_folder(str(name), Settings(state_dir=tmp_path / "state")))
-        assert gguf_model(files, "a").shapes == described(llama_gguf).shapes
-    declared = catalogue.declared_models(Settings(state_dir=tmp_path / "state", model_dirs=str(tmp_path)))
-    assert [path for name, path in declared.items() if name.startswith("model")] == []  # two folders below
-    inside = Settings(state_dir=tmp_path / "state", model_dirs=f"{tmp_path}/models")
-    assert catalogue.declared_models(inside) == {}  # the blobs lie elsewhere
-    shutil.move(tmp_path / "blobs", tmp_path / "models" / "blobs")
-    for number in (1, 2):
-        piece = folder / f"model-0000{number}-of-00002.gguf"
-        piece.unlink()
-        piece.symlink_to(f"../blobs/blob-{number}")
-    named = catalogue.declared_models(inside)["snapshot"]
-    assert gguf_model(gguf_files(named), "a").shapes == described(llama_gguf).shapes
+    blob.parent.mkdir()
+    (folder / "model.gguf").symlink_to(blob)
+    shutil.copy(llama_gguf, blob)
+    host = Settings(state_dir=tmp_path / "state", model_dirs=f"{tmp_path}/models")
+    for name in (str(folder / "model.gguf"), str(folder), "snapshot"):
+        file = gguf_file(catalogue.local_folder(name, host))
+        assert file.name == "model.gguf"
+        assert gguf_model(file, "a").shapes == described(llama_gguf).shapes
+    blob.rename(tmp_path / "blob")
+    (folder / "model.gguf").unlink()
+    (folder / "model.gguf").symlink_to(tmp_path / "blob")
+    assert catalogue.declared_models(host) == {}  # it leads elsewhere
 
 
 def test_adapters_and_vocabularies_are_said_to_be_no_models(tmp_path):
@@ -254,8 +217,6 @@ def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, 
     models, state = tmp_path / "models", tmp_path / "state"
     (models / "a-model").mkdir(parents=True)
     shutil.copy(llama_gguf, models / "a-model" / "weights-Q4_1.gguf")
-    (models / "blobs").mkdir()
-    shutil.copy(llama_gguf, models / "blobs" / ("sha256-" + "a" * 64))
     (models / "note.txt").write_text("no model")
     host = Settings(state_dir=state, model_dirs=str(models))
     entries = {entry.name: entry for entry in catalogue.offered(host)}
@@ -265,7 +226,7 @@ def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, 
         "length": 128,
         "group_size": 32,
     }  # of 64 and 96 channels
-    assert set(catalogue.declared_models(host)) == {"a-model", "blobs"}
+    assert set(catalogue.declared_models(host)) == {"a-model"}
     recipe = Recipe(model="a-model", bits=4, group_size=32, calibration="tiny-llama-calibration", samples=2, length=32)
     shown = plan(recipe, host)
     said = " · ".join(shown.warnings)
@@ -293,8 +254,8 @@ def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, 
 def test_a_folder_with_several_models_and_a_disk_without_room_are_refused(llama_gguf, tmp_path, monkeypatch):
     for name in ("a.gguf", "b.gguf"):
         shutil.copy(llama_gguf, tmp_path / name)
-    with pytest.raises(Refused, match="there are 2 GGUF models"):
-        gguf_files(tmp_path)
+    with pytest.raises(Refused, match="there are 2 GGUF files"):
+        gguf_file(tmp_path)
     monkeypatch.setattr(gguf_unpacking, "free_bytes", lambda _: 1000)
     with pytest.raises(NoRoom, match="once unpacked"):
         gguf_unpacking.unpack(described(llama_gguf), tmp_path / "unpacked")
@@ -344,7 +305,7 @@ def test_a_damaged_file_is_read_or_refused(data, llama_gguf, tmp_path):
     path = tmp_path / "damaged.gguf"
     path.write_bytes(content[:cut])
     with suppress(Refused):
-        gguf_model((path,), "damaged")
+        gguf_model(path, "damaged")
 
 
 def test_claims_of_a_file_take_no_memory(llama_gguf, tmp_path):
@@ -355,12 +316,12 @@ def test_claims_of_a_file_take_no_memory(llama_gguf, tmp_path):
         listed = struct.pack("<Q", 1) + b"k" + struct.pack("<IIQ", 9, kind, count)
         path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, tensors, 1) + listed)
         with pytest.raises(Refused):
-            gguf_model((path,), "damaged")
+            gguf_model(path, "damaged")
     with path.open("wb") as file:
         file.write(llama_gguf.read_bytes()[:400])
         file.truncate(1 << 40)
     with pytest.raises(Refused):
-        gguf_model((path,), "damaged")
+        gguf_model(path, "damaged")
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 100 << 20
@@ -377,7 +338,7 @@ def test_gigabytes_of_texts_take_no_memory(llama_gguf, tmp_path):
     tracemalloc.start()
     for _ in range(2):
         with pytest.raises(Refused, match="its header has more than 128 MiB"):
-            gguf_model((path,), "hostile")
+            gguf_model(path, "hostile")
     assert tracemalloc.get_traced_memory()[1] < 50 << 20
     tracemalloc.stop()
 
@@ -401,8 +362,8 @@ def test_pickles_and_others_in_disguise_are_no_models(tmp_path):
     ):
         path.write_bytes(content)
         with pytest.raises(Refused, match=words):
-            read_header((path,), "damaged")
-    assert gguf_files(path) == ()
+            read_header(path, "damaged")
+    assert gguf_file(path) is None
 
 
 def test_the_origin_of_a_damaged_note_is_refused(llama, tmp_path):
