@@ -59,7 +59,7 @@ def backup(
     made = back_up(read_settings(), target, without or ())
     if as_json:
         print_json({name: value for name, value in vars(made).items() if name != "files"})
-    typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}, all compared", err=True)
+    typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}", err=True)
 
 
 def restore(
