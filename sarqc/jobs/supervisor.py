@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sarqc import logs
 from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, Unwritable, WorkerLost, disk_full
 from sarqc.events import (
     SHARED_STAGES,
     Cancelled,
-    Event,
     Failed,
     Finished,
     Interrupted,
@@ -101,16 +100,6 @@ class _GaveUp(NamedTuple):
     at: float
 
 
-class Observer(Protocol):
-    """Counts what goes on. Called by the loop; must be quick, and may not raise."""
-
-    def began(self, run: Run) -> None:
-        """Note that a run has got a device."""
-
-    def said(self, device: str, events: Sequence[Event]) -> None:
-        """Events of a run on a device were stored."""
-
-
 class Supervisor:
     """Owns the workers. ``start`` and ``stop`` belong to the app's lifespan; the rest is for requests, any thread.
 
@@ -138,7 +127,6 @@ class Supervisor:
         self._jobs: dict[int, _Job] = {}
         self._stopping = threading.Event()
         self._turned = clock()  # when the loop last began a turn
-        self.observers: list[Observer] = []
         self.audit, self.removal, self.retention = Audit(store), Removal(store, settings), Retention(store, settings)
         self._host_time = HostTime(store)
         if settings.is_object_storage():
@@ -441,8 +429,6 @@ class Supervisor:
                     self._gave_up.pop(job.run_id, None)
                 log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
             del self._jobs[token]
-        for observer in self.observers if not job.helps else ():
-            observer.said(job.device, [message.event for message in messages if isinstance(message, Said)])
         self.bell.ring(job.run_id, ALL_RUNS)
 
     def _note_given_up(self, run_id: str) -> None:
@@ -675,8 +661,6 @@ class Supervisor:
             self.store.set_process(run.id, pid)
             with logs.about(run=run.id, owner=run.owner):
                 log.info("attempt %d begins on %s", run.attempt, start.device)
-            for observer in self.observers:
-                observer.began(run)
         self.bell.ring(run.id, ALL_RUNS)
 
     def _wind_down(self, deadline: float) -> bool:

@@ -30,7 +30,6 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.models.hub import configure
-from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, deprecations, expanded
 from sarqc.recipe.texts import ProgramText, texts
 from sarqc.settings import Settings
@@ -39,7 +38,6 @@ from sarqc.study.document import Line, Study
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
-from sarqc.web.browser_contract import method_facts
 from sarqc.web.exchanges import METHODS as EVERY_METHOD
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.planning import Planning
@@ -183,16 +181,6 @@ def _offer_router(
             names = {run.recipe.get(field) for run in shown for field in ("calibration", "test")}
             entries = [entry for entry in entries if entry.where != "local" or entry.name in names]
         return json_body(request, {"corpora": [entry.model_dump(mode="json") for entry in entries]})
-
-    @router.get("/methods")
-    def methods(request: Request) -> Response:
-        """Methods with their defaults and what they let one choose."""
-        return json_body(request, {"methods": [method_facts(name) for name in METHODS]})
-
-    @router.get("/recipe-schema")
-    def recipe_schema(request: Request) -> Response:
-        """Return the JSON schema of a recipe, from which forms are made."""
-        return json_body(request, Recipe.model_json_schema())
 
     @router.post("/plan")
     async def make_plan(who: Who, holder: Holder, document: Document) -> dict[str, Any]:

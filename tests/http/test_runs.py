@@ -6,8 +6,6 @@ import pytest
 
 from sarqc.extras.engines.programs import programs
 from sarqc.jobs.workers import log_path
-from sarqc.quantization.methods import METHODS
-from sarqc.recipe import Recipe
 from sarqc.recipe.texts import texts
 from tests.http.conftest import HTML, events_of, finished, submit, write_study
 from tests.jobs.fake_runs import recipe
@@ -26,16 +24,6 @@ def test_health(client):
 
 
 def test_what_a_recipe_may_name(client):
-    methods = {entry["name"]: entry for entry in client.get("/api/methods").json()["methods"]}
-    assert list(methods) == list(METHODS)
-    assert methods["sarqc-gbs"]["defaults"]["lam"] == METHODS["sarqc-gbs"].make.lam
-    assert methods["sarqc-gbs"]["tunes"] == ["lam", "gamma"]
-    auto = {"by": "layer", "lams": [0.25, 0.5, 0.75], "gammas": [0.1, 0.15, 0.35, 0.5], "strengths": []}
-    assert methods["sarqc-gbs"]["auto"] == auto
-    assert methods["rqc-gs"]["auto"]["by"] == "model"
-    assert methods["gptq"]["auto"] is None
-    assert (methods["omniquant"]["unit"], methods["omniquant"]["options"]) == ("block", ["normalise", "epochs"])
-    assert client.get("/api/recipe-schema").json() == Recipe.model_json_schema()
     assert {"name", "where"} <= client.get("/api/models").json()["models"][0].keys()
     assert {"name", "role"} <= client.get("/api/corpora").json()["corpora"][0].keys()
 

@@ -74,7 +74,6 @@ export interface FormMethod {
   title: string;
   baseline: string;
   unit: string;
-  needs: string[];
   tunes: string[];
   options: string[];
   defaults: Record<string, boolean | number | string | null>;
