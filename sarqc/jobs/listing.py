@@ -90,7 +90,6 @@ class Question:
     ids: tuple[str, ...] | None = None
     batch: str | None = None
     series: str | None = None  # runs of one recipe but for the seed
-    before: str | None = None  # older than this run
     of: str | None = None  # of one owner only, and the runs ``also``
     also: frozenset[str] = field(default_factory=frozenset)
 
@@ -114,7 +113,7 @@ class Question:
         if self.ids is not None:
             parts.append(f"id IN ({_marks(self.ids)})")
             values += self.ids
-        for part, value in (("batch = ?", self.batch), ("series = ?", self.series), ("id < ?", self.before)):
+        for part, value in (("batch = ?", self.batch), ("series = ?", self.series)):
             if value is not None:
                 parts.append(part)
                 values.append(value)

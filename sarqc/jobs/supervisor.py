@@ -61,7 +61,7 @@ SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if
 AGAIN_SECONDS = 600.0  # after which a run tries again that found too little room, if the disk is not full
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
-_ENDS = (Finished, Failed, Cancelled, Interrupted, Yielded)  # the last words of a worker
+_ENDS = (Finished, Failed, Cancelled, Yielded)  # the last words of a worker
 
 log = logging.getLogger(__name__)
 
@@ -460,9 +460,9 @@ class Supervisor:
                     self.store.set_size(run.id, exports.size_on_disk(exports.checkpoint_folder(self.settings, run)))
             case Failed():
                 self.store.move(run.id, State.FAILED, last)
-            case Cancelled() | Interrupted() | Yielded() | Gone() if run.state is State.CANCELLING:
+            case Cancelled() | Yielded() | Gone() if run.state is State.CANCELLING:
                 self.store.move(run.id, State.CANCELLED, Cancelled())
-            case Cancelled() | Interrupted() | Yielded() | Gone() if job.is_overdue:
+            case Cancelled() | Yielded() | Gone() if job.is_overdue:
                 what = f"the run took longer than the {self.settings.run_hours:g} hours that one may take here."
                 remedy = "Continue it: it goes on from what is kept. Or make it smaller, or raise SARQC_RUN_HOURS."
                 failed = Failed("limit", f"{what} {_kept(run)}", f"attempt {run.attempt}", remedy)
@@ -477,8 +477,6 @@ class Supervisor:
             case Cancelled() | Gone() if job.is_lost:
                 why = f"The worker gave no sign of life for {self.settings.lease_seconds:g} s and was ended."
                 self._put_back(run, why)
-            case Interrupted() as lost:
-                self._put_back(run, lost.what)
             case Cancelled() | Gone() if self._stopping.is_set():
                 self._put_back(run)
             case Cancelled():
@@ -493,7 +491,7 @@ class Supervisor:
         """Note the end of a worker that helps with a run: only how it ended says something new."""
         last = next((one.event for one in messages if isinstance(one, Said) and isinstance(one.event, _ENDS)), None)
         job.ended = job.ended or last is not None
-        if isinstance(last, Cancelled | Interrupted):
+        if isinstance(last, Cancelled):
             return
         if isinstance(last, Failed):
             log.warning("a worker that helped with run %s failed: %s", job.run_id, last.what)

@@ -81,8 +81,7 @@ class Workers(Protocol):
     """What the supervisor needs of workers, wherever they are.
 
     ``deliver`` is called from any thread, for each worker in the order of its events, whose values are plain JSON (see
-    ``sarqc.plain``); ``Gone`` comes exactly once, after everything else, and only then is the device free. A worker
-    that is lost through no fault of its run says ``Interrupted`` at last: the run goes on by itself.
+    ``sarqc.plain``); ``Gone`` comes exactly once, after everything else, and only then is the device free.
     """
 
     @property

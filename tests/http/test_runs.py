@@ -92,11 +92,8 @@ def test_runs_come_in_pages_newest_first(client):
     ids = [submit(client)["id"] for _ in range(5)]
     first = client.get("/api/runs?limit=3").json()
     assert [run["id"] for run in first["runs"]] == ids[:1:-1]
-    assert first["next"] == ids[2]
-    second = client.get(f"/api/runs?limit=3&before={first['next']}").json()
+    second = client.get("/api/runs?limit=3&offset=3").json()
     assert [run["id"] for run in second["runs"]] == ids[1::-1]
-    assert second["next"] is None
-    assert client.get("/api/runs?limit=5").json()["next"] is None
 
 
 def test_a_name_is_never_what_a_request_claims(client):
