@@ -237,7 +237,7 @@ def _runs_router(
 
     @router.post("", status_code=201)
     async def submit(who: Who, holder: Holder, document: Document, lane: str = "batch") -> Response:
-        """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
+        """Queue a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
 
         Where the recipe has former names of fields, ``warnings`` of the answer say today's.
         """
@@ -309,19 +309,19 @@ def _runs_router(
 
     @router.post("/{run_id}/cancel", response_model=None)
     def cancel(who: Who, run_id: str) -> RunDocument:
-        """Asks for the end of a run; what it finished is kept."""
+        """Ask for the end of a run; what it finished is kept."""
         access.own_run(who, run_id, f"cancel run {run_id}")
         return supervisor.cancel(run_id, who.owner).to_json()
 
     @router.post("/{run_id}/continue", response_model=None)
     def resume(who: Who, run_id: str) -> RunDocument:
-        """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
+        """Queue a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
         access.own_run(who, run_id, f"continue run {run_id}")
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
     async def export(who: Who, holder: Holder, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
-        """Queues the writing of a finished run's model to files; asking again gives the same export."""
+        """Queue the writing of a finished run's model to files; asking again gives the same export."""
 
         def queue() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")
