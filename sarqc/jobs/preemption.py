@@ -44,7 +44,8 @@ class Boundaries:
 
     def _keeps_all(self, event: Event) -> bool:
         """Return whether nothing that was done by this event will be done again: linears that are solved together count
-        once all of them are kept. Measurements have no such moment, because what is measured so far is lost with the rest.
+        once all of them are kept. Measurements have no such moment, because what is measured so far is lost with the
+        rest.
         """
         if isinstance(event, CandidateDone | TuningStanding | LadderStanding):
             return True

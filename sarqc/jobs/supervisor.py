@@ -376,7 +376,8 @@ class Supervisor:
             self._pending = unheard + [message for _, messages in groups for message in messages]
 
     def _heard(self, job: _Job, messages: list[Message]) -> bool:
-        """Return whether the words of a worker are stored; its last also on a full disk, where the run says that it waits."""
+        """Return whether the words of a worker are stored; the last also on a full disk, where the run says that it
+        waits."""
         if job.helps:
             self._note_help(job, messages)
             return True
