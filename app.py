@@ -106,9 +106,7 @@ def create_app(
 
     identity = Identity(settings, cookies, access.links, Sessions(store))
     sign_in = SignIn(settings, identity, introductions)
-    host = extras.Host(
-        settings, supervisor, access, identity, introductions, sign_in, with_pages, probes=health_probes(supervisor)
-    )
+    host = extras.Host(settings, supervisor, access, identity, sign_in, with_pages, probes=health_probes(supervisor))
     app.state.host = host
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     for extra in extras.installed():
@@ -120,7 +118,7 @@ def create_app(
     app.include_router(api_router(supervisor, settings, access, host.programs, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, introductions, sign_in))
     if with_pages:
-        _add_pages(app, host, every)
+        _add_pages(app, settings, introductions, every)
     else:
         app.include_router(assets_router(settings.assets_dir, {}))
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
@@ -153,7 +151,7 @@ def _pages() -> tuple[Page, ...]:
     return pages.PAGES
 
 
-def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None:
+def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, every: tuple[Page, ...]) -> None:
     """Add Gradio at ``/``, behind everything else."""
     import gradio
 
@@ -161,8 +159,6 @@ def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None
     from pages.document import Document, Packed
     from pages.resources import bundles
 
-    settings, hiding = host.settings, extras.hiding_style()
-    host.heads.append(lambda *_: hiding)
     app.include_router(assets_router(settings.assets_dir, bundles(every)))
     blocks = pages.build(settings).queue(api_open=False)
     with warnings.catch_warnings():
@@ -180,7 +176,7 @@ def _add_pages(app: FastAPI, host: extras.Host, every: tuple[Page, ...]) -> None
     mounted = app.router.routes[-1]
     assert isinstance(mounted, Mount)
     app.state.gradio = mounted.app
-    mounted.app = Document(mounted.app, every, settings, host.introductions, host.heads)
+    mounted.app = Document(mounted.app, every, settings, introductions, extras.hiding_style())
     app.add_middleware(Packed, pages=every)
 
 

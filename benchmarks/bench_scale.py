@@ -37,7 +37,7 @@ OF_RUNS = (
     "api/runs/groups?by=seeds&limit=50&filter=3%20bits&offset={n}",
     "api/runs/pareto", "api/runs/pareto?filter=person-{n}",
     "api/runs/{run}", "api/runs/{run}/events", "api/runs/{run}/log",
-    "api/health", "api/visitor", "api/models", "api/corpora", "api/methods", "api/recipe-schema", "api/texts",
+    "api/health", "api/visitor", "api/models", "api/corpora", "api/texts",
     "api/openapi.json", "healthz", "readyz", "metrics",
 )  # fmt: skip
 OF_STUDIES = (

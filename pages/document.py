@@ -7,7 +7,7 @@ neither scripts nor what comes later, and a reader need not wait for the bar.
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -40,10 +40,10 @@ class Document(HttpMiddleware):
         pages: tuple[Page, ...],
         settings: Settings,
         introductions: Introductions,
-        heads: Sequence[Callable[[str, str, str, str], str]] = (),
+        more_head: str = "",
     ) -> None:
         super().__init__(app)
-        self._settings, self._introductions, self._heads = settings, introductions, heads
+        self._settings, self._introductions, self._more_head = settings, introductions, more_head
         self._pages = {page.path: page for page in pages}
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,10 +71,7 @@ class Document(HttpMiddleware):
         )
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
-        own = self._introductions.own(scope)
-        meta_tags = head_of(introduction, own, address) + "".join(
-            more(path, own, address, introduction.name) for more in self._heads
-        )
+        meta_tags = head_of(introduction, self._introductions.own(scope), address) + self._more_head
         ours = "\n".join([_CHARSET, meta_tags, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
         text = _GRADIO_TAGS.sub("", text).replace(_CHARSET, ours, 1)

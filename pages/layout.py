@@ -78,7 +78,8 @@ def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
     assets = _assets(settings)
     module = f"{assets}/{module_of(page)}"
     imports = json.dumps({"imports": {SCRIPTS: module}})
-    return f"""<style>{ground_style(settings.assets_dir)}</style>
+    framing = '<meta name="cards-in-frames">\n' if settings.embed_ancestors else ""  # for *Share*
+    return f"""{framing}<style>{ground_style(settings.assets_dir)}</style>
 <script nonce="{nonce}">{THEME_SCRIPT + EMBED_SCRIPT}</script>
 <script type="importmap" nonce="{nonce}">{imports}</script>
 <link rel="modulepreload" href="{module}">

@@ -1,5 +1,5 @@
 """Command line: quantize (flags) · inspect · repair · tune · ladder · run (a recipe file) · recipe · plan · verify ·
-survey · gather · methods · doctor · serve · publish · user · backup · restore · prune · audit.
+survey · gather · doctor · serve · publish · user · backup · restore · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed (verify: something differs), 130 interrupted. Progress and
 words go to stderr; with --json stdout is exactly one JSON object.
@@ -25,11 +25,11 @@ import typer
 from typer.core import TyperGroup
 
 from sarqc import __version__, extras
-from sarqc.documents import SIGNS, LayerReportDocument, NamedReport, PrintedRun
+from sarqc.documents import LayerReportDocument, NamedReport, PrintedRun
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
 from sarqc.plain import mib
-from sarqc.quantization.methods import AS_FOUND, METHODS, Candidates
+from sarqc.quantization.methods import AS_FOUND
 from sarqc.recipe import (
     FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
@@ -51,7 +51,6 @@ from sarqc.terminal import (
     ProgressBar,
     print_json,
     print_summary,
-    print_table,
     waiting_for_room,
 )
 
@@ -507,23 +506,6 @@ def gather(
         points = f"{len(line.draws)} draws × {len(line.gammas)} γ × {len(line.lams)} λ"
         typer.echo(f"{line.label}, {line.bits} bits: {points}", err=True)
     typer.echo(f"saved {output}, from {len(studies)} studies", err=True)
-
-
-@app.command()
-def methods() -> None:
-    """List the methods: what each lets you choose, what “auto” tries, and its further options."""
-    rows = [("method", "", "chooses", "auto", "options")]
-    for name, entry in METHODS.items():
-        chooses = ", ".join(SIGNS[parameter] for parameter in entry.tunes)
-        rows.append((name, entry.title, chooses or "–", _tries(entry.auto), ", ".join(entry.options) or "–"))
-    print_table(rows)
-
-
-def _tries(auto: Candidates | None) -> str:
-    if auto is None:
-        return "–"
-    counts = [f"{len(values)} {SIGNS[field]}" for field, values in auto.axes().items()]
-    return " × ".join(counts) + (" for each layer" if auto.by == "layer" else " for the whole model")
 
 
 @app.command()

@@ -314,7 +314,7 @@ class TuningTurn(TypedDict):
 
 
 class Tuning(TypedDict):
-    """Where tuning stands, or how it ended."""
+    """State of tuning, or its end."""
 
     method: str
     gamma: float | None  # chosen, or as given
@@ -370,7 +370,7 @@ class LeftOutStep(TypedDict):
 
 
 class LadderRun(TypedDict):
-    """Where the ladder of a model stands, or how it ended. Differences follow from the rows, paired by draws."""
+    """State of the ladder of a model, or its end. Differences follow from the rows, paired by draws."""
 
     model: str
     bits: int

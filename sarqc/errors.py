@@ -41,7 +41,7 @@ class Fix:
 
 
 class SarqcError(Exception):
-    """What happened, where, and the remedy: three plain sentences or phrases without markup.
+    """An error with its place and remedy: three plain sentences or phrases without markup.
 
     ``field`` is the public name of the recipe's field that is wrong, ``fixes`` are what would mend it.
     """

@@ -80,7 +80,7 @@ class DryRun(Event):
 
 @dataclass(frozen=True)
 class Advanced(Event):
-    """How far a stage is that takes long and says nothing else: now and then, not after every step."""
+    """Progress of a stage that takes long and says nothing else: now and then, not after every step."""
 
     done: int
     total: int
@@ -187,14 +187,14 @@ class CandidateDone(Event):
 
 @dataclass(frozen=True)
 class TuningStanding(Event):
-    """Where tuning stands: after the errors of layers are known, after each measurement, and at its end."""
+    """State of tuning: after the errors of layers are known, after each measurement, and at its end."""
 
     tuning: Tuning
 
 
 @dataclass(frozen=True)
 class LadderStanding(Event):
-    """Where a ladder stands: at its beginning, after each measurement, and at its end."""
+    """State of a ladder: at its beginning, after each measurement, and at its end."""
 
     ladder: LadderRun
 
@@ -212,7 +212,7 @@ class Measured(Event):
 
 @dataclass(frozen=True)
 class Diverged(Event):
-    """How far the quantized model's predictions are from the float model's, from the passes of its perplexity."""
+    """Distance of the quantized model's predictions from the float model's, from the passes of its perplexity."""
 
     divergences: Divergences
 

@@ -203,7 +203,6 @@ def test_help_names_every_field():
     text = sarqc("quantize", "--help", COLUMNS="200").stdout
     for flag in ("--lambda", "--gamma", "--group-size", "--indivisible", "--inputs-from", "--held-out-samples"):
         assert flag in text
-    assert "sarqc-gbs" in sarqc("methods").stdout
     assert text.count("A path is taken too") == 4
     assert not any("path is taken" in str(info.description) for info in Recipe.model_fields.values())  # the form's help
 
@@ -309,14 +308,6 @@ def test_no_traceback_from_a_process_either(tmp_path):
     for done in (app, in_a_process("serve", SARQC_PORT="abc"), in_a_process("run", str(tmp_path), "--json")):
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
-
-
-def test_methods_say_what_auto_tries():
-    lines = {line.split()[0]: line for line in sarqc("methods").stdout.splitlines()}
-    assert "3 λ × 4 γ for each layer" in lines["sarqc-gbs"]
-    assert "10 λ for the whole model" in lines["rqc-gs"]
-    assert lines["omniquant"].endswith("normalise, epochs")
-    assert "for" not in lines["rtn"]
 
 
 def test_words_of_the_progress_bar():

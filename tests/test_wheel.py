@@ -64,7 +64,7 @@ def test_the_console_command(installed, tmp_path):
         )
         return done.stdout
 
-    assert "sarqc-gbs" in said("methods")
+    assert "--gamma" in said("quantize", "--help")
     recipe = ["--model", "tiny-llama", "--calibration", "tiny-llama-calibration", "--samples", "1", "--length", "16"]
     done = json.loads(said("quantize", *recipe, "--method", "rtn", "--output", "made", "--json"))
     assert (tmp_path / "made" / "model" / "model.safetensors").is_file()

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sarqc.web.exchanges import Exchange
     from sarqc.web.gate import Crowd
     from sarqc.web.identity import Identity
-    from sarqc.web.link_preview import Introductions
     from sarqc.web.sign_in import SignIn
 
 
@@ -47,7 +46,6 @@ class Host:
     supervisor: Supervisor  # with the store and the bell
     access: Access
     identity: Identity
-    introductions: Introductions
     sign_in: SignIn
     with_pages: bool
     # Answered before the gate, without a visitor: apps by their path, for GET and HEAD.
@@ -56,9 +54,6 @@ class Host:
     checks: list[Callable[[str, str, str], None]] = field(default_factory=list)
     # Visitors who have no account, and are not counted by their address.
     crowds: list[Crowd] = field(default_factory=list)
-    # Give elements that are added to the head of a page, by its path, the address of the host, the address of the
-    # page below it, and its title.
-    heads: list[Callable[[str, str, str, str], str]] = field(default_factory=list)
     # Writes a recipe as programs for other engines.
     programs: list[WritePrograms] = field(default_factory=list)
     # Told of each request with its answer.

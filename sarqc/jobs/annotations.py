@@ -1,4 +1,4 @@
-"""What people write on a run: its name, a note and tags. Checked here, kept by the store."""
+"""Annotations of a run by people: its name, a note and tags. Checked here, kept by the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIELDS = ("name", "note", "tags")
 
 @dataclass(frozen=True)
 class Annotations:
-    """What is to be written; None leaves what is there."""
+    """Annotations to write; None leaves what is there."""
 
     name: str | None = None
     note: str | None = None

@@ -30,7 +30,7 @@ class Bell:
                     del self._listeners[topic]
 
     def listeners(self) -> int:
-        """How many listen now, to whatever topic."""
+        """Return the number of listeners, to whatever topic."""
         with self._mutex:
             return sum(map(len, self._listeners.values()))
 

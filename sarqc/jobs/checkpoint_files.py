@@ -1,4 +1,4 @@
-"""What an exported checkpoint consists of: noted when it is written, compared before it is served."""
+"""Files of an exported checkpoint: noted when it is written, compared before it is served."""
 
 import json
 from pathlib import Path

@@ -88,7 +88,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, settled: bool = True) -> Iterator[sqlite3.Connection]:
-        """All changes made within are made together or not at all; one within another is part of it.
+        """Make all changes within together or not at all; one within another is part of it.
 
         ``settled``: they are on the disk at the end. Without that a loss of power may take them back, with what was
         changed since, until others are settled. Raises ``Busy`` when somebody else writes for long, ``NoRoom`` on a
@@ -118,12 +118,12 @@ class Database:
 
     @property
     def is_writing(self) -> bool:
-        """Whether this thread is within a transaction, in which ``snapshot`` has what is not committed."""
+        """True while this thread is within a transaction, in which ``snapshot`` has what is not committed."""
         return self._writing == threading.get_ident()
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """One state of the database for all questions asked within; inside a transaction, its own."""
+        """Give one state of the database for all questions asked within; inside a transaction, its own."""
         if self.is_writing:
             yield self._writer
             return

@@ -33,12 +33,12 @@ def export_folder(settings: Settings, export_id: str) -> Path:
 
 
 def checkpoint_folder(settings: Settings, export: Run) -> Path:
-    """Where an export's checkpoint appears."""
+    """Return the folder in which an export's checkpoint appears."""
     return settings.exports_dir() / checkpoint_name(export)
 
 
 def checkpoint_name(export: Run) -> str:
-    """Where that is among the exports: a folder that still says what it is once unpacked, in the export's own."""
+    """Return its path among the exports: a folder that still says what it is once unpacked, in the export's own."""
     recipe = export.recipe
     words = (Path(recipe["model"]).name, f"{recipe['bits']}bit", recipe["method"], export.format)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(str(word) for word in words)).lstrip(".-")
@@ -46,7 +46,7 @@ def checkpoint_name(export: Run) -> str:
 
 
 def size_on_disk(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder; what goes meanwhile counts nothing."""
+    """Return the bytes of a file, or of all files below a folder; what goes meanwhile counts nothing."""
     if path.is_file():
         return path.stat().st_size
     size = 0

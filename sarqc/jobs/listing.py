@@ -1,4 +1,4 @@
-"""Which runs a list shows, and in which order: questions to the table ``listed``, one narrow row for each run.
+"""Lists of runs, and their order: questions to the table ``listed``, one narrow row for each run.
 
 A row of ``listed`` holds what runs are filtered and sorted by, read from the run in ``row_of``. So a list of fifty
 among ten thousand touches fifty recipes and summaries, and an order with an index as many rows. Its ``form`` says which
@@ -81,7 +81,7 @@ class RunGroup:
 
 @dataclass(frozen=True)
 class Question:
-    """Which runs, and in which order. Empty: all, the newest first. Exports and passing previews
+    """Runs to list, and their order. Empty: all, the newest first. Exports and passing previews
     are in no list."""
 
     text: str = ""  # every word of it begins a word of the run
@@ -89,7 +89,6 @@ class Question:
     ids: tuple[str, ...] | None = None
     batch: str | None = None
     series: str | None = None  # runs of one recipe but for the seed
-    before: str | None = None  # older than this run
     of: str | None = None  # of one owner only, and the runs ``also``
     also: frozenset[str] = field(default_factory=frozenset)
 
@@ -113,7 +112,7 @@ class Question:
         if self.ids is not None:
             parts.append(f"id IN ({_marks(self.ids)})")
             values += self.ids
-        for part, value in (("batch = ?", self.batch), ("series = ?", self.series), ("id < ?", self.before)):
+        for part, value in (("batch = ?", self.batch), ("series = ?", self.series)):
             if value is not None:
                 parts.append(part)
                 values.append(value)
@@ -149,14 +148,14 @@ def ids_of(connection: sqlite3.Connection, question: Question, limit: int, offse
 
 
 def count_of(connection: sqlite3.Connection, question: Question) -> int:
-    """How many runs the list has."""
+    """Return the number of runs in the list."""
     where, values = question.where()
     return int(connection.execute(f"SELECT COUNT(*) AS n FROM listed WHERE {where}", values).fetchone()["n"])
 
 
 def groups_of(connection: sqlite3.Connection, question: Question, by: str) -> list[tuple[str, str, int]]:
-    """Key, newest run and number of runs of each group of the list, in the order of their newest runs, their means or
-    their first words."""
+    """Return key, newest run and number of runs of each group of the list, in the order of their newest runs, their
+    means or their first words."""
     where, values = question.where()
     column, direction = question.sorting()
     of_group = "MAX" if column == "id" else "MIN" if column in ("name", "model", "method", "stage") else "AVG"
@@ -276,14 +275,14 @@ def row_of(run: Run) -> dict[str, Any]:
 
 
 def perplexity(summary: Mapping[str, Any]) -> float | None:
-    """Of the quantized model; of a tuning run that of its best λ."""
+    """Return the perplexity of the quantized model; of a tuning run that of its best λ."""
     came_to = tuned(summary)
     return _real(summary.get("perplexity") if came_to is None else came_to["perplexity"])
 
 
 def log_ratio(summary: Mapping[str, Any]) -> float | None:
-    """ln(perplexity of the quantized / of the float model), also of summaries that only have the two; of a tuning run
-    that of its best λ."""
+    """Return ln(perplexity of the quantized / of the float model), also of summaries that only have the two; of a
+    tuning run that of its best λ."""
     if (came_to := tuned(summary)) is not None:
         return _real(came_to["log_ratio"])
     quantized, original = (_real(summary.get(name)) for name in ("perplexity", "perplexity_float"))
@@ -303,13 +302,13 @@ def put(connection: sqlite3.Connection, run: Run) -> None:
 
 
 def series_of(recipe: Mapping[str, Any]) -> str:
-    """16 hex digits that are equal for recipes that differ in the seed alone."""
+    """Return 16 hex digits that are equal for recipes that differ in the seed alone."""
     rest = {name: value for name, value in recipe.items() if name != "seed"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def words_of(run: Run) -> str:
-    """All that a filter looks at, but for the state, which changes."""
+    """Return all that a filter looks at, but for the state, which changes."""
     recipe = run.recipe
     bits, lam, kind = recipe.get("bits"), recipe.get("lambda"), recipe.get("kind")
     if (came_to := tuned(run.summary)) is not None:
@@ -326,14 +325,15 @@ def words_of(run: Run) -> str:
 
 
 def marked(text: str) -> str:
-    """Text in small letters with a mark before each word, so that a filter finds beginnings of words alone: “4” is no
-    part of an id."""
+    """Return text in small letters with a mark before each word, so that a filter finds beginnings of words alone:
+    “4” is no part of an id."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return re.sub(r"[^\W_]+", lambda word: _BEGINNING + word[0], folded)
 
 
 def _taken(recipe: Mapping[str, Any], public: str, name: str) -> float | None:
-    """λ or γ as a number: the method's own where the recipe leaves it open; None for “auto” and where there is none."""
+    """Return λ or γ as a number: the method's own where the recipe leaves it open; None for “auto” and where there is
+    none."""
     value = recipe.get(public)
     if value is not None:
         return _real(value)

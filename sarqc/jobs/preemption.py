@@ -26,7 +26,7 @@ class Boundaries:
         self._start, self._work, self._told = start_seconds, 0.0, clock()
 
     def is_one(self, event: Event) -> bool:
-        """Whether the run may step aside after this event. Asked of each event, in order."""
+        """Return whether the run may step aside after this event. Called for each event, in order."""
         now = self._clock()
         taken, self._told = now - self._told, now
         if not self._layers or (isinstance(event, LayerDone) and not self._is_new):
@@ -43,8 +43,9 @@ class Boundaries:
         return self._keeps_all(event) and self._work >= self._start
 
     def _keeps_all(self, event: Event) -> bool:
-        """Whether nothing that was done by this event will be done again: linears that are solved together count once
-        all of them are kept. Measurements have no such moment, because what is measured so far is lost with the rest.
+        """Return whether nothing that was done by this event will be done again: linears that are solved together count
+        once all of them are kept. Measurements have no such moment, because what is measured so far is lost with the
+        rest.
         """
         if isinstance(event, CandidateDone | TuningStanding | LadderStanding):
             return True

@@ -13,7 +13,7 @@ from sarqc.settings import Settings
 
 
 class Removal:
-    """What of a run or an upload is where, and its end. Works on a full disk too."""
+    """Places of the files of a run or an upload, and their end. Works on a full disk too."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings, self._audit = store, settings, Audit(store)
@@ -35,7 +35,7 @@ class Removal:
         return self._store.even_when_full(removed, lambda: self._store.shed_events(run_id))
 
     def size_of(self, run: Run) -> int:
-        """Bytes of the files that go with a run."""
+        """Return the bytes of the files that go with a run."""
         return sum(map(exports.size_on_disk, self._paths(run)))
 
     def _paths(self, run: Run) -> list[Path]:

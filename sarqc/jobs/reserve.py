@@ -54,7 +54,7 @@ class Reserve:
 
 
 def _allocated(descriptor: int, size: int) -> bool:
-    """Whether a file has a size now; of a part that it got before it had to give up nothing is left."""
+    """Return whether a file has a size now; of a part that it got before it had to give up nothing is left."""
     before = os.fstat(descriptor).st_size
     if before >= size:
         return True

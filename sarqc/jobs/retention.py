@@ -46,13 +46,7 @@ class Going:
     id: str
     why: str
     bytes: int
-    owner: str = ""
     files: tuple[Path, ...] = ()  # of layers
-
-    def words(self) -> str:
-        whose = f" of “{self.owner}”" if self.owner else ""
-        what = f"{len(self.files)} files of {self.id}" if self.kind == "layers" else f"{self.kind} {self.id}{whose}"
-        return f"{what}, {mib(self.bytes)}: {self.why}"
 
 
 class Retention:
@@ -73,11 +67,6 @@ class Retention:
             self._measured = now
             going += self.by_size(going, AT_ONCE_FOR_ROOM)
         return [one for one in going if self.remove(one)]
-
-    def plan(self, now: float) -> list[Going]:
-        """All that has to go."""
-        going = self.by_age(now)
-        return going + self.by_size(going)
 
     def remove(self, going: Going) -> bool:
         """Remove it, unless somebody has deleted or continued it meanwhile."""
@@ -187,7 +176,7 @@ class Retention:
                 yield self._going(run, why, without=sum(map(self._removal.size_of, exports)))
 
     def _going(self, run: Run, why: str, without: int = 0) -> Going:
-        return Going(run.kind, run.id, why, self._removal.size_of(run) - without, run.owner)
+        return Going(run.kind, run.id, why, self._removal.size_of(run) - without)
 
     def _uploads(self, before: float, why: str) -> Iterator[Going]:
         for folder in self._settings.uploads_dir().glob("[!.]*"):

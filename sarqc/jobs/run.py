@@ -24,7 +24,7 @@ LANES = ("preview", "batch")
 
 
 class State(StrEnum):
-    """Where a run stands. ``interrupted`` waits for a person; ``queued`` goes on by itself."""
+    """States of a run. ``interrupted`` waits for a person; ``queued`` goes on by itself."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -138,7 +138,7 @@ class Run:
 
     @property
     def is_listed(self) -> bool:
-        """Whether lists show it: not an export, nor a preview of one layer before somebody gives it a name."""
+        """True if lists show it: not an export, nor a preview of one layer before somebody gives it a name."""
         is_passing = self.lane == "preview" and bool(self.recipe.get("layer")) and not self.name
         return self.parent is None and not is_passing
 
@@ -148,7 +148,7 @@ class Run:
 
     @property
     def is_annotated(self) -> bool:
-        """Whether somebody has written on it."""
+        """True if somebody has written on it."""
         return bool(self.name or self.note or self.tags)
 
     def to_json(self) -> RunDocument:

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sarqc import logs
 from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, Unwritable, WorkerLost, disk_full
 from sarqc.events import (
     SHARED_STAGES,
     Cancelled,
-    Event,
     Failed,
     Finished,
     Interrupted,
@@ -62,7 +61,7 @@ SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if
 AGAIN_SECONDS = 600.0  # after which a run tries again that found too little room, if the disk is not full
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
-_ENDS = (Finished, Failed, Cancelled, Interrupted, Yielded)  # the last words of a worker
+_ENDS = (Finished, Failed, Cancelled, Yielded)  # the last words of a worker
 
 log = logging.getLogger(__name__)
 
@@ -94,21 +93,11 @@ class _Job:
 
 
 class _GaveUp(NamedTuple):
-    """What a run found that gave up for want of room."""
+    """Findings of a run that gave up for want of room."""
 
     done: int  # layers solved
     room: int | None  # bytes, of which there have to be more before it tries again; None: it may at once
     at: float
-
-
-class Observer(Protocol):
-    """Counts what goes on. Called by the loop; must be quick, and may not raise."""
-
-    def began(self, run: Run) -> None:
-        """Note that a run has got a device."""
-
-    def said(self, device: str, events: Sequence[Event]) -> None:
-        """Events of a run on a device were stored."""
 
 
 class Supervisor:
@@ -138,7 +127,6 @@ class Supervisor:
         self._jobs: dict[int, _Job] = {}
         self._stopping = threading.Event()
         self._turned = clock()  # when the loop last began a turn
-        self.observers: list[Observer] = []
         self.audit, self.removal, self.retention = Audit(store), Removal(store, settings), Retention(store, settings)
         self._host_time = HostTime(store)
         if settings.is_object_storage():
@@ -150,7 +138,7 @@ class Supervisor:
     # Life.
 
     def start(self) -> None:
-        """Recovers what an earlier app left, and begins."""
+        """Recover what an earlier app left, and begin."""
         ArtefactStore(self.settings.artefacts_root()).remove_partial()
         with suppress(NoRoom):  # the loop tries it again, and says so
             self._reconcile()
@@ -165,17 +153,17 @@ class Supervisor:
         self.bell.close()
 
     def wake(self) -> None:
-        """There may be something to do. Never blocks: a full inbox wakes the loop anyway."""
+        """Wake the loop: there may be something to do. Never blocks: a full inbox wakes the loop anyway."""
         with suppress(queue.Full):
             self._inbox.put_nowait(None)
 
     @property
     def trouble(self) -> str | None:
-        """What keeps runs from going on, or from being submitted, for people."""
+        """Obstacle that keeps runs from going on, or from being submitted, for people."""
         return self._trouble or self.full_disk()
 
     def is_going(self) -> bool:
-        """Whether the loop takes its turns."""
+        """Return whether the loop takes its turns."""
         return self._thread.is_alive() and self._clock() - self._turned < STALLED_SECONDS
 
     def full_disk(self) -> str | None:
@@ -185,11 +173,11 @@ class Supervisor:
         return f"The disk with the state folder is full: {free >> 10} KiB are free. {disk_full().remedy}"
 
     def _room(self) -> int:
-        """Bytes on the disk that are free or kept for last words."""
+        """Return the bytes on the disk that are free or kept for last words."""
         return free_bytes(self.settings.resolved_state_dir()) + self.store.reserve.size
 
     def _may_try_again(self, run: Run) -> bool:
-        """Whether a run that gave up for want of room has more than it found then, or has waited for long."""
+        """Return whether a run that gave up for want of room has more than it found then, or has waited for long."""
         _, room, at = self._gave_up.get(run.id, _GaveUp(0, None, 0.0))
         return room is None or self._room() >= room + MORE_BYTES or self._clock() - at >= AGAIN_SECONDS
 
@@ -207,7 +195,7 @@ class Supervisor:
     # Requests.
 
     def submit(self, recipe: Recipe, owner: str, lane: str = "batch", seconds: float | None = None) -> Run:
-        """Queues a recipe, planned to take ``seconds``. Raises ``QueueFull``."""
+        """Queue a recipe, planned to take ``seconds``. Raises ``QueueFull``."""
         return self.submit_all([recipe], owner, lane, seconds=[seconds])[0]
 
     def submit_all(
@@ -218,7 +206,7 @@ class Supervisor:
         batch: str | None = None,
         seconds: Sequence[float | None] | None = None,
     ) -> list[Run]:
-        """Queues recipes that belong together, or none of them; ``seconds`` as planned. Raises ``QueueFull``."""
+        """Queue recipes that belong together, or none of them; ``seconds`` as planned. Raises ``QueueFull``."""
         most = self.settings.max_queued
         runs = self.store.create_all(recipes, owner, lane, batch=batch, seconds=seconds, at_most=most)
         return [self._changed(run) for run in runs]
@@ -251,7 +239,7 @@ class Supervisor:
         return self._changed(export), True
 
     def cancel(self, run_id: str, by: str = HOST) -> Run:
-        """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``.
+        """Ask a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``.
 
         ``by``: who asks, for the audit log.
         """
@@ -264,7 +252,7 @@ class Supervisor:
         return self._changed(self.store.even_when_full(cancelled))
 
     def resume(self, run_id: str) -> Run:
-        """Queues a run again that was cancelled, interrupted or failed.
+        """Queue a run again that was cancelled, interrupted or failed.
 
         Raises ``NotFound``, ``Conflict``, and for an export ``NoRoom``.
         """
@@ -297,12 +285,12 @@ class Supervisor:
         self.workers.warm_up()
 
     def devices(self) -> list[dict[str, str | None]]:
-        """Each device with the run that is on it, or None."""
+        """Return each device with the run that is on it, or None."""
         busy = {job.device: job.run_id for job in list(self._jobs.values())}
         return [{"id": device.id, "name": device.name, "run": busy.get(device.id)} for device in self.workers.devices]
 
     def _changed(self, run: Run) -> Run:
-        """Wakes the loop: after the transaction, before whose end the loop would see nothing new, and wait again."""
+        """Wake the loop: after the transaction, before whose end the loop would see nothing new, and wait again."""
         self.bell.ring(run.id, ALL_RUNS)
         self.wake()
         return run
@@ -388,7 +376,8 @@ class Supervisor:
             self._pending = unheard + [message for _, messages in groups for message in messages]
 
     def _heard(self, job: _Job, messages: list[Message]) -> bool:
-        """Whether what a worker said is stored; its last word also on a full disk, where the run says that it waits."""
+        """Return whether the words of a worker are stored; the last also on a full disk, where the run says that it
+        waits."""
         if job.helps:
             self._note_help(job, messages)
             return True
@@ -418,7 +407,7 @@ class Supervisor:
         return True
 
     def _note_full_disk(self, job: _Job) -> None:
-        """Lets a run that goes on, but can't be heard, say why."""
+        """Let a run that goes on, but can't be heard, say why."""
         with logs.about(run=job.run_id, owner=job.owner):
             log.warning("the run waits for room on the disk")
         said = Warned(f"{WAITS} What it says is shown when there is some. {disk_full().remedy}", "disk")
@@ -441,8 +430,6 @@ class Supervisor:
                     self._gave_up.pop(job.run_id, None)
                 log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
             del self._jobs[token]
-        for observer in self.observers if not job.helps else ():
-            observer.said(job.device, [message.event for message in messages if isinstance(message, Said)])
         self.bell.ring(job.run_id, ALL_RUNS)
 
     def _note_given_up(self, run_id: str) -> None:
@@ -474,9 +461,9 @@ class Supervisor:
                     self.store.set_size(run.id, exports.size_on_disk(exports.checkpoint_folder(self.settings, run)))
             case Failed():
                 self.store.move(run.id, State.FAILED, last)
-            case Cancelled() | Interrupted() | Yielded() | Gone() if run.state is State.CANCELLING:
+            case Cancelled() | Yielded() | Gone() if run.state is State.CANCELLING:
                 self.store.move(run.id, State.CANCELLED, Cancelled())
-            case Cancelled() | Interrupted() | Yielded() | Gone() if job.is_overdue:
+            case Cancelled() | Yielded() | Gone() if job.is_overdue:
                 what = f"the run took longer than the {self.settings.run_hours:g} hours that one may take here."
                 remedy = "Continue it: it goes on from what is kept. Or make it smaller, or raise SARQC_RUN_HOURS."
                 failed = Failed("limit", f"{what} {_kept(run)}", f"attempt {run.attempt}", remedy)
@@ -491,8 +478,6 @@ class Supervisor:
             case Cancelled() | Gone() if job.is_lost:
                 why = f"The worker gave no sign of life for {self.settings.lease_seconds:g} s and was ended."
                 self._put_back(run, why)
-            case Interrupted() as lost:
-                self._put_back(run, lost.what)
             case Cancelled() | Gone() if self._stopping.is_set():
                 self._put_back(run)
             case Cancelled():
@@ -507,7 +492,7 @@ class Supervisor:
         """Note the end of a worker that helps with a run: only how it ended says something new."""
         last = next((one.event for one in messages if isinstance(one, Said) and isinstance(one.event, _ENDS)), None)
         job.ended = job.ended or last is not None
-        if isinstance(last, Cancelled | Interrupted):
+        if isinstance(last, Cancelled):
             return
         if isinstance(last, Failed):
             log.warning("a worker that helped with run %s failed: %s", job.run_id, last.what)
@@ -526,14 +511,14 @@ class Supervisor:
         self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)}"))
 
     def _put_back(self, run: Run, why: str = "The app was stopped.") -> None:
-        """Interrupted through no fault of its own: it goes on by itself, unless that was tried often enough."""
+        """Queue a run again that ended through no fault of its own, unless that was tried often enough."""
         if run.attempt < ATTEMPTS:
             self.store.requeue(run.id, Interrupted(f"{why} {_kept(run)} The run goes on by itself."))
         else:
             self._interrupt(run, f"{why} That was attempt {run.attempt}, the last that is made without being asked.")
 
     def _reconcile(self) -> None:
-        """Acts on the states: SIGTERM for runs that are cancelling or overdue, SIGKILL after their time is up.
+        """Act on the states: SIGTERM for runs that are cancelling or overdue, SIGKILL after their time is up.
 
         A run without a worker is one that an earlier app left behind: it goes on, or is cancelled if that was asked.
         """
@@ -560,7 +545,7 @@ class Supervisor:
                 self.workers.kill(token)
 
     def _pick_up(self, run: Run, _: object) -> None:
-        """Of a run whose worker is gone with an earlier app."""
+        """Pick up a run whose worker is gone with an earlier app."""
         if run.state is State.RUNNING:
             self._put_back(run)
         else:
@@ -577,7 +562,7 @@ class Supervisor:
             self.workers.kill(token)
 
     def _listen_for_life(self, token: int, job: _Job) -> None:
-        """Tells people of a worker that is silent, and kills it when its lease is over."""
+        """Tell people of a worker that is silent, and kill it when its lease is over."""
         silent = self.workers.silent_seconds(token)
         if silent > self._grace() and not job.is_silent:
             self.store.append(job.run_id, [Warned(self._silent_words(job), "worker")])
@@ -588,7 +573,7 @@ class Supervisor:
             self.workers.kill(token)
 
     def _grace(self) -> float:
-        """Seconds without a sign of life after which people are told."""
+        """Return the seconds without a sign of life after which people are told."""
         return min(SILENT_SECONDS, self.settings.lease_seconds / 2)
 
     def _silent_words(self, job: _Job) -> str:
@@ -638,14 +623,14 @@ class Supervisor:
             self._start(start)
 
     def _ask_aside(self, wanted: set[str]) -> None:
-        """Asks these runs to step aside, and takes the wish back from all others."""
+        """Ask these runs to step aside, and take the wish back from all others."""
         for token, job in self._jobs.items():
             if job.can_step_aside() and job.is_asked != (job.run_id in wanted):
                 job.is_asked = not job.is_asked
                 self.workers.step_aside(token, job.is_asked)
 
     def _help(self, free: Sequence[str]) -> None:
-        """Lets free devices help, each with the run that has the fewest workers of those that can be shared."""
+        """Let free devices help, each with the run that has the fewest workers of those that can be shared."""
         workers = Counter(job.run_id for job in self._jobs.values())
         shared = [job for job in self._jobs.values() if job.is_shared and not job.ended and job.kill_at is None]
         for device in free if shared else ():
@@ -675,12 +660,10 @@ class Supervisor:
             self.store.set_process(run.id, pid)
             with logs.about(run=run.id, owner=run.owner):
                 log.info("attempt %d begins on %s", run.attempt, start.device)
-            for observer in self.observers:
-                observer.began(run)
         self.bell.ring(run.id, ALL_RUNS)
 
     def _wind_down(self, deadline: float) -> bool:
-        """Asks all workers to stop, kills the slow ones at the deadline; True when none is left."""
+        """Ask all workers to stop, kill the slow ones at the deadline; return whether none is left."""
         now = self._clock()
         for token, job in self._jobs.items():
             if job.kill_at is None:

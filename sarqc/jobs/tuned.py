@@ -1,4 +1,4 @@
-"""What a tuning run came to, in the few numbers and words that lists, files and comparisons show: made here and nowhere
+"""Results of a tuning run, in the few numbers and words that lists, files and comparisons show: made here and nowhere
 else, so that all of them say the same."""
 
 import math

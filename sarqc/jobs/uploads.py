@@ -1,4 +1,4 @@
-"""Whose an upload is: studies and texts that people have brought. The files themselves are elsewhere.
+"""Owners of uploads: studies and texts that people have brought. The files themselves are elsewhere.
 
 The same content brought by two people is one file with two owners; it goes with the last.
 """
@@ -35,7 +35,7 @@ class Uploads:
         return self._rows("AND owner = ? ORDER BY created DESC", owner)
 
     def owners(self, upload_id: str) -> frozenset[str]:
-        """Who has brought it; nobody: it is not there, or from before owners were kept."""
+        """Return who has brought it; nobody: it is not there, or from before owners were kept."""
         return frozenset(upload.owner for upload in self._rows("AND id = ?", upload_id))
 
     def check_room(self, owner: str, at_most: int) -> None:

@@ -78,22 +78,21 @@ Message = Said | Gone
 
 
 class Workers(Protocol):
-    """What the supervisor needs of workers, wherever they are.
+    """Needs of the supervisor of workers, wherever they are.
 
     ``deliver`` is called from any thread, for each worker in the order of its events, whose values are plain JSON (see
-    ``sarqc.plain``); ``Gone`` comes exactly once, after everything else, and only then is the device free. A worker
-    that is lost through no fault of its run says ``Interrupted`` at last: the run goes on by itself.
+    ``sarqc.plain``); ``Gone`` comes exactly once, after everything else, and only then is the device free.
     """
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """Those that there are now: they may come and go."""
+        """Devices that there are now: they may come and go."""
 
     def trouble(self) -> str | None:
         """Return what keeps runs from being started, for people."""
 
     def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
-        """Begins a run on a free device; returns its token and its process id. Raises ``OSError``.
+        """Begin a run on a free device; returns its token and its process id. Raise ``OSError``.
 
         ``helps``: another worker does the run. This one does a share of the same work, and its last word ends nothing.
         """
@@ -110,7 +109,7 @@ class Workers(Protocol):
         """SIGKILL for the process and everything it started. Harmless on one that is gone."""
 
     def silent_seconds(self, token: int) -> float:
-        """For how long a worker has given no sign of life; 0 for one that is gone, or whose words nobody has taken."""
+        """Return the seconds without a sign of life; 0 for a worker that is gone, or whose words nobody has taken."""
 
     def end_leftover(self, pid: int) -> None:
         """End a worker of an earlier app, if that is what the process is: one that is stopped did not see its end."""
@@ -122,7 +121,7 @@ class Workers(Protocol):
         """End warm processes that stayed unused; called now and then."""
 
     def close(self) -> None:
-        """Kills remaining processes and waits for their end."""
+        """Kill remaining processes and wait for their end."""
 
 
 class _Worker:
@@ -138,7 +137,7 @@ class _Worker:
         return self.process.pid
 
     def run(self, token: int, job: dict[str, Any], deliver: Callable[[Message], None]) -> None:
-        """Hands over the job and begins to listen."""
+        """Hand over the job and begin to listen."""
         self._heard = self._clock()
         threading.Thread(target=self._listen, args=(token, deliver), name=f"worker-{token}", daemon=True).start()
         self.process.give(job)  # where it died while it waited, the listener says so
@@ -324,7 +323,7 @@ def _together(group: Sequence[Device]) -> str:
 
 
 def _may_have_cuda() -> bool:
-    """Whether it is worth seconds to ask: drivers leave one of these behind (NVIDIA, WSL, AMD)."""
+    """Return whether it is worth seconds to ask: drivers leave one of these behind (NVIDIA, WSL, AMD)."""
     nodes = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
     return any(map(os.path.exists, nodes)) or shutil.which("nvidia-smi") is not None
 

@@ -1,19 +1,16 @@
 """Studies of a host: shipped, made by runs, uploaded."""
 
-import json
 import logging
 import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypedDict, final
+from typing import Literal, TypedDict, final
 
-import sarqc
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
-from sarqc.files.modes import open_for_owner
 from sarqc.files.names import remove
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
@@ -76,7 +73,6 @@ class StudyListing(TypedDict):
 
 
 Entry = StudySummary | DamagedStudy
-FORM = " ".join([sarqc.__version__, *StudySummary.__annotations__, *LineSummary.__annotations__])
 
 
 def first_study(studies: Sequence[StudySummary]) -> str | None:
@@ -94,55 +90,6 @@ def first_study(studies: Sequence[StudySummary]) -> str | None:
     return min(shipped, key=rank)["id"] if shipped else studies[0]["id"] if studies else None
 
 
-class KeptEntries:
-    """A file with the entries of studies that could be read, each valid while its ``study.json`` has the same stamp.
-
-    They last between starts of the app, since reading two thousand studies takes seconds.
-
-    Args:
-        path: The file.
-        form: Description of the parts of an entry; entries of another form are not read.
-    """
-
-    def __init__(self, path: Path, form: str) -> None:
-        self._path, self._form = path, form
-        self._written: dict[str, Stamp] | None = None  # content of the file; None before it was read
-
-    def read(self) -> dict[str, tuple[Stamp, Any]]:
-        """Return the entries by folder; empty without a file, or for a file of another form."""
-        self._written = {}
-        try:
-            document = json.loads(self._path.read_bytes())
-            if document["form"] != self._form:
-                return {}
-            entries = {folder: ((modified, size), entry) for folder, modified, size, entry in document["entries"]}
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("%s can't be read, so all studies are read again: %s", self._path.name, error)
-            return {}
-        self._written = {folder: stamp for folder, (stamp, _) in entries.items()}
-        return entries
-
-    def write(self, entries: Mapping[str, tuple[Stamp, Any]]) -> None:
-        """Replace the stored entries, if they have changed."""
-        stamps = {folder: stamp for folder, (stamp, _) in entries.items()}
-        if stamps == self._written:
-            return
-        listed = [(folder, *stamp, entry) for folder, (stamp, entry) in entries.items()]
-        document = {"form": self._form, "entries": listed}
-        partial = self._path.with_name(f"{self._path.name}.partial")
-        try:
-            with open(partial, "w", encoding="utf-8", opener=open_for_owner) as file:
-                json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
-            partial.replace(self._path)
-        except OSError as error:  # the list of studies does not depend on a full disk
-            log.warning("%s can't be written, so studies are read again at the next start: %s", self._path.name, error)
-            partial.unlink(missing_ok=True)
-            return
-        self._written = stamps
-
-
 class Library:
     """The studies of a host: shipped, made by runs of the app or of the command line, uploaded.
 
@@ -158,8 +105,7 @@ class Library:
         self._roots = (self._shipped, settings.studies_dir(), self._uploaded)
         self._runs_among = runs_among
         self._open: dict[Path, tuple[Stamp | None, Study]] = {}  # the last used one last
-        self._stored = KeptEntries(settings.resolved_state_dir() / "listed-studies.json", FORM)
-        self._known: dict[str, tuple[Stamp, Entry]] | None = None  # by folder, as they were last listed
+        self._known: dict[str, tuple[Stamp, Entry]] = {}  # by folder, as they were last listed
         self._listing = threading.Lock()
 
     def folder(self, study_id: str) -> Path:
@@ -263,7 +209,7 @@ class Library:
     def listing(self) -> StudyListing:
         """Return all studies in short, newest first, and the unreadable ones with the reason."""
         folders = self._folders(self._roots)
-        entries = self._entries(folders, is_all=True)
+        entries = self._entries(folders)
         runs = self._runs_among([name for _, name, _ in folders.values()])
         studies: list[StudySummary] = []
         damaged: list[DamagedStudy] = []
@@ -293,23 +239,13 @@ class Library:
                 taken.add(name)
         return folders
 
-    def _entries(self, folders: _Folders, *, is_all: bool = False) -> dict[str, Entry]:
-        """Return entries of studies: cached ones of unchanged documents, else new ones.
-
-        ``is_all``: there are no others, so these are stored and all others dropped.
-        """
+    def _entries(self, folders: _Folders) -> dict[str, Entry]:
+        """Return entries of studies: cached ones of unchanged documents, else new ones."""
         with self._listing:
-            known = self._stored.read() if self._known is None else self._known
-            fresh = {
-                folder: known[folder]
-                if folder in known and known[folder][0] == stamp
-                else (stamp, self._entry(root, name))
-                for folder, (root, name, stamp) in folders.items()
-            }
-            self._known = fresh if is_all else known | fresh
-            if is_all:  # but for what can't be read today: the next version may read it
-                self._stored.write({folder: stored for folder, stored in fresh.items() if "error" not in stored[1]})
-        return {folder: entry for folder, (_, entry) in fresh.items()}
+            for folder, (root, name, stamp) in folders.items():
+                if folder not in self._known or self._known[folder][0] != stamp:
+                    self._known[folder] = stamp, self._entry(root, name)
+            return {folder: self._known[folder][1] for folder in folders}
 
     def _entry(self, root: Path, name: str) -> Entry:
         """Return a study's entry, from its document."""

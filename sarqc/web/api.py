@@ -30,7 +30,6 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.models.hub import configure
-from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, deprecations, expanded
 from sarqc.recipe.texts import ProgramText, texts
 from sarqc.settings import Settings
@@ -39,7 +38,6 @@ from sarqc.study.document import Line, Study
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
-from sarqc.web.browser_contract import method_facts
 from sarqc.web.exchanges import METHODS as EVERY_METHOD
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.planning import Planning
@@ -184,16 +182,6 @@ def _offer_router(
             entries = [entry for entry in entries if entry.where != "local" or entry.name in names]
         return json_body(request, {"corpora": [entry.model_dump(mode="json") for entry in entries]})
 
-    @router.get("/methods")
-    def methods(request: Request) -> Response:
-        """Methods with their defaults and what they let one choose."""
-        return json_body(request, {"methods": [method_facts(name) for name in METHODS]})
-
-    @router.get("/recipe-schema")
-    def recipe_schema(request: Request) -> Response:
-        """Return the JSON schema of a recipe, from which forms are made."""
-        return json_body(request, Recipe.model_json_schema())
-
     @router.post("/plan")
     async def make_plan(who: Who, holder: Holder, document: Document) -> dict[str, Any]:
         """Return what a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
@@ -249,7 +237,7 @@ def _runs_router(
 
     @router.post("", status_code=201)
     async def submit(who: Who, holder: Holder, document: Document, lane: str = "batch") -> Response:
-        """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
+        """Queue a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
 
         Where the recipe has former names of fields, ``warnings`` of the answer say today's.
         """
@@ -321,19 +309,19 @@ def _runs_router(
 
     @router.post("/{run_id}/cancel", response_model=None)
     def cancel(who: Who, run_id: str) -> RunDocument:
-        """Asks for the end of a run; what it finished is kept."""
+        """Ask for the end of a run; what it finished is kept."""
         access.own_run(who, run_id, f"cancel run {run_id}")
         return supervisor.cancel(run_id, who.owner).to_json()
 
     @router.post("/{run_id}/continue", response_model=None)
     def resume(who: Who, run_id: str) -> RunDocument:
-        """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
+        """Queue a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
         access.own_run(who, run_id, f"continue run {run_id}")
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
     async def export(who: Who, holder: Holder, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
-        """Queues the writing of a finished run's model to files; asking again gives the same export."""
+        """Queue the writing of a finished run's model to files; asking again gives the same export."""
 
         def queue() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")

@@ -203,20 +203,6 @@ class Auto(TypedDict):
     strengths: list[float]  # α of GPTAQ's shift
 
 
-class MethodFacts(TypedDict):
-    """A method with its defaults and what it lets a person choose."""
-
-    name: str
-    title: str
-    baseline: str
-    unit: str
-    needs: list[str]
-    tunes: list[str]
-    options: list[str]
-    defaults: dict[str, bool | float | str | None]
-    auto: Auto | None
-
-
 class Unasked(TypedDict):
     """Names of the fields that the form leaves out, with λ and γ given or chosen by “auto”."""
 
@@ -224,12 +210,20 @@ class Unasked(TypedDict):
     auto: list[str]
 
 
-class FormMethod(MethodFacts):
+class FormMethod(TypedDict):
     """A method as the form knows it.
 
     ``efforts`` has all fields that efforts set, with their values for this method, by effort.
     """
 
+    name: str
+    title: str
+    baseline: str
+    unit: str
+    tunes: list[str]
+    options: list[str]
+    defaults: dict[str, bool | float | str | None]
+    auto: Auto | None
     efforts: dict[str, Fitting]
     unasked: Unasked
     can_tune: bool  # whether tuning can find its λ
@@ -259,26 +253,6 @@ def recipe_field(name: str) -> RecipeField:
     return field
 
 
-def method_facts(name: str) -> MethodFacts:
-    """Return what REST and the browser know of a method."""
-    entry = known_entry(name)
-    auto: Auto | None = None
-    if entry.auto is not None:
-        lams, gammas, strengths = (list(entry.auto.axes().get(field, ())) for field in SIGNS)
-        auto = {"by": entry.auto.by, "lams": lams, "gammas": gammas, "strengths": strengths}
-    return {
-        "name": name,
-        "title": entry.title,
-        "baseline": entry.baseline,
-        "unit": entry.make.unit,
-        "needs": sorted(entry.make.needs),
-        "tunes": list(entry.tunes),
-        "options": list(entry.options),
-        "defaults": entry.defaults(),
-        "auto": auto,
-    }
-
-
 def form_method(name: str) -> FormMethod:
     """Return a method, and the fields that mean nothing to it.
 
@@ -287,16 +261,27 @@ def form_method(name: str) -> FormMethod:
     """
     entry = known_entry(name)
     learned = entry.make.unit == "block"
+    auto: Auto | None = None
+    if entry.auto is not None:
+        lams, gammas, strengths = (list(entry.auto.axes().get(field, ())) for field in SIGNS)
+        auto = {"by": entry.auto.by, "lams": lams, "gammas": gammas, "strengths": strengths}
 
-    def unasked(auto: bool) -> list[str]:
-        idle = idle_fields(name, auto=auto) | ({"sweep"} if auto or learned else set())
+    def unasked(is_auto: bool) -> list[str]:
+        idle = idle_fields(name, auto=is_auto) | ({"sweep"} if is_auto or learned else set())
         return [field for field in Recipe.model_fields if field in idle]
 
     idle: Unasked = {"given": unasked(False), "auto": unasked(entry.auto is not None)}
     plain: Fitting = {field: Recipe.model_fields[field].default for field in EFFORTS["best"]}
     efforts: dict[str, Fitting] = {effort: plain | fitting_of(effort, {"method": name}) for effort in EFFORTS}
     return {
-        **method_facts(name),
+        "name": name,
+        "title": entry.title,
+        "baseline": entry.baseline,
+        "unit": entry.make.unit,
+        "tunes": list(entry.tunes),
+        "options": list(entry.options),
+        "defaults": entry.defaults(),
+        "auto": auto,
         "conditions": entry.make.conditions,
         "efforts": efforts,
         "unasked": idle,

@@ -164,10 +164,6 @@ class Introductions:
         path = "/calibrate" if link.kind == "run" else "/"
         return self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
 
-    def of_lab(self, visitor: Visitor, query: Query) -> Introduction:
-        """Return the introduction of the Lab's address. Raise ``NotFound`` for a study that a visitor may not see."""
-        return self._of_study(visitor, query.get("study") or self._first() or "", query)
-
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
         key = self._key(visitor, study_id, query)
         return self._words(key, point_of(self._facts(*key), query))

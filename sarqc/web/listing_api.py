@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
@@ -40,11 +41,10 @@ def question_of(
     ids: str | None = None,
     batch: str | None = None,
     series: str | None = None,
-    before: str | None = None,
 ) -> Question:
     """Return the question that a request asks of the runs."""
     named = None if ids is None else named_ids([part.strip() for part in ids.split(",") if part.strip()])
-    return Question(text, sort, named, batch, series, before)
+    return Question(text, sort, named, batch, series)
 
 
 Asked = Annotated[Question, Depends(question_of)]
@@ -94,20 +94,12 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
     @router.get("")
     def list_runs(request: Request, who: Who, question: Asked, limit: Limit = 100, offset: Offset = 0) -> Response:
-        """List runs, newest first unless sorted, and how many there are. ``next`` is the ``before`` of the following
-        page where the newest come first, or null."""
+        """List runs, newest first unless sorted, and how many there are."""
         question, seen = access.question(who, question), access.as_seen(who)
         with store.snapshot():
             revision = store.revision()
-            runs, total = store.part(question, limit + 1, offset)
-        more = question.sort == "-created" and len(runs) > limit
-        document = {
-            "runs": [seen(run).to_json() for run in runs[:limit]],
-            "total": total,
-            "revision": revision,
-            "next": runs[limit - 1].id if more else None,
-        }
-        return json_body(request, document)
+            runs, total = store.part(question, limit, offset)
+        return json_body(request, {"runs": [seen(run).to_json() for run in runs], "total": total, "revision": revision})
 
     @router.get("/groups")
     def list_groups(
@@ -236,24 +228,22 @@ def _entry_of(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Col
     return lambda run: (part(run) or {}).get(name)
 
 
+def _time(name: str) -> Column:
+    """Return the getter of a time of a run as text."""
+    return lambda run: (seconds := getattr(run, name)) and iso_time(seconds)
+
+
 def _protocol(run: Run) -> dict[str, Any]:
     return (run.summary or {}).get("protocol") or {}
 
 
 COLUMNS: dict[str, Column] = {
-    "id": lambda run: run.id,
-    "name": lambda run: run.name,
+    **{name: attrgetter(name) for name in ("id", "name")},
     "tags": lambda run: ", ".join(run.tags),
-    "note": lambda run: run.note,
-    "state": lambda run: run.state.value,
-    "owner": lambda run: run.owner,
-    "batch": lambda run: run.batch,
-    "created": lambda run: iso_time(run.created),
-    "started": lambda run: run.started and iso_time(run.started),
-    "ended": lambda run: run.ended and iso_time(run.ended),
+    **{name: attrgetter(name) for name in ("note", "state", "owner", "batch")},
+    **{name: _time(name) for name in ("created", "started", "ended")},
     "seconds": lambda run: None if run.started is None or run.ended is None else run.ended - run.started,
-    "device": lambda run: run.device,
-    "fingerprint": lambda run: run.fingerprint,
+    **{name: attrgetter(name) for name in ("device", "fingerprint")},
     "error": lambda run: run.error and run.error["what"],
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),

@@ -91,8 +91,8 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get(f"/studies/{{study_id}}/{FILE}")
     def get_arrays(who: Who, study_id: str, v: str = "") -> Response:
-        """All arrays as one safetensors file, or a range of its bytes. With the study's checksum as ``v`` the answer
-        may be kept for ever."""
+        """Return all arrays as one safetensors file, or a range of its bytes. With the study's checksum as ``v`` the
+        answer may be kept for ever."""
         study = open_study(who, study_id)
         is_current = bool(v) and v == study.checksum
         return _bytes(library.arrays(study_id), FOR_EVER_MINE if is_current else ASK_AGAIN)

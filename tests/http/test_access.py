@@ -462,7 +462,7 @@ def test_plans_that_wait_keep_nobody_else_waiting(tmp_path):
             assert neighbour.result().status_code == 200
             asked += [planned(f"198.51.100.{number}") for number in range(2, 12) for _ in range(4)]
             until(lambda: sum(answer.done() for answer in asked) == 50 - WAITING)
-            assert client.get("/api/methods").status_code == 200
+            assert client.get("/api/visitor").status_code == 200
         finally:
             going_on.set()
         answers = [answer.result() for answer in asked]

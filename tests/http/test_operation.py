@@ -82,7 +82,7 @@ def test_readiness_is_looked_at_now_and_then(settings, monkeypatch):
 
 
 @pytest.mark.thorough
-def test_metrics_count_runs_requests_and_layers(settings):
+def test_metrics_count_runs_and_requests(settings):
     with opened(settings.model_copy(update={"metrics": "token", "metrics_token": SecretStr(TOKEN)})) as client:
         run_id = submit(client, 3)["id"]
         until_state(client.app.state.supervisor.store, run_id, State.FINISHED)  # without a request
@@ -90,8 +90,6 @@ def test_metrics_count_runs_requests_and_layers(settings):
             client.get(path)
         found = samples(client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}))
         assert found["sarqc_runs", (("kind", "run"), ("state", "finished"))] == 1
-        assert found["sarqc_layer_seconds_count", (("device", "cpu"),)] == 3
-        assert found["sarqc_queue_wait_seconds_count", (("lane", "batch"),)] == 1
         assert found["sarqc_queue_runs", (("lane", "batch"),)] == 0
         routes = {dict(labels)["route"] for name, labels in found if name == "sarqc_http_requests_total"}
         assert routes == {"/api/runs", "/api/runs/{run_id}", "/api/{path}", "/api/health", "other"}

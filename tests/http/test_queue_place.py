@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sarqc.events import LayerDone, Stage, Started, Yielded
+from sarqc.events import LayerDone, Started, Yielded
 from sarqc.jobs.run import State
 from sarqc.web.queue_place import queue_place
 from tests.jobs.fake_runs import recipe
@@ -21,17 +21,11 @@ def test_alone_it_is_next(store):
 
 
 def test_the_next_waits_for_the_run_at_work(store):
-    running = store.create(recipe(), "ann")
+    running = store.create(recipe(), "ann", seconds=120.0)
     store.move(running.id, State.RUNNING, device="cpu")
     waiting = store.create(recipe(), "ann")
     place = queue_place(waiting, store, everybody)
-    assert (place["number"], place["at_work"], place["behind"], place["seconds"]) == (1, 1, running.id, None)
-    phases = [
-        {"stage": "loading", "detail": "", "seconds": 40.0},
-        {"stage": "quantizing", "detail": "", "seconds": 80.0},
-    ]
-    store.append(running.id, [Started("fake", "cpu", [], 0.5, phases=phases)])
-    place = queue_place(waiting, store, everybody)
+    assert (place["number"], place["at_work"], place["behind"]) == (1, 1, running.id)
     assert place["seconds"] == pytest.approx(120, abs=5)
     hidden = queue_place(waiting, store, lambda _: False)
     assert (hidden["behind"], hidden["at_work"]) == (None, 1)  # that there is a run is said, and not whose it is
@@ -68,46 +62,6 @@ def test_whoever_waits_further_back_is_told_when_by_the_plans_of_all_before(stor
     behind = store.create(recipe(), "ann")
     assert queue_place(unplanned, store, everybody)["seconds"] is None  # ``last`` has no plan
     assert queue_place(behind, store, everybody)["behind"] == unplanned.id
-
-
-def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store, monkeypatch):
-    """Planned at one second a layer, seen to take five; a preview waits for one of them alone."""
-    clock = [2_000_000_000.0]
-    monkeypatch.setattr(time, "time", lambda: clock[0])
-    running = store.create(recipe(), "ann").id
-    store.move(running, State.RUNNING, device="cpu")
-    phases = [
-        {"stage": stage, "detail": "", "seconds": seconds}
-        for stage, seconds in (("loading", 10.0), ("quantizing", 20.0), ("measuring the quantized model", 7.0))
-    ]
-    layers = [{"name": f"layer.{index}"} for index in range(20)]
-    store.append(running, [Stage("loading")])
-    clock[0] += 30.0
-    other = store.create(recipe(), "bob")
-    assert queue_place(other, store, lambda _: False)["worked"] == 30.0
-    store.cancel(other.id)
-    store.append(running, [Started("fake", "cpu", layers, 0.5, phases=phases)])
-    waiting = store.create(recipe(), "ann")
-
-    def seconds(run):
-        return queue_place(run, store, everybody)["seconds"]
-
-    assert seconds(waiting) == pytest.approx(20 + 7)  # loading is as good as done
-    store.append(running, [Stage("quantizing")])
-    preview = store.create(recipe(), "ann", "preview")
-    clock[0] += 3.0
-    assert seconds(preview) == pytest.approx(20 - 3 + 7)  # it steps aside only once it has solved
-    for index in range(4):
-        clock[0] += 5.0
-        store.append(running, [LayerDone(f"layer.{index}", index, 20, {}, 4.0, from_cache=index == 0)])
-    assert seconds(preview) == pytest.approx(30 - 3 - 20)  # until it has worked for as long as it loaded
-    clock[0] += 7.0
-    assert seconds(preview) == pytest.approx(5)
-    store.cancel(preview.id)
-    assert seconds(waiting) == pytest.approx(5 * 16 + 7)
-    store.append(running, [Stage("measuring the quantized model")])
-    clock[0] += 3.0
-    assert seconds(waiting) == pytest.approx(7 - 3)
 
 
 def test_layers_that_are_kept_are_not_waited_for(store):

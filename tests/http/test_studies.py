@@ -18,7 +18,7 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.study import library as library_module
 from sarqc.study.document import Study
-from sarqc.study.library import FORM, Library, first_study
+from sarqc.study.library import Library, first_study
 from tests.former_studies import VERSIONS, former_study
 from tests.http.conftest import assert_error, write_study
 
@@ -194,17 +194,12 @@ def test_the_listing_reads_a_study_once_over_all_starts(settings, monkeypatch):
     )
     again = Library(settings, lambda names: {"run"})
     assert again.listing() == again.listing() == first
-    assert opened == ["broken"]  # the next version may read it
+    assert sorted(opened) == ["a", "b", "broken", "run"]
     write_study(settings.studies_dir(), "b", created="2026-09-09T00:00:00Z")
     assert again.listing()["studies"][0]["id"] == "b"
-    assert opened == ["broken", "b"]
+    assert opened[4:] == ["b"]
     shutil.rmtree(settings.studies_dir() / "a")
-    assert {one["id"] for one in Library(settings, lambda names: ()).listing()["studies"]} == {"b", "run"}
-    kept = settings.resolved_state_dir() / "listed-studies.json"
-    for content in ("{", [], {"form": "0", "entries": []}, {"form": FORM, "entries": [["x"]]}):
-        kept.write_text(content if isinstance(content, str) else json.dumps(content))
-        assert len(Library(settings, lambda names: ()).listing()["studies"]) == 2
-    assert opened[2:].count("b") == 4
+    assert {one["id"] for one in again.listing()["studies"]} == {"b", "run"}
 
 
 def test_shipped_studies_are_found_without_the_others(settings):

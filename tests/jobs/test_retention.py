@@ -3,13 +3,9 @@
 import os
 
 import pytest
-from typer.testing import CliRunner
 
-from sarqc.__main__ import app as commands
-from sarqc.errors import Refused
 from sarqc.events import Finished
 from sarqc.extras.host.beside import read_audit
-from sarqc.extras.host.prune import apply_pruning, plan_pruning
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.exports import export_folder
@@ -185,7 +181,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store, settings)
     def goes(room):
         """What goes so that there is room for ``room`` more parts than there is now."""
         limit = (Retention(store, settings).size() - room * part) / 2**30
-        return [one.id for one in Retention(store, settings.model_copy(update={"keep_gib": limit})).plan(NOW)]
+        return [one.id for one in Retention(store, settings.model_copy(update={"keep_gib": limit})).by_size()]
 
     assert goes(-0.5) == []
     assert goes(0.5) == ["artefacts"]
@@ -202,7 +198,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store, settings)
     assert [kept(store.get(run_id))["while_room"] for run_id in (plain, named, shared, exported)] == [
         True, False, False, True,
     ]  # fmt: skip
-    assert [one.kind for one in Retention(store, small).plan(NOW)] == ["layers", "export", "run", "run", "run"]
+    assert [one.kind for one in Retention(store, small).by_size()] == ["layers", "export", "run", "run", "run"]
 
 
 def test_the_size_is_looked_at_now_and_then(store, settings):
@@ -212,25 +208,3 @@ def test_the_size_is_looked_at_now_and_then(store, settings):
     second = ended(store, NOW - DAY)
     assert retention.take_turn(NOW + SIZE_SECONDS / 2) == []
     assert [one.id for one in retention.take_turn(NOW + SIZE_SECONDS)] == [second]
-
-
-def test_prune_says_first_and_does_it_where_no_app_runs(store, settings, monkeypatch):
-    run_id = with_files(store, settings, ended(store, NOW - 5000 * DAY), 100_000)
-    keeping = settings.model_copy(update={"keep_days": 30.0})
-    planned = plan_pruning(keeping)  # while this process has the database open
-    assert [one.id for one in planned.going] == [run_id]
-    assert planned.bytes == 100_000
-    assert planned.notes == []
-    assert store.owners([run_id])
-    monkeypatch.setenv("SARQC_STATE_DIR", str(settings.state_dir))
-    monkeypatch.setenv("SARQC_KEEP_DAYS", "30")
-    said = CliRunner().invoke(commands, ["prune", "--dry-run"])
-    assert said.stdout == f"would delete run {run_id} of “ann”, 0.0954 MiB: kept for 30 days\n"
-    assert "SARQC_KEEP_DAYS" in plan_pruning(settings).notes[0]
-    with pytest.raises(Refused, match="has this database open"):
-        apply_pruning(keeping)
-    store.close()
-    done = apply_pruning(keeping)
-    assert done.going == planned.going
-    assert not (settings.studies_dir() / run_id).exists()
-    assert "more than 1e-09 GiB stay" in apply_pruning(settings.model_copy(update={"keep_gib": 1e-9})).notes[0]

@@ -24,8 +24,8 @@ export const frameOf = (address, title) =>
   `<iframe src="${address.replaceAll("&", "&amp;")}" title="sarqc: ${title}" width="100%" height="${HEIGHT}" ` +
   `loading="lazy" style="border:0"></iframe>`;
 
-/** Whether pages of other sites may show cards: a site of files says nothing, and this host has a link for them. */
-const isAllowed = () => document.querySelector("#published, link[type='application/json+oembed']") !== null;
+/** Whether pages of other sites may show cards: a site of files says nothing, and this host says so in its head. */
+const isAllowed = () => document.querySelector("#published, meta[name='cards-in-frames']") !== null;
 
 /**
  * @param {object} options

@@ -71,7 +71,6 @@ export interface FormMethod {
   title: string;
   baseline: string;
   unit: string;
-  needs: string[];
   tunes: string[];
   options: string[];
   defaults: Record<string, boolean | number | string | null>;
@@ -598,7 +597,7 @@ export interface TuningView {
   small_print: string[];
 }
 
-/** Where tuning stands, or how it ended. */
+/** State of tuning, or its end. */
 export interface Tuning {
   method: string;
   gamma: number | null;
@@ -686,7 +685,7 @@ export interface LadderView {
   small_print: string[];
 }
 
-/** Where the ladder of a model stands, or how it ended. Differences follow from the rows, paired by draws. */
+/** State of the ladder of a model, or its end. Differences follow from the rows, paired by draws. */
 export interface LadderRun {
   model: string;
   bits: number;
@@ -933,7 +932,7 @@ export interface DryRun {
   seconds: number;
 }
 
-/** How far a stage is that takes long and says nothing else: now and then, not after every step. */
+/** Progress of a stage that takes long and says nothing else: now and then, not after every step. */
 export interface Advanced {
   type: "advanced";
   done: number;
@@ -1064,13 +1063,13 @@ export interface CandidateDone {
   perplexity: number;
 }
 
-/** Where tuning stands: after the errors of layers are known, after each measurement, and at its end. */
+/** State of tuning: after the errors of layers are known, after each measurement, and at its end. */
 export interface TuningStanding {
   type: "tuning_standing";
   tuning: Tuning;
 }
 
-/** Where a ladder stands: at its beginning, after each measurement, and at its end. */
+/** State of a ladder: at its beginning, after each measurement, and at its end. */
 export interface LadderStanding {
   type: "ladder_standing";
   ladder: LadderRun;
@@ -1122,7 +1121,7 @@ export interface AccuracyProtocol {
   prompts_without_their_beginning?: number;
 }
 
-/** How far the quantized model's predictions are from the float model's, from the passes of its perplexity. */
+/** Distance of the quantized model's predictions from the float model's, from the passes of its perplexity. */
 export interface Diverged {
   type: "diverged";
   divergences: Divergences;

@@ -1,4 +1,4 @@
-"""Commands of an operator: user · backup · restore · prune · audit."""
+"""Commands of an operator: user · backup · restore · audit."""
 
 import json
 import os
@@ -11,14 +11,14 @@ import typer
 from sarqc.errors import Refused
 from sarqc.extras.host.settings import HostSettings
 from sarqc.extras.host.users import role_named, write_user
-from sarqc.plain import gib, mib
+from sarqc.plain import gib
 from sarqc.settings import read_settings
 from sarqc.terminal import AsJson, print_json
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to those of sarqc."""
-    for command in (user, backup, restore, prune, audit):
+    for command in (user, backup, restore, audit):
         app.command()(command)
 
 
@@ -59,7 +59,7 @@ def backup(
     made = back_up(read_settings(), target, without or ())
     if as_json:
         print_json({name: value for name, value in vars(made).items() if name != "files"})
-    typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}, all compared", err=True)
+    typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}", err=True)
 
 
 def restore(
@@ -76,27 +76,6 @@ def restore(
     typer.echo(f"restored {restored.runs} runs, {gib(restored.bytes)}, as of {restored.created}", err=True)
     if aside is not None:
         typer.echo(f"what was there is in {aside}; remove it when all is well", err=True)
-
-
-def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; works while the app runs.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Delete what has been kept for long enough (SARQC_KEEP_DAYS, SARQC_KEEP_EXPORT_DAYS) or has no room
-    (SARQC_KEEP_GIB). The app does so by itself while it runs."""
-    from sarqc.extras.host.prune import apply_pruning, plan_pruning
-
-    os.umask(0o077)
-    pruning = (plan_pruning if dry_run else apply_pruning)(read_settings())
-    verb, made = ("would delete", "would make") if dry_run else ("deleted", "made")
-    if as_json:
-        print_json(pruning.to_json())
-        return
-    for item in pruning.going:
-        typer.echo(f"{verb} {item.words()}")
-    for line in pruning.notes:
-        typer.echo(f"note: {line}", err=True)
-    typer.echo(f"{made} {mib(pruning.bytes)} of room; {mib(pruning.left)} stay", err=True)
 
 
 def audit(

@@ -1,12 +1,12 @@
 """``/metrics``: numbers of the running app for Prometheus. No label names a person, a run or a requested path.
 
-Counters of events (requests, layers, waits) begin at zero with the process; present values (runs, the queue, devices,
+Counters of requests begin at zero with the process; present values (runs, the queue, devices,
 the disk) are computed on reading.
 """
 
 import hmac
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
@@ -19,10 +19,9 @@ from starlette.types import Receive, Scope, Send
 
 import sarqc
 from sarqc.errors import NotFound, NotSignedIn, SarqcError
-from sarqc.events import Event, LayerDone
 from sarqc.extras.host.settings import HostSettings
 from sarqc.files.room import free_bytes
-from sarqc.jobs.run import Run, State
+from sarqc.jobs.run import State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 from sarqc.web.exchanges import Exchange
@@ -33,12 +32,10 @@ PATH = "/metrics"
 DISK_SECONDS = 60.0  # for which the sizes of folders are good: counting may take a second
 KINDS = ("run", "tune", "ladder", "preview", "export")
 REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-WAIT_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0)
-LAYER_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
 
 class Metrics:
-    """Counters of one app. It listens to requests (``exchange``) and to the supervisor."""
+    """Counters of one app. It listens to requests (``exchange``)."""
 
     def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
         self.registry = CollectorRegistry()
@@ -52,41 +49,15 @@ class Metrics:
             buckets=REQUEST_SECONDS,
             registry=self.registry,
         )
-        self._waits = Histogram(
-            "sarqc_queue_wait_seconds",
-            "How long runs waited that were started.",
-            ["lane"],
-            buckets=WAIT_SECONDS,
-            registry=self.registry,
-        )
-        self._layers = Histogram(
-            "sarqc_layer_seconds",
-            "How long a linear took that was solved, not found on disk.",
-            ["device"],
-            buckets=LAYER_SECONDS,
-            registry=self.registry,
-        )
         self.registry.register(_Standing(supervisor, settings))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        supervisor.observers.append(self)
 
     def exchange(self, exchange: Exchange) -> None:
         """Count a request that was answered."""
         self._requests.labels(exchange.method, exchange.route, exchange.status).inc()
         if not exchange.is_stream:
             self._seconds.labels(exchange.route).observe(exchange.seconds)
-
-    def began(self, run: Run) -> None:
-        """See ``Observer``."""
-        if run.started is not None:
-            self._waits.labels(run.lane).observe(max(0.0, run.started - run.queued))
-
-    def said(self, device: str, events: Sequence[Event]) -> None:
-        """See ``Observer``."""
-        for event in events:
-            if isinstance(event, LayerDone) and not event.from_cache:
-                self._layers.labels(device).observe(event.seconds)
 
 
 class _Standing:
