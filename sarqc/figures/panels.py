@@ -322,7 +322,7 @@ def _holds(span: Span, value: float) -> bool:
 
 def _reference_curve(panel: Panel, value: float) -> Curve:
     """Return the float model's line, over the whole axis."""
-    style: Role = {"color": "var(--ink-2)", "dash": REFERENCE["dash"], "symbol": "circle"}
+    style: Role = {"color": "var(--ink-2)", "dash": str(REFERENCE["dash"]), "symbol": "circle"}
     values = np.full(panel.curves[0].values.shape, value)
     label = f"float {panel.show(value)}"
     return Curve("float model", style, values, label=label, faint=True, short="float", level=True)
