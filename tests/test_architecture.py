@@ -28,7 +28,6 @@ TREE = {
     "sarqc.checkpoints": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.study"},
-    "sarqc.integrations": {"sarqc.quantization"},
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study"}
     | {"sarqc.calibration", "sarqc.evaluation", "sarqc.checkpoints"},

@@ -38,7 +38,7 @@ ALLOWED = {
         "each * is an atomic group: what it matched is not tried again in another way",
     ("sarqc/extras/engines/engine_request.py", r"re.compile('\\w+(\\.\\w+)*', re.ASCII)"):
         "each repetition begins with a dot, which is not within one",
-    ("sarqc/integrations/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of anyone who calls it there",
+    ("sarqc/extras/engines/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of whoever calls it",
     # Formats
     ("sarqc/web/exchanges.py", "form.format(…)"):
         "a route's own path; a value is put into it by its name and not looked into",
@@ -68,6 +68,7 @@ ALLOWED = {
     ("sarqc/files/limited.py", "importlib.import_module(module)"): "a constant of the app's code that asks",
     ("sarqc/jobs/child.py", "importlib.import_module(name)"): "of the app's own command line, in a worker",
     ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
+    ("sarqc/web/listing_api.py", "attrgetter(name)"): "columns that stand beside it",
     ("sarqc/extras/__init__.py", "importlib.import_module(f'{__name__}.{name}')"): "the modules of this folder",
     ("sarqc/files/yaml_document.py", "yaml.load(path.read_text(encoding='utf-8'), _Loader)"):
         "a safe loader: numbers, text, lists and mappings alone",

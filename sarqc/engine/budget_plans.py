@@ -20,7 +20,7 @@ RESERVE = 0.9  # of a budget that is planned, since hosts are not always as fast
 ENOUGH_DRAWS = 4  # of a ladder: the interval of a difference over fewer is more than three standard errors each way
 
 
-class Budget(BaseModel):
+class BudgetChoice(BaseModel):
     """A budget and what it buys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +37,7 @@ class BudgetPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    budgets: tuple[Budget, ...]
+    budgets: tuple[BudgetChoice, ...]
     sensible_minutes: float
 
 
@@ -54,7 +54,7 @@ def budget_plan(costs: ComparisonCosts, recipe: Recipe) -> BudgetPlan:
     return BudgetPlan(budgets=tuple(map(budget, sorted(lengths))), sensible_minutes=every[at].minutes)
 
 
-def tuning_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> Budget:
+def tuning_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> BudgetChoice:
     """Return the result of ``search.Search`` with a budget on a host that is as fast as planned."""
     seconds, model = RESERVE * 60 * minutes, costs.models["model"]
     left = seconds - costs.start - costs.draw - min(costs.screening, SCREENING_SHARE * seconds)
@@ -73,10 +73,10 @@ def tuning_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> Bu
     else:
         words = f"{f'about {lams} λ' if lams else 'errors of layers alone'}, not enough to compare"
     words = f"{minutes:g} min: {words}"
-    return Budget(minutes=minutes, draws=draws, models=lams, enough=draws > 1 and lams >= ENOUGH, words=words)
+    return BudgetChoice(minutes=minutes, draws=draws, models=lams, enough=draws > 1 and lams >= ENOUGH, words=words)
 
 
-def ladder_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> Budget:
+def ladder_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> BudgetChoice:
     """Return the result of a ladder with a budget on a host that is as fast as planned: step by step, draw by draw."""
     left, whole = RESERVE * 60 * minutes - costs.start, costs.draw + sum(costs.models.values())
     draws = min(most_draws, max(0, int(left / whole)))
@@ -88,7 +88,7 @@ def ladder_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> Bu
     else:
         words = f"{steps} of {step_count} steps in one draw, no intervals" if steps else "no step, no intervals"
     words = f"{minutes:g} min: {words}"
-    return Budget(minutes=minutes, draws=draws, models=steps, enough=enough, words=words)
+    return BudgetChoice(minutes=minutes, draws=draws, models=steps, enough=enough, words=words)
 
 
 def short_budget_warnings(plan: BudgetPlan | None, minutes: float | None) -> Iterator[str]:

@@ -225,12 +225,12 @@ export interface Fix {
 
 /** Budgets to choose from, and the shortest one that is enough. */
 export interface BudgetPlan {
-  budgets: Budget[];
+  budgets: BudgetChoice[];
   sensible_minutes: number;
 }
 
 /** A budget and what it buys. */
-export interface Budget {
+export interface BudgetChoice {
   minutes: number;
   draws: number;
   models: number;

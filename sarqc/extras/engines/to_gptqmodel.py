@@ -28,7 +28,7 @@ IDENTITY = (
     "λ is damp_percent: that share of the mean of the Gram's diagonal is added to each of its entries.",
     "Weights of channels that no token excites become 0, where sarqc rounds them to nearest.",
 )
-PLUGIN = "from sarqc.integrations.gptqmodel import saliency_penalty"
+PLUGIN = "from sarqc.extras.engines.gptqmodel import saliency_penalty"
 SALIENCY = ("The saliency penalty is a solver of sarqc, which takes the place of GPTQModel's own meanwhile.",)
 NOTES = (
     "Experts that no token reaches stay float, where sarqc rounds them to nearest.",

@@ -24,7 +24,7 @@ from sarqc.extras.engines.program import (
 
 ENGINE = "llm-compressor"
 INSTALL = "pip install llmcompressor==0.14.0"
-PLUGIN = "import sarqc.integrations.llmcompressor  # makes SARQCModifier known to recipes"
+PLUGIN = "import sarqc.extras.engines.llmcompressor  # makes SARQCModifier known to recipes"
 IDENTITY = (
     "λ is dampening_frac: that share of the mean of the Gram's diagonal is added to each of its entries.",
     "Weights of channels that no token excites, and of experts that none reaches, become 0; sarqc rounds to nearest.",

@@ -79,7 +79,7 @@ def test_saliency_is_a_modifier_of_ours():
     said = group["SARQCModifier"]
     assert (said["lam"], said["gamma"], said["actorder"]) == (0.25, 0.5, None)
     assert "dampening_frac" not in said  # the penalty is instead of it
-    assert "sarqc.integrations.llmcompressor" in imported(program)
+    assert "sarqc.extras.engines.llmcompressor" in imported(program)
 
 
 @pytest.mark.parametrize("engine", TAKEN)
