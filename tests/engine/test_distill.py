@@ -264,7 +264,7 @@ def test_its_memory_is_that_of_the_plan(document, tiny_llama, fresh_settings, tm
     recipe = Recipe.parse(document | changes)
     prepared = prepare(recipe, fresh_settings)
     work = costs.work_of(recipe, prepared.checkpoint, prepared.per_channel)
-    planned = {"model": costs._distilling_bytes, "block": costs._distilling_block_bytes}[by](work, 4)
+    planned = costs._distilling_bytes(work, 4)
     steps, storages = execute(recipe, fresh_settings), Storages()
     next(event for event in steps if isinstance(event, Stage) and event.name == costs.DISTILLING)
     with storages:

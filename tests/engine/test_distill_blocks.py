@@ -219,7 +219,7 @@ def test_a_block_has_inputs_of_the_float_model_where_the_recipe_says_so(
 def test_it_needs_little_memory_and_says_so_where_that_is_missing(document, mixture, fresh_settings, monkeypatch):
     streamed = fresh_settings.model_copy(update={"weights": "streamed"})
     plan(Recipe.parse(document), streamed)
-    monkeypatch.setattr(costs, "_distilling_block_bytes", lambda _work, computed: 8e9 * computed)
+    monkeypatch.setattr(costs, "_distilling_bytes", lambda _work, computed: 8e9 * computed)
     tight = fresh_settings.model_copy(update={"memory_gib": 8})
     with pytest.raises(Refused, match="distillation of scales block by block needs") as caught:
         plan(Recipe.parse(document), tight)
