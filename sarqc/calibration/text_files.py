@@ -1,13 +1,11 @@
-"""Files of texts, read without a tokenizer: plain ones, and rows and chats as JSON, JSON lines, CSV, TSV and Parquet.
+"""Files of texts, read without a tokenizer: plain ones, and rows and chats as JSON, JSON lines and Parquet.
 
 They come from anybody and may take any amount of memory, so a process within limits reads them.
 """
 
-import csv
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -33,6 +31,7 @@ _ROLES = {
     "observation": "tool",
 }  # of ShareGPT
 UPLOAD_ENDINGS = (".txt", ".jsonl")  # of plain texts, and of rows or chats of any kind of file
+_TABLES = (".csv", ".tsv")
 UPLOADED = re.compile(r"text-[0-9a-f]{24}")
 
 Row = dict[str, Any]
@@ -64,8 +63,11 @@ def text_path(name: str, settings: Settings) -> Path:
     return rows if rows.exists() else plain
 
 
-def read_plain(path: Path, where: str) -> str:
-    """Return a UTF-8 text without its byte order mark; refuse JSON and NUL characters."""
+def read_plain(path: Path, where: str, ending: str) -> str:
+    """Return a UTF-8 text without its byte order mark; refuse JSON, NUL characters and, by the ending, tables."""
+    if ending in _TABLES:
+        remedy = "Save its rows as .jsonl or .parquet, as by to_json(…, orient='records', lines=True) of pandas."
+        raise Refused(f"{ending} files are not read", where, remedy)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -147,8 +149,8 @@ def answer(request: bytes) -> bytes:
     path, where, ending = Path(options["path"]), options["where"], options["ending"]
     try:
         rows = list(islice(READERS[ending](path), options["most"]))
-    # Readers of JSON and CSV, and Arrow with its subclasses of these, raise nothing else for a damaged file.
-    except (OSError, ValueError, LookupError, RecursionError, NotImplementedError, csv.Error) as error:
+    # Readers of JSON, and Arrow with its subclasses of these, raise nothing else for a damaged file.
+    except (OSError, ValueError, LookupError, RecursionError, NotImplementedError) as error:
         reason = shortened(str(getattr(error, "strerror", None) or error).partition("\n")[0])
         remedy = f"Give {_SHAPES.get(ending, 'a whole Parquet file')}, or a UTF-8 .txt file."
         raise Refused(f"the text can't be read: {reason}", where, remedy) from None
@@ -264,34 +266,6 @@ def _row(value: Any) -> Row:
     return value
 
 
-def _separated(delimiter: str) -> Callable[[Path], Iterator[Row]]:
-    def read(path: Path) -> Iterator[Row]:
-        csv.field_size_limit(path.stat().st_size + 1)  # whose limit is that of texts
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, delimiter=delimiter, strict=True)
-            header, rows = next(lines, []), []
-            for fields in lines:
-                if fields and len(fields) != len(header):
-                    what = f"line {lines.line_num:,} has {len(fields):,} fields, and the header {len(header):,}"
-                    raise ValueError(what)
-                if fields:
-                    rows.append(fields)
-        if repeated := [name for name, times in Counter(header).items() if times > 1]:
-            raise ValueError(f"the header has “{repeated[0]}” twice")
-        numbers = {name for name, values in zip(header, zip(*rows, strict=True), strict=False) if _are_numbers(values)}
-        for fields in rows:
-            yield {name: value for name, value in zip(header, fields, strict=True) if name not in numbers}
-
-    return read
-
-
-def _are_numbers(values: tuple[str, ...]) -> bool:
-    try:
-        return bool([float(value) for value in values])
-    except ValueError:
-        return False
-
-
 def _parquet(path: Path) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
@@ -312,14 +286,10 @@ READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,
-    ".csv": _separated(","),
-    ".tsv": _separated("\t"),
     ".parquet": _parquet,
 }
 _SHAPES = {
     ".jsonl": "one JSON object or string on each line",
     ".ndjson": "one JSON object or string on each line",
     ".json": "an array of objects or strings, or rename a file of one object a line to .jsonl",
-    ".csv": "a header and rows of as many fields",
-    ".tsv": "a header and rows of as many fields",
 }

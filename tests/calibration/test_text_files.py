@@ -1,6 +1,5 @@
 """Rows and chats of files become the tokens of their texts, and what is no text is refused in one sentence."""
 
-import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -39,13 +38,6 @@ SHARE_GPT = [
 ]
 
 
-def separated(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def lines(path: Path, rows: list[Any]) -> None:
     path.write_text("\ufeff" + "\r\n".join(json.dumps(row) for row in rows) + "\n\n", encoding="utf-8")
 
@@ -54,8 +46,6 @@ WRITERS: dict[str, Callable[[Path, list[Any]], object]] = {
     ".jsonl": lines,
     ".ndjson": lines,
     ".json": lambda path, rows: path.write_text(json.dumps(rows, indent=1)),
-    ".csv": separated,
-    ".tsv": separated,
     ".parquet": lambda path, rows: parquet.write_table(pyarrow.Table.from_pylist(rows), path),
 }
 
@@ -215,10 +205,8 @@ BAD_ROWS = {
     "picture.jsonl": b'{"messages": [{"role": "user", "content": [{"type": "image"}]}]}',
     "no messages.jsonl": b'{"messages": []}',
     "two.jsonl": b'{"messages": [{"role": "user", "content": "a"}], "text": "b"}',
-    "fields.csv": b"text\na,b\n",
-    "twice.csv": b"text,text\na,b\n",
-    "quote.csv": b'text\n"a\n',
-    "no rows.csv": b"text\n",
+    "table.csv": b"text\na\n",
+    "table.TSV": b"text\na\n",
     "plain.parquet": b"once upon a time",
     "rows.txt": b'{"text": "a"}\n{"text": "b"}',
     "array.txt": b'\xef\xbb\xbf[\n{"text": "a"}]',
