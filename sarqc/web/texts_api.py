@@ -59,7 +59,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     async def upload(request: Request, who: Who, title: Title = "", file: str = "", column: str = "") -> Response:
         """Take a text as the body and answer with the name that a recipe may give it.
 
-        It is plain UTF-8 unless the name in ``file`` ends in .jsonl, .ndjson, .json or .parquet. ``column``
+        It is plain UTF-8 unless the name in ``file`` ends in .jsonl or .parquet. ``column``
         has the texts or chats of such a file that has several.
         """
         who.require_runner("POST /api/texts")

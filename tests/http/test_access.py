@@ -514,12 +514,13 @@ def test_rows_and_chats_are_uploaded_as_well(door, tmp_path):
     two = b'{"prompt": "a", "answer": "b"}'
     assert "“prompt”, “answer”" in error_of(alice.post("/api/texts?file=a.jsonl", content=two), 422)["what"]
     assert alice.post("/api/texts?file=a.jsonl&column=answer", content=two).status_code == 201
-    chats = b'[{"messages": [{"role": "user", "content": "a"}]}]'
-    name = alice.post("/api/texts?file=a.json", content=chats).json()["name"]
-    assert (folder / f"{name}.jsonl").read_bytes() == chats[1:-1].replace(b": ", b":").replace(b", ", b",")
+    chats = b'{"messages": [{"role": "user", "content": "a"}]}'
+    name = alice.post("/api/texts?file=a.jsonl", content=chats).json()["name"]
+    assert (folder / f"{name}.jsonl").read_bytes() == chats.replace(b": ", b":").replace(b", ", b",")
     for content, query in (
         (two, ""),
         (b"a", "?file=a.csv"),
+        (b"", "?file=a.jsonl"),
         (b"[]", "?file=a.json"),
         (b"PAR1", "?file=a.parquet"),
         (b"a\0", "?file=a.txt"),
