@@ -372,7 +372,7 @@ def _read_source(source: _Source) -> tuple[TextDocuments, str]:
     elif source.path.suffix.lower() in READERS:
         documents = read_rows(source.path, where, column=source.column, limit=source.most, joined_by=joined_by)
     else:
-        documents = TextDocuments(read_plain(source.path, where))
+        documents = TextDocuments(read_plain(source.path, where, source.path.suffix.lower()))
     if not documents.text.strip():
         raise Refused("the text is empty", where, "Give a file with text in it.")
     if documents.rows is None:

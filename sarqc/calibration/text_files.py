@@ -1,13 +1,11 @@
-"""Files of texts, read without a tokenizer: plain ones, and rows and chats as JSON, JSON lines, CSV, TSV and Parquet.
+"""Files of texts, read without a tokenizer: plain ones, and rows and chats as JSON lines and Parquet.
 
 They come from anybody and may take any amount of memory, so a process within limits reads them.
 """
 
-import csv
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -22,17 +20,8 @@ from sarqc.files.names import shortened
 from sarqc.settings import Settings
 
 _CPU_SECONDS, _MEMORY = 60, 4 * GIB
-_CHATS = ("messages", "conversations")
-_ROLES = {
-    "human": "user",
-    "user": "user",
-    "gpt": "assistant",
-    "assistant": "assistant",
-    "system": "system",
-    "tool": "tool",
-    "observation": "tool",
-}  # of ShareGPT
 UPLOAD_ENDINGS = (".txt", ".jsonl")  # of plain texts, and of rows or chats of any kind of file
+_OTHERS = (".csv", ".tsv", ".json", ".ndjson")  # with rows, which are no plain text
 UPLOADED = re.compile(r"text-[0-9a-f]{24}")
 
 Row = dict[str, Any]
@@ -64,8 +53,11 @@ def text_path(name: str, settings: Settings) -> Path:
     return rows if rows.exists() else plain
 
 
-def read_plain(path: Path, where: str) -> str:
-    """Return a UTF-8 text without its byte order mark; refuse JSON and NUL characters."""
+def read_plain(path: Path, where: str, ending: str) -> str:
+    """Return a UTF-8 text without its byte order mark; refuse JSON, NUL characters and, by the ending, rows."""
+    if ending in _OTHERS:
+        remedy = "Save its rows as .jsonl or .parquet, as by to_json(…, orient='records', lines=True) of pandas."
+        raise Refused(f"{ending} files are not read", where, remedy)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -76,7 +68,7 @@ def read_plain(path: Path, where: str) -> str:
         what = f"character {text.index(chr(0)) + 1:,} of the text is NUL, which is in no plain text"
         raise Refused(what, where, "Save it as UTF-8 text.")
     if _is_json(text):
-        remedy = "Rename it to .jsonl if each line is one, else to .json; then only its texts or chats are read."
+        remedy = "Give each row as an object on a line, in a file that ends in .jsonl: only its text or chat is read."
         raise Refused("the text is JSON under the name of a plain text", where, remedy)
     return text
 
@@ -110,7 +102,7 @@ def read_rows(
     Args:
         path: The file.
         where: Its name in errors.
-        column: Column of texts or chats. Empty: ``messages``, ``conversations``, ``text`` or the only column of text.
+        column: Column of texts or chats. Empty: ``messages``, ``text`` or the only column of text.
         most: Number of rows from the beginning; None for all.
         limit: Bytes of the text at most.
         joined_by: Characters between the texts of two rows.
@@ -147,10 +139,11 @@ def answer(request: bytes) -> bytes:
     path, where, ending = Path(options["path"]), options["where"], options["ending"]
     try:
         rows = list(islice(READERS[ending](path), options["most"]))
-    # Readers of JSON and CSV, and Arrow with its subclasses of these, raise nothing else for a damaged file.
-    except (OSError, ValueError, LookupError, RecursionError, NotImplementedError, csv.Error) as error:
+    # Readers of JSON, and Arrow with its subclasses of these, raise nothing else for a damaged file.
+    except (OSError, ValueError, LookupError, RecursionError, NotImplementedError) as error:
         reason = shortened(str(getattr(error, "strerror", None) or error).partition("\n")[0])
-        remedy = f"Give {_SHAPES.get(ending, 'a whole Parquet file')}, or a UTF-8 .txt file."
+        shape = "one JSON object or string on each line" if ending == ".jsonl" else "a whole Parquet file"
+        remedy = f"Give {shape}, or a UTF-8 .txt file."
         raise Refused(f"the text can't be read: {reason}", where, remedy) from None
     documents = _documents(rows, options["column"], where)
     are_chats = bool(documents) and isinstance(documents[0], dict)
@@ -191,9 +184,9 @@ def _documents(rows: list[Row], column: str, where: str) -> list[Any]:
 
 def _column(rows: list[Row], where: str) -> str:
     """Return the column of chats, “text”, or the only other one with text in it."""
-    chats = [name for name in _CHATS if any(isinstance(row.get(name), list) for row in rows)]
     texts = list(dict.fromkeys(name for row in rows for name, value in row.items() if isinstance(value, str)))
-    columns = [*chats, *({"text"} & {*texts})] or texts
+    has_chats = any(isinstance(row.get("messages"), list) for row in rows)
+    columns = [*(["messages"] if has_chats else []), *({"text"} & {*texts})] or texts
     if len(columns) == 1 or not rows:
         return columns[0] if columns else "text"
     if not columns:
@@ -221,12 +214,6 @@ def _chat(messages: list[Any], tools: Any, where: str) -> Row:
 
 def _message(given: Row, where: str) -> Row:
     message = {name: value for name, value in given.items() if value is not None}
-    if "role" not in message and isinstance(message.get("from"), str):
-        role = _ROLES.get(message["from"])
-        if role is None:
-            what = f"the role “{shortened(message['from'])}” is not known"
-            raise Refused(what, where, f"Use one of {', '.join(_ROLES)}.")
-        message = {"role": role, "content": message.get("value")}
     content = message.get("content")
     if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
         content = message["content"] = "".join(str(part.get("text", "")) for part in content)
@@ -247,49 +234,12 @@ def _json_lines(path: Path) -> Iterator[Row]:
                     raise ValueError(f"line {number:,}: {error}") from None
 
 
-def _json(path: Path) -> Iterator[Row]:
-    document = from_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), allow_inf_nan=False)
-    if isinstance(document, dict) and len(document) == 1:
-        document = document.get("text", document.get("data"))
-    if not isinstance(document, list):
-        raise ValueError("it is no array of rows")
-    yield from map(_row, document)
-
-
 def _row(value: Any) -> Row:
     if isinstance(value, str):
         return {"text": value}
     if not isinstance(value, dict):
         raise ValueError("a row is neither an object nor a text")
     return value
-
-
-def _separated(delimiter: str) -> Callable[[Path], Iterator[Row]]:
-    def read(path: Path) -> Iterator[Row]:
-        csv.field_size_limit(path.stat().st_size + 1)  # whose limit is that of texts
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, delimiter=delimiter, strict=True)
-            header, rows = next(lines, []), []
-            for fields in lines:
-                if fields and len(fields) != len(header):
-                    what = f"line {lines.line_num:,} has {len(fields):,} fields, and the header {len(header):,}"
-                    raise ValueError(what)
-                if fields:
-                    rows.append(fields)
-        if repeated := [name for name, times in Counter(header).items() if times > 1]:
-            raise ValueError(f"the header has “{repeated[0]}” twice")
-        numbers = {name for name, values in zip(header, zip(*rows, strict=True), strict=False) if _are_numbers(values)}
-        for fields in rows:
-            yield {name: value for name, value in zip(header, fields, strict=True) if name not in numbers}
-
-    return read
-
-
-def _are_numbers(values: tuple[str, ...]) -> bool:
-    try:
-        return bool([float(value) for value in values])
-    except ValueError:
-        return False
 
 
 def _parquet(path: Path) -> Iterator[Row]:
@@ -308,18 +258,4 @@ def _parquet(path: Path) -> Iterator[Row]:
             yield from batch.to_pylist()
 
 
-READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json,
-    ".csv": _separated(","),
-    ".tsv": _separated("\t"),
-    ".parquet": _parquet,
-}
-_SHAPES = {
-    ".jsonl": "one JSON object or string on each line",
-    ".ndjson": "one JSON object or string on each line",
-    ".json": "an array of objects or strings, or rename a file of one object a line to .jsonl",
-    ".csv": "a header and rows of as many fields",
-    ".tsv": "a header and rows of as many fields",
-}
+READERS: dict[str, Callable[[Path], Iterator[Row]]] = {".jsonl": _json_lines, ".parquet": _parquet}

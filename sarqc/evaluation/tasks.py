@@ -250,11 +250,6 @@ def measure_accuracy(
             likelihoods: list[Any] = super().loglikelihood(requests, disable_tqdm=True)
             return likelihoods
 
-        def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
-            self.set_cache_hook(_AnswerCounter(len(requests), tell))
-            answers: list[str] = super().generate_until(requests, disable_tqdm=True)
-            return answers
-
     manager = _manager(name, settings)
     tasks, source = _load(manager, name, settings)
     wrapped = Quiet(

@@ -23,10 +23,13 @@ _TAKEN = (409, 412)  # statuses of HTTP: the object exists, or another process i
 
 
 class ObjectStorage:
-    """Objects below an address such as s3://bucket/prefix. See ``Place`` for the contract.
+    """Objects below an address such as s3://bucket/prefix; the methods are those of ``Folder``.
 
-    Of an object it is known when it was written, not when it was used last. Raises ``Refused`` for an address that
-    can't be one, and where the library for it is missing; whether it answers is asked by ``mark``.
+    Of an object it is known when it was written, not when it was used last. ``mark`` asks if the storage answers.
+
+    Raises:
+        Refused: For an address that can't be one, or if the library for it is missing.
+        Unreachable: By methods, if the storage does not answer.
     """
 
     pause_seconds = 2.0  # each question is a request that is paid for

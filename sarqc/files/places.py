@@ -6,9 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from sarqc.files.modes import open_for_owner
+
+if TYPE_CHECKING:
+    from sarqc.files.object_storage import ObjectStorage
+
+FileStore: TypeAlias = "Folder | ObjectStorage"
 
 MARK = ".sarqc-storage"  # the file by which a place is known again
 
@@ -21,55 +26,20 @@ class StoredFile(NamedTuple):
     changed: float
 
 
-class FileStore(Protocol):
-    """Files by name, such as ``ab/abcd.layer``. Each appears whole or not at all, and one that is there is replaced.
+class Folder:
+    """Files below a folder by name, such as ``ab/abcd.layer``, readable for their owner alone.
 
-    Errors are those of the system, of object storage ``Unreachable``.
+    Each appears whole or not at all, and one that is there is replaced. Errors are those of the system. Object storage
+    has the same methods.
     """
 
-    pause_seconds: float  # between two looks for another's file
-
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None where there is none. A folder remembers that it was used now."""
-
-    def write(self, name: str, *parts: bytes) -> None:
-        """Write a file of these parts, one after the other."""
-
-    def make(self, name: str, content: bytes = b"") -> bool:
-        """Make a file; return whether this call made it, of several at once."""
-
-    def touch(self, name: str) -> bool:
-        """Return whether there is a file, of which nothing is read. A folder remembers that it was used now."""
-
-    def renew(self, name: str) -> None:
-        """Make the time of an empty file now."""
-
-    def changed(self, name: str) -> float | None:
-        """Return when a file was last changed, in seconds since 1970; None where there is none."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file; harmless where there is none."""
-
-    def entries(self) -> Iterator[StoredFile]:
-        """Yield all files of the place."""
-
-    def remove_partial(self, older_than: float) -> int:
-        """Remove files whose process was killed while it wrote them, that many seconds ago; return the number."""
-
-    def mark(self) -> str:
-        """Return the content of the mark of the place, which is made where there is none. Raise ``Refused`` where files
-        can't be written and read here."""
-
-
-class Folder:
-    """Files below a folder, readable for their owner alone."""
-
-    pause_seconds = 0.2
+    pause_seconds = 0.2  # between two looks for another's file
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, name: str) -> bytes | None:
+        """Return the content of a file, and remember that it was used now; None without one."""
         path = self._root / name
         try:
             content = path.read_bytes()
@@ -79,8 +49,10 @@ class Folder:
         return content
 
     def write(self, name: str, *parts: bytes) -> None:
-        """Write a file without waiting for the disk, which takes longer than a GPU for a layer. A loss of power may cut
-        it off."""
+        """Write a file of these parts, one after the other.
+
+        It does not wait for the disk, which takes longer than a GPU for a layer: a loss of power may cut the file off.
+        """
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         # Named before it is made, so that an interrupt at any moment leaves no file of unknown name.
@@ -95,6 +67,7 @@ class Folder:
             raise
 
     def make(self, name: str, content: bytes = b"") -> bool:
+        """Make a file; return True if this call made it, of several at once."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -105,6 +78,7 @@ class Folder:
         return True
 
     def touch(self, name: str) -> bool:
+        """Return True if there is a file, of which nothing is read, and remember that it was used now."""
         try:
             os.utime(self._root / name)
         except FileNotFoundError:
@@ -112,18 +86,22 @@ class Folder:
         return True
 
     def renew(self, name: str) -> None:
+        """Make the time of an empty file now."""
         self.touch(name)
 
     def changed(self, name: str) -> float | None:
+        """Return when a file was last changed, in seconds since 1970; None without one."""
         try:
             return (self._root / name).stat().st_mtime
         except FileNotFoundError:
             return None
 
     def remove(self, name: str) -> None:
+        """Remove a file; harmless without one."""
         (self._root / name).unlink(missing_ok=True)
 
     def entries(self) -> Iterator[StoredFile]:
+        """Yield all files."""
         for path in self._root.glob("*/*"):
             with suppress(FileNotFoundError):  # removed meanwhile
                 if path.is_file():
@@ -131,6 +109,7 @@ class Folder:
                     yield StoredFile(path.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
 
     def remove_partial(self, older_than: float) -> int:
+        """Remove files whose process was killed while it wrote them, that many seconds ago; return their number."""
         removed = 0
         for file in self._root.glob("*/.partial-*"):
             with suppress(FileNotFoundError):  # finished meanwhile
@@ -140,6 +119,11 @@ class Folder:
         return removed
 
     def mark(self) -> str:
+        """Return the content of the mark of the place, which is made if there is none.
+
+        Raises:
+            SarqcError: If files can't be written and read here.
+        """
         self.make(MARK, secrets.token_hex(16).encode())
         return (self._root / MARK).read_text(encoding="utf-8")
 
@@ -147,7 +131,8 @@ class Folder:
 def place_at(root: Path | str) -> FileStore:
     """Return the place at a folder or at an address of object storage, such as s3://bucket/prefix.
 
-    Raises ``Refused`` for an address that can't be one, and where the library for it is missing.
+    Raises:
+        Refused: For an address that can't be one, or if the library for it is missing.
     """
     if isinstance(root, str) and "://" in root:
         from sarqc.files.object_storage import ObjectStorage

@@ -151,8 +151,7 @@ def down_inputs(block: nn.Module, path: str, states: Tensor) -> Tensor:
     """Return the input (N, F) of the second linear of an expert, such as mlp.experts.7, for states (N, D)."""
     container = path.rpartition(".")[0]
     experts: Any = block.get_submodule(container)
-    names = readers_of_states(experts) if is_stacked(experts) else ("gate_proj", "up_proj")
-    paths = [f"{path}.{name}" for name in names]
+    paths = [f"{path}.{name}" for name in readers_of_states(experts)]
     made = [nn.functional.linear(states, weight_of(block, linear), bias_of(block, linear)) for linear in paths]
     return join_factors(experts, made)
 

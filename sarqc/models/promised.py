@@ -22,11 +22,7 @@ _SPECULATIVE_PARTS = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
 
 
 def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tuple[str, Shape]]:
-    """Yield name and shape of each tensor that the model computes with.
-
-    A family's linear of an unusual name is not among them, nor the tensors that depend on it: its shape is in the file
-    alone.
-    """
+    """Yield name and shape of each tensor that the model computes with."""
     width, vocabulary = architecture.hidden_size, architecture.vocab_size
     yield f"{family.embedding}.weight", (vocabulary, width)
     yield f"{family.norm}.weight", (width,)
@@ -123,25 +119,20 @@ def _block_shapes(architecture: Architecture, family: Family, block: int) -> Ite
     if mixture and architecture.experts:
         yield f"{family.router}.weight", (architecture.experts, architecture.hidden_size)
     groups = family.groups(architecture.experts if mixture else None)
-    linears: dict[str, Shape] = {}
-    norms = dict.fromkeys(group.source for group in groups if group.source is not None)
     for path in (path for group in groups for path in group.linears):
         shape = _linear(architecture, family, path)
-        if shape is not None:
-            linears[path] = shape
-    for path, shape in linears.items():
         yield f"{path}.weight", shape
         if _has_bias(architecture, family, path):
             yield f"{path}.bias", shape[:1]
-    for path in norms:
-        if path.rpartition(".")[2].endswith("norm") and path not in linears:
-            yield f"{path}.weight", (architecture.hidden_size,)
+    for source in dict.fromkeys(group.source for group in groups):
+        if source is not None and source.endswith("norm"):
+            yield f"{source}.weight", (architecture.hidden_size,)
     for path in family.head_norms:
         yield f"{path}.weight", (architecture.head_size(family.head_size),)
 
 
-def _linear(architecture: Architecture, family: Family, path: str) -> Shape | None:
-    """Return (out_features, in_features) of the linear at a path within a block; None for an unusual name."""
+def _linear(architecture: Architecture, family: Family, path: str) -> Shape:
+    """Return (out_features, in_features) of the linear at a path within a block."""
     width, head = architecture.hidden_size, architecture.head_size(family.head_size)
     queries = architecture.num_attention_heads * head
     keys = (architecture.num_key_value_heads or architecture.num_attention_heads) * head
@@ -156,7 +147,7 @@ def _linear(architecture: Architecture, family: Family, path: str) -> Shape | No
         "gate_proj": (inner, width),
         "up_proj": (inner, width),
         "down_proj": (width, inner),
-    }.get(path if path.startswith("self_attn.") else path.rpartition(".")[2])
+    }[path if path.startswith("self_attn.") else path.rpartition(".")[2]]
 
 
 def _has_bias(architecture: Architecture, family: Family, path: str) -> bool:

@@ -72,7 +72,7 @@ def weight_set(folder: Path, where: str) -> tuple[list[Path], str]:
     """Return the safetensors files that ``from_pretrained`` reads, and a notice of others that are ignored.
 
     Raises:
-        Refused: If a file is missing, if there are only pickles, or if there are two sets of different weights.
+        Refused: If a file is missing, if there are only pickles, or if there are two whole sets of weights.
     """
     (first, chosen), *others = [*_sets(folder, where)] or [("", [])]
     if not chosen:
@@ -86,10 +86,8 @@ def weight_set(folder: Path, where: str) -> tuple[list[Path], str]:
             continue
         if missing := [path.name for path in files if not is_regular(path)]:
             notices.append(f"{name} is passed over for {first}: it names {missing[0][:100]}, which is not there")
-        elif _are_same(tuple(chosen), tuple(files), where, tuple(map(file_identity, [*chosen, *files]))):
-            notices.append(f"the same weights are in {first}, which is read, and in the files of {name}")
         else:
-            what = f"there are two sets of weights, in {first} and in the files of {name}, and they differ"
+            what = f"there are two sets of weights, in {first} and in the files of {name}"
             raise Refused(what, where, f"Remove one of them; transformers reads {first}.")
     return chosen, ". ".join(notices)
 
@@ -140,20 +138,6 @@ def _no_weights(folder: Path, where: str) -> Refused:
         what = f"there is neither {SINGLE} nor {INDEX}, by which {others[0]} would be read"
         return Refused(what, where, f"Download {INDEX} too, or rename a single file to {SINGLE}.")
     return Refused(f"no {SINGLE}", where, "Give the folder of a checkpoint with all of its weights.")
-
-
-@lru_cache(maxsize=16)
-def _are_same(files: tuple[Path, ...], others: tuple[Path, ...], where: str, _identity: tuple[object, ...]) -> bool:
-    """Return True if two sets of files hold the same tensors, bit for bit."""
-    first, second = (
-        {name: entry for path in paths for name, entry in _read_header(path, where).items()}
-        for paths in (files, others)
-    )
-    return first.keys() == second.keys() and all(
-        (entry.shape, entry.dtype) == (second[name].shape, second[name].dtype)
-        and same_bits((entry.file, name), (second[name].file, name))
-        for name, entry in first.items()
-    )
 
 
 def _read_header(path: Path, where: str) -> dict[str, TensorEntry]:

@@ -59,7 +59,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     async def upload(request: Request, who: Who, title: Title = "", file: str = "", column: str = "") -> Response:
         """Take a text as the body and answer with the name that a recipe may give it.
 
-        It is plain UTF-8 unless the name in ``file`` ends in .jsonl, .ndjson, .json, .csv, .tsv or .parquet. ``column``
+        It is plain UTF-8 unless the name in ``file`` ends in .jsonl or .parquet. ``column``
         has the texts or chats of such a file that has several.
         """
         who.require_runner("POST /api/texts")
@@ -84,7 +84,7 @@ def _normalise(path: Path, ending: str, column: str, limit: int) -> str:
         ending = UPLOAD_ENDINGS[1]
         is_empty = not path.stat().st_size
     else:
-        is_empty, ending = not read_plain(path, "texts").strip(), UPLOAD_ENDINGS[0]
+        is_empty, ending = not read_plain(path, "texts", ending).strip(), UPLOAD_ENDINGS[0]
     if is_empty:
         raise Refused("the text is empty", "texts", "Send a file with text in it.")
     return ending

@@ -1,6 +1,5 @@
 """Rows and chats of files become the tokens of their texts, and what is no text is refused in one sentence."""
 
-import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -33,17 +32,6 @@ CHATS = [
     [{"role": "user", "content": "Who is there?"}, {"role": "assistant", "content": "A fox."}],
     [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why <s> and {braces}?"}],
 ]
-SHARE_GPT = [
-    [{"from": {"user": "human", "assistant": "gpt"}.get(m["role"], m["role"]), "value": m["content"]} for m in chat]
-    for chat in CHATS
-]
-
-
-def separated(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def lines(path: Path, rows: list[Any]) -> None:
@@ -52,10 +40,6 @@ def lines(path: Path, rows: list[Any]) -> None:
 
 WRITERS: dict[str, Callable[[Path, list[Any]], object]] = {
     ".jsonl": lines,
-    ".ndjson": lines,
-    ".json": lambda path, rows: path.write_text(json.dumps(rows, indent=1)),
-    ".csv": separated,
-    ".tsv": separated,
     ".parquet": lambda path, rows: parquet.write_table(pyarrow.Table.from_pylist(rows), path),
 }
 
@@ -100,16 +84,9 @@ def test_rows_have_the_tokens_of_their_texts(settings, checkpoint, tmp_path, end
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_other_shapes_of_the_same_rows(settings, tmp_path):
-    expected = "\n\n".join(TEXTS)
-    for file, content in {
-        "strings.jsonl": "\n".join(map(json.dumps, TEXTS)),
-        "strings.json": json.dumps(TEXTS),
-        "under text.json": json.dumps({"text": TEXTS}),
-        "under data.JSON": json.dumps({"data": [{"a": text} for text in TEXTS]}),
-    }.items():
-        (tmp_path / file).write_text(content)
-        assert read_corpus(str(tmp_path / file), settings) == expected, file
+def test_lines_of_texts_alone(settings, tmp_path):
+    (tmp_path / "strings.JSONL").write_text("\n".join(map(json.dumps, TEXTS)))
+    assert read_corpus(str(tmp_path / "strings.JSONL"), settings) == "\n\n".join(TEXTS)
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -124,18 +101,12 @@ def test_several_columns_of_text(settings, tmp_path):
             read_corpus(f"{path}#words", settings)
 
 
-@pytest.mark.parametrize(
-    ("ending", "column", "given"),
-    [(".jsonl", "messages", CHATS), (".json", "messages", CHATS), (".parquet", "conversations", SHARE_GPT)],
-)
-def test_chats_have_the_tokens_of_the_chat_template(
-    settings, chatting, tmp_path, request, ending, column,
-    given,
-):  # fmt: skip
+@pytest.mark.parametrize("ending", WRITERS)
+def test_chats_have_the_tokens_of_the_chat_template(settings, chatting, tmp_path, request, ending):
     if ending != ".jsonl":
         request.getfixturevalue("in_this_process")
     path = tmp_path / f"chats{ending}"
-    WRITERS[ending](path, [{"prompt": "unread", column: chat} for chat in given])
+    WRITERS[ending](path, [{"prompt": "unread", "messages": chat} for chat in CHATS])
     own = PreTrainedTokenizerFast(
         tokenizer_file=str(chatting.folder / "tokenizer.json"), bos_token="<s>", eos_token="</s>",
         chat_template=TEMPLATE.replace("{{ strftime_now('%Y-%m-%d') }}", "2024-07-26"),
@@ -195,30 +166,26 @@ def test_a_template_without_an_end(chatting, monkeypatch):
 BAD_ROWS = {
     "nan.jsonl": b'{"text": "a", "n": NaN}',
     "deep.jsonl": b'{"text": ' + b"[" * 100_000,
-    "deep.json": b"[" * 100_000,
-    "number.json": b'[{"text": ' + b"9" * 10_000 + b"}]",
+    "number.jsonl": b'{"text": ' + b"9" * 10_000 + b"}",
     "cut.jsonl": b'{"text": "a"}\n{"text": "b',
     "surrogate.jsonl": b'{"text": "\\ud800"}',
     "latin.jsonl": '{"text": "é"}'.encode("latin-1"),
     "utf16.jsonl": '{"text": "a"}'.encode("utf-16"),
     "nul.jsonl": b'{"text": "a\\u0000b"}',
     "numbers.jsonl": b"1\n2",
-    "lists.json": b'[["a"]]',
-    "other.json": b'{"words": ["a"]}',
-    "both.json": b'{"text": ["a"], "data": ["b"]}',
-    "lines.json": b'{"text": "a"}\n{"text": "b"}',
+    "lists.jsonl": b'["a"]',
+    "array.json": b'["a"]',
+    "lines.NDJSON": b'{"text": "a"}\n{"text": "b"}',
     "mixed.jsonl": b'{"text": "a"}\n{"text": ["b"]}',
     "missing.jsonl": b'{"text": "a"}\n{"words": "b"}',
     "none.jsonl": b'{"a": 1}',
     "empty.jsonl": b"\n",
-    "role.jsonl": b'{"conversations": [{"from": "nobody", "value": "a"}]}',
+    "role.jsonl": b'{"conversations": [{"from": "human", "value": "a"}]}',
     "picture.jsonl": b'{"messages": [{"role": "user", "content": [{"type": "image"}]}]}',
     "no messages.jsonl": b'{"messages": []}',
     "two.jsonl": b'{"messages": [{"role": "user", "content": "a"}], "text": "b"}',
-    "fields.csv": b"text\na,b\n",
-    "twice.csv": b"text,text\na,b\n",
-    "quote.csv": b'text\n"a\n',
-    "no rows.csv": b"text\n",
+    "table.csv": b"text\na\n",
+    "table.TSV": b"text\na\n",
     "plain.parquet": b"once upon a time",
     "rows.txt": b'{"text": "a"}\n{"text": "b"}',
     "array.txt": b'\xef\xbb\xbf[\n{"text": "a"}]',
@@ -253,8 +220,8 @@ def test_long_fields_are_read_and_bombs_are_not(settings, tmp_path):
 
 def test_a_reader_ends_at_its_limits(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "_MEMORY", 1 << 28)
-    path = tmp_path / "objects.json"
-    path.write_text("[" + "{}," * 10_000_000 + "{}]")
+    path = tmp_path / "objects.jsonl"
+    path.write_text("{}\n" * 10_000_000)
     with pytest.raises(Refused, match=r"can't be read within .* 0\.25 GiB"):
         read_corpus(str(path), settings)
 

@@ -499,8 +499,10 @@ def test_a_text_is_its_owners(door, tmp_path):
 
 def test_rows_and_chats_are_uploaded_as_well(door, tmp_path):
     alice, folder = door(**PUBLIC), tmp_path / "state" / "text-uploads"
-    rows = "\ufeffid,content\n" + "".join(f'{number},"Line {number}, and ""more"" of it."\n' for number in range(900))
-    made = alice.post("/api/texts?file=My%20rows.CSV", content=rows.encode())
+    rows = "".join(
+        json.dumps({"id": number, "content": f'Line {number}, and "more" of it.'}) + "\n" for number in range(900)
+    )
+    made = alice.post("/api/texts?file=My%20rows.JSONL", content=rows.encode("utf-8-sig"))
     assert made.status_code == 201, made.text
     (file,) = folder.iterdir()
     assert file.name == f"{made.json()['name']}.jsonl"
@@ -512,10 +514,17 @@ def test_rows_and_chats_are_uploaded_as_well(door, tmp_path):
     two = b'{"prompt": "a", "answer": "b"}'
     assert "“prompt”, “answer”" in error_of(alice.post("/api/texts?file=a.jsonl", content=two), 422)["what"]
     assert alice.post("/api/texts?file=a.jsonl&column=answer", content=two).status_code == 201
-    chats = b'[{"messages": [{"role": "user", "content": "a"}]}]'
-    name = alice.post("/api/texts?file=a.json", content=chats).json()["name"]
-    assert (folder / f"{name}.jsonl").read_bytes() == chats[1:-1].replace(b": ", b":").replace(b", ", b",")
-    for content, query in ((two, ""), (b"[]", "?file=a.json"), (b"PAR1", "?file=a.parquet"), (b"a\0", "?file=a.txt")):
+    chats = b'{"messages": [{"role": "user", "content": "a"}]}'
+    name = alice.post("/api/texts?file=a.jsonl", content=chats).json()["name"]
+    assert (folder / f"{name}.jsonl").read_bytes() == chats.replace(b": ", b":").replace(b", ", b",")
+    for content, query in (
+        (two, ""),
+        (b"a", "?file=a.csv"),
+        (b"", "?file=a.jsonl"),
+        (b"[]", "?file=a.json"),
+        (b"PAR1", "?file=a.parquet"),
+        (b"a\0", "?file=a.txt"),
+    ):
         error_of(alice.post(f"/api/texts{query}", content=content), 422)
 
 

@@ -45,20 +45,8 @@ def is_read_as_transformers_reads_it(folder: Path) -> None:
         assert torch.equal(files.read(name), model.get_parameter(name))
 
 
-def test_the_same_weights_twice_are_read_once_with_a_notice(copy):
-    in_pieces(copy, copy)
-    assert (copy / SINGLE).exists()
-    assert (copy / INDEX).exists()
-    checkpoint = read_checkpoint(copy)
-    assert {path.name for path in checkpoint.files.values()} == {SINGLE}
-    assert "the same weights are in model.safetensors" in checkpoint.notice
-    is_read_as_transformers_reads_it(copy)
-    (copy / INDEX).unlink()
-    assert "the same weights" in read_checkpoint(copy).notice
-
-
 @pytest.mark.parametrize("indexed", [True, False])
-def test_two_sets_that_differ_are_refused_with_both_names(copy, indexed):
+def test_two_sets_are_refused_with_both_names(copy, indexed):
     in_pieces(copy, copy, factor=2)
     if not indexed:
         (copy / INDEX).unlink()

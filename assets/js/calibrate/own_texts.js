@@ -107,7 +107,7 @@ export function ownTexts({ place, texts, changed }) {
   function draw({ texts, sending, asking, trouble }) {
     render(
       html`<div class="own-texts-buttons">${FIELDS.map(([field, words]) => chooser(field, words, sending))}</div>
-        <p>A plain text in UTF-8, or rows or chats as .jsonl, .json, .csv, .tsv or .parquet. The numbers of a run tell much of the text they were measured on, so show a run only to people who may know its text.</p>
+        <p>A plain text in UTF-8, or rows or chats as .jsonl or .parquet. The numbers of a run tell much of the text they were measured on, so show a run only to people who may know its text.</p>
         ${trouble ? problemBlock(trouble, "text-problem") : nothing}
         ${texts.length ? html`<ul aria-label="Your texts">${repeat(texts, keyOf, (text) => lineOf(text, asking))}</ul>` : nothing}`,
       place,
@@ -119,7 +119,7 @@ export function ownTexts({ place, texts, changed }) {
     html`<button type="button" class="act-quiet" data-testid=${`bring-${field}`} ?disabled=${sending !== null}
         @click=${() => /** @type {HTMLElement} */ (place.querySelector(`[data-file="${field}"]`)).click()}
       >${sending === field ? "Sending" : words}</button>
-      <input type="file" accept="text/*,.txt,.md,.jsonl,.ndjson,.json,.csv,.tsv,.parquet" hidden data-file=${field} data-testid=${`text-file-${field}`}
+      <input type="file" accept="text/*,.txt,.md,.jsonl,.parquet" hidden data-file=${field} data-testid=${`text-file-${field}`}
         @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ { currentTarget }) => {
           bring(field, currentTarget.files?.[0]);
           currentTarget.value = ""; // the same file may be chosen again
