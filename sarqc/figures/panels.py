@@ -12,7 +12,6 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     PAPER,
-    REFERENCE,
     Figure,
     Part,
     Role,
@@ -322,7 +321,7 @@ def _holds(span: Span, value: float) -> bool:
 
 def _reference_curve(panel: Panel, value: float) -> Curve:
     """Return the float model's line, over the whole axis."""
-    style: Role = {"color": "var(--ink-2)", "dash": REFERENCE["dash"], "symbol": "circle"}
+    style: Role = {"color": "var(--ink-2)", "dash": "2px 3px", "symbol": "circle"}
     values = np.full(panel.curves[0].values.shape, value)
     label = f"float {panel.show(value)}"
     return Curve("float model", style, values, label=label, faint=True, short="float", level=True)
