@@ -11,7 +11,7 @@ from sarqc.errors import Refused
 from sarqc.figures.drawing import Figure, Point, Role
 from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
-from sarqc.figures.titles import constant_finding, fit_text, set_finding
+from sarqc.figures.titles import constant_finding, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.quantization.storage import bits_per_weight
@@ -334,7 +334,7 @@ def _finding(sides: Sequence[_Side]) -> str:
     if len(texts) < 2 or texts[0][0] == texts[1][0]:
         return ""
     (lowest, best), (second, next_) = texts[:2]
-    return fit_text(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
+    return f"{best} has the lowest perplexity: {lowest}, {next_} {second}"
 
 
 def _series(index: int) -> Role:

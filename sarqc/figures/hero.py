@@ -1,6 +1,5 @@
 """The Lab's main figure: quality, error or drift over λ, with sweet spot and flags; and all three together."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -21,7 +20,7 @@ from sarqc.figures.drawing import (
     bind_fields,
     ink_of,
 )
-from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, place_flags
+from sarqc.figures.flags import flags_of, flags_text, place_flags
 from sarqc.figures.numbers import (
     accuracy_text,
     baseline_name,
@@ -42,7 +41,7 @@ from sarqc.figures.titles import (
     trade_off_finding,
 )
 from sarqc.quantization.methods import entry_of
-from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
+from sarqc.study.facts import LineFacts, Quality, equal_points, is_point
 from sarqc.study.paired import spans
 
 Shown = Literal["perplexity", "accuracy", "error", "drift"]
@@ -104,9 +103,9 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     curves = [Curve(name, QUALITY, quality.mean, quality.ends, label=label)]
     curves += _ghosts(facts, name, QUALITY, is_named=True)
     base = facts.baseline
-    points: tuple[tuple[str, float, float], ...] = ()
+    point: tuple[str, float, float] | None = None
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
-        points = ((baseline_name(base), base.lam, quality.baseline_mean), *_heavier_damping(facts, name))
+        point = (baseline_name(base), base.lam, quality.baseline_mean)
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
     model, whole = facts.study.model, "" if facts.layer is None else ", whole model"
     if name == "accuracy":
@@ -114,18 +113,7 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     else:
         title, short = f"Perplexity on unseen text{whole}, lower is better", f"Perplexity{whole or ', unseen text'}"
         show, ticks = perplexity_text, ""
-    return Panel(title, show, tuple(curves), 1.35, short, getattr(model, name), ticks, pinned, points)
-
-
-def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, float], ...]:
-    """Return GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
-    twin = facts.identity
-    quality: Quality | None = getattr(twin, name, None)
-    if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
-        return ()
-    places = [(flag.lam, lam_index(twin.line, flag.lam)) for flag in DAMPINGS[1:]]
-    points = ((f"GPTQ {100 * lam:g} %", lam, float(quality.mean[0, at])) for lam, at in places if at is not None)
-    return tuple(point for point in points if math.isfinite(point[2]))
+    return Panel(title, show, tuple(curves), 1.35, short, getattr(model, name), ticks, pinned, point)
 
 
 def _error_panel(facts: LineFacts) -> Panel:

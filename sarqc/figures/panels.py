@@ -12,7 +12,6 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     PAPER,
-    REFERENCE,
     Figure,
     Part,
     Role,
@@ -80,7 +79,7 @@ class Panel:
     reference: float | None = None  # the float model's value, drawn as a thin line
     ticks: str = ""  # how plotly writes them
     pinned: tuple[float, ...] = field(default=())  # values that must be inside the range
-    points: tuple[tuple[str, float, float], ...] = field(default=())  # named single points (label, λ, value)
+    point: tuple[str, float, float] | None = None  # of another curve: its name, λ and value
     alone: bool = False  # the only panel of its figure, whose title the card has: a single value stands above its point
 
     @property
@@ -153,7 +152,8 @@ class _PanelDrawing:
         curves = sorted(panel.curves, key=lambda curve: not curve.faint)
         for curve in curves:
             self._add_curve(curve)
-        self._add_points()
+        if panel.point is not None:
+            self._add_point(*panel.point)
         for curve in panel.curves:
             if ring and not curve.faint:
                 add_ring(figure, curve.style, self.axis, names, clamp(curve.values, self.span)[0])
@@ -191,36 +191,32 @@ class _PanelDrawing:
         texts = [[_hover(curve, panel.show, row, i) for i in range(len(self.names))] for row in range(len(drawn))]
         add_trace(self.figure, trace, {**bound, "y": drawn, "text": texts}, "gamma")
 
-    def _add_points(self) -> None:
-        """Add named single points. The first, the baseline, has its name beside it: it belongs to that λ alone, and
-        not to the λ of the shown curve."""
-        panel, span = self.panel, self.span
-        for place, (label, lam, value) in enumerate(panel.points):
-            at = next((at for at, tick in enumerate(self.lams) if abs(tick - lam) < 1e-9), None)
-            if at is None:
-                continue
-            edge = {"width": 2, "color": "var(--ink-2)"}
-            marker = {"symbol": "diamond-open", "size": 10, "color": "var(--ink-2)", "line": edge}
-            self.figure["data"].append(
-                scatter(
-                    label,
-                    "markers",
-                    x=[self.names[at]],
-                    y=[float(clamp(np.array(value), span)[0])],
-                    yaxis=self.axis,
-                    text=[panel.show(value)],
-                    hovertemplate="%{text}",
-                    cliponaxis=False,
-                    marker=marker,
-                )
-            )
-            if place == 0 and span[0] <= value <= span[1]:
-                # It reaches to the next λ, on the side that the curves leave free.
-                nearby = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])
-                above = np.nanmax(nearby, initial=value) - value <= value - np.nanmin(nearby, initial=value)
-                side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
-                note = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
-                add_note(self.figure, label, "var(--ink-2)", **note)
+    def _add_point(self, label: str, lam: float, value: float) -> None:
+        """Add the named single point, with its name beside it: it belongs to that λ alone, and not to the λ of the
+        shown curve."""
+        at = next((at for at, tick in enumerate(self.lams) if abs(tick - lam) < 1e-9), None)
+        if at is None:
+            return
+        edge = {"width": 2, "color": "var(--ink-2)"}
+        mark = scatter(
+            label,
+            "markers",
+            x=[self.names[at]],
+            y=[float(clamp(np.array(value), self.span)[0])],
+            yaxis=self.axis,
+            text=[self.panel.show(value)],
+            hovertemplate="%{text}",
+            cliponaxis=False,
+            marker={"symbol": "diamond-open", "size": 10, "color": "var(--ink-2)", "line": edge},
+        )
+        self.figure["data"].append(mark)
+        if _holds(self.span, value):
+            # It reaches to the next λ, on the side that the curves leave free.
+            nearby = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in self.panel.curves])
+            above = np.nanmax(nearby, initial=value) - value <= value - np.nanmin(nearby, initial=value)
+            side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
+            note = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
+            add_note(self.figure, label, "var(--ink-2)", **note)
 
     def _add_off_scale(self) -> None:
         """Add marks at the edge, with their values, where a curve runs off the scale."""
@@ -322,7 +318,7 @@ def _holds(span: Span, value: float) -> bool:
 
 def _reference_curve(panel: Panel, value: float) -> Curve:
     """Return the float model's line, over the whole axis."""
-    style: Role = {"color": "var(--ink-2)", "dash": str(REFERENCE["dash"]), "symbol": "circle"}
+    style: Role = {"color": "var(--ink-2)", "dash": "2px 3px", "symbol": "circle"}
     values = np.full(panel.curves[0].values.shape, value)
     label = f"float {panel.show(value)}"
     return Curve("float model", style, values, label=label, faint=True, short="float", level=True)

@@ -21,7 +21,7 @@ from sarqc.figures.drawing import (
     spread_labels,
 )
 from sarqc.figures.numbers import number, perplexity_text
-from sarqc.figures.titles import constant_finding, fit_text, set_finding
+from sarqc.figures.titles import constant_finding, set_finding
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -120,7 +120,7 @@ def _finding(best: int, known: int, groups: int) -> str:
     """Count the runs that no other run beats in both."""
     if known < 2:
         return ""
-    return fit_text(f"{_frontier_words(number(best, 0), number(known, 0), groups)} of size and quality")
+    return f"{_frontier_words(number(best, 0), number(known, 0), groups)} of size and quality"
 
 
 def _frontier_words(best: str, known: str, groups: int) -> str:

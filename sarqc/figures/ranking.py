@@ -39,7 +39,7 @@ from sarqc.figures.numbers import (
     perplexity_text,
     unsigned,
 )
-from sarqc.figures.titles import constant_finding, fit_text, set_finding
+from sarqc.figures.titles import constant_finding, set_finding
 from sarqc.recipe import method_title, short_fitting
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
@@ -323,14 +323,13 @@ def _finding(rows: list[_Row], lower: bool) -> str:
     lead = f"Lowest perplexity: {best.short}" if lower else f"Highest accuracy: {best.short}"
     mean, difference = float(best.difference.mean), best.difference
     if not best.against or not math.isfinite(mean):
-        return fit_text(lead)
+        return lead
     if not math.isfinite(difference.error):
-        return fit_text(f"{lead}, on one draw", lead)
-    side, unclear = "below" if lower else "above", f"{lead}, not clearly"
+        return f"{lead}, on one draw"
     if difference.verdict(()) != (-1 if lower else 1):
-        return fit_text(f"{unclear} {side} {best.against}", unclear, lead)
+        return f"{lead}, not clearly {'below' if lower else 'above'} {best.against}"
     size = _add_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
-    return fit_text(f"{lead}, {size} {side} {best.against}", lead)
+    return f"{lead}, {size} {'below' if lower else 'above'} {best.against}"
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:

@@ -1,6 +1,6 @@
 """The finding above a figure of the Lab, composed from its numbers for every γ and λ.
 
-A finding is a phrase of at most ``LONGEST`` characters without a full stop. A difference that several draws do not show
+A finding is a phrase without a full stop. A difference that several draws do not show
 clearly is called unclear, and one draw is named as such. The name of what is drawn stands below the finding.
 
 Axes in comments: D calibration draws, G γ values, M λ values.
@@ -8,7 +8,6 @@ Axes in comments: D calibration draws, G γ values, M λ values.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,18 +23,11 @@ ERRORS = ("held_out", "recon")  # in order of preference
 TEXTS = {"held_out": "unseen text", "recon": "calibration text"}
 
 
-class Best(NamedTuple):
-    """A quantity's name in findings."""
-
-    noun: str
-    superlative: str = "lowest"  # of its best value
-
-
-BEST = {  # from the longest words to the shortest
-    "perplexity": [Best("perplexity")],
-    "accuracy": [Best("accuracy", "highest")],
-    "held_out": [Best("error on unseen text"), Best("unseen-text error")],
-    "recon": [Best("error on calibration text"), Best("calibration error")],
+NOUNS = {
+    "perplexity": "perplexity",
+    "accuracy": "accuracy",
+    "held_out": "error on unseen text",
+    "recon": "error on calibration text",
 }
 
 
@@ -91,33 +83,30 @@ def lam_point(lam: float) -> str:
     return f"λ{NBSP}={NBSP}{lam_text(lam)}"
 
 
-def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: Sequence[Best]) -> str:
+def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, noun: str) -> str:
     """Name the best λ of a curve, and the λ between which the true best lies.
 
     Args:
         lams: The λ of the curve, M.
         best: Position of the best; None where nothing was measured.
         band: Mask M of the λ that may be the best, see ``sweet_spots``; empty for a single draw.
-        words: Names of the quantity, see ``BEST``.
+        noun: Name of the quantity.
     """
     if best is None or len(lams) < 2:
         return ""
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
-        return fit_text(*(f"No λ stands out in {quantity.noun}" for quantity in words))
-    leads = [
-        f"{quantity.noun[0].upper()}{quantity.noun[1:]} is {quantity.superlative} at {lam_point(lams[best])}"
-        for quantity in words
-    ]
+        return f"No λ stands out in {noun}"
+    superlative = "highest" if noun == "accuracy" else "lowest"
+    lead = f"{noun[0].upper()}{noun[1:]} is {superlative} at {lam_point(lams[best])}"
     if not runs:
-        return fit_text(*(f"{lead} on one draw" for lead in leads))
+        return f"{lead} on one draw"
     if len(runs) > 1:
-        return fit_text(*(f"{lead}, not clearly" for lead in leads))
-    (first, last), *_ = runs
-    if first == last:
-        return fit_text(*(f"{lead}, clearly" for lead in leads))
-    span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
-    return fit_text(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
+        return f"{lead}, not clearly"
+    first, last = runs[0]
+    return (
+        f"{lead}, clearly" if first == last else f"{lead} (95{NBSP}%: {lam_text(lams[first])}–{lam_text(lams[last])})"
+    )
 
 
 def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
@@ -126,7 +115,7 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     if quality is None or not has_lam(facts.line):
         return None
     return finding_by_point(
-        facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], BEST[name])
+        facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], NOUNS[name])
     )
 
 
@@ -138,7 +127,7 @@ def error_finding(facts: LineFacts) -> BoundValues | None:
     if name is None or values is None or not has_lam(facts.line):
         return None
     best, band = least(values)
-    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], BEST[name]))
+    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], NOUNS[name]))
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:
@@ -179,7 +168,7 @@ class TradeOff:
 
     def _words(self, lead: str, at: At, *, error: bool = True) -> str:
         changes = _change(self.drift, at, "drift") + (_change(self.error, at, "error") if error else [])
-        return fit_text(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
+        return f"{lead}: {', '.join(changes)}" if changes else ""
 
 
 trade_off = once(TradeOff)
@@ -228,6 +217,6 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
             parts.append(f"Weights drift by {small_percent(facts.drift[at])}")
         if name is not None and error is not None and math.isfinite(error[at]):
             parts.append(f"{small_percent(error[at])} error on {TEXTS[name]}")
-        return fit_text(", ".join(parts))
+        return ", ".join(parts)
 
     return finding_by_point(facts, say)

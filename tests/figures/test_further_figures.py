@@ -125,7 +125,7 @@ class TestMethods:
         ticks = figure["layout"]["yaxis"]["ticktext"]
         assert "<b>GPTQ + saliency auto</b>" in ticks
         assert "GPTQ 1 %" in ticks
-        row = ticks.index("<b>GPTQ + saliency penalty, auto</b>")
+        row = ticks.index("<b>GPTQ + saliency auto</b>")
         stripe = next(shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")
         assert (stripe["y0"], stripe["y1"]) == (row - 0.5, row + 0.5)
         assert "3.4 (2.3 to 4.5) lower than GPTQ 1 %" in figure["aria"].replace("\u00a0", " ")

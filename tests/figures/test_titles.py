@@ -10,7 +10,7 @@ from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.pareto import ParetoRun, pareto_view
 from sarqc.figures.plane import plane
-from sarqc.figures.titles import LONGEST, Best, best_lam, fit_text, trade_off_finding
+from sarqc.figures.titles import best_lam, trade_off_finding
 from sarqc.figures.view import lab_view
 from sarqc.study.document import one_draw
 from sarqc.study.facts import line_facts
@@ -82,14 +82,11 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path):
 
 def test_a_best_lambda_without_a_band_is_on_one_draw():
     lams, none = (0.0, 0.1, 1.0), np.zeros(3, dtype=bool)
-    words = [Best("error")]
-    assert best_lam(lams, None, none, words) == ""
-    assert best_lam(lams, 1, none, words).replace("\u00a0", " ") == "Error is lowest at λ = 0.1 on one draw"
-    assert best_lam(lams, 1, ~none, words) == "No λ stands out in error"
+    assert best_lam(lams, None, none, "error") == ""
+    assert best_lam(lams, 1, none, "error").replace("\u00a0", " ") == "Error is lowest at λ = 0.1 on one draw"
+    assert best_lam(lams, 1, ~none, "error") == "No λ stands out in error"
     apart = np.array([True, False, True])
-    assert best_lam(lams, 0, apart, words).replace("\u00a0", " ") == "Error is lowest at λ = 0, not clearly"
-    assert fit_text("x" * (LONGEST + 1), "short") == "short"
-    assert fit_text("x" * (LONGEST + 1)) == ""
+    assert best_lam(lams, 0, apart, "error").replace("\u00a0", " ") == "Error is lowest at λ = 0, not clearly"
 
 
 def test_size_against_quality_counts_the_frontier():

@@ -25,10 +25,10 @@ export async function copyFrom(button, text) {
  * A button that copies a text.
  * @param {string} words
  * @param {() => string} text asked for when it is pressed
- * @param {{testid?: string, kind?: string, isHidden?: boolean}} [more]
+ * @param {{testid?: string, kind?: string}} [more]
  */
-export const copyButton = (words, text, { testid, kind = "act-quiet", isHidden = false } = {}) =>
-  html`<button type="button" class=${kind} data-testid=${testid ?? nothing} ?hidden=${isHidden}
+export const copyButton = (words, text, { testid, kind = "act-quiet" } = {}) =>
+  html`<button type="button" class=${kind} data-testid=${testid ?? nothing}
     @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, text())}
   >${words}</button>`;
 

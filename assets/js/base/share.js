@@ -105,9 +105,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
         ${hasPresets ? presets() : nothing}
         <div class="share-row"><input type="text" readonly aria-label="The link" data-testid="share-link"
           .value=${address(chosen)} />${copyButton("Copy link", () => address(chosen))}</div>
-        <div class="share-row"><label>${tick("embed", "", undefined, chosen.embed, (embed) =>
-          choose({ ...chosen, embed }),
-        )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, { isHidden: !chosen.embed })}</div>
+        ${chosen.embed ? html`<div class="share-row">${copyButton("Copy as a frame", frame)}</div>` : nothing}
         ${cards.length ? cardLines({ cards, card, choose: chooseCard, address }) : nothing}
         ${hasPresets ? preview() : nothing}
         ${more ?? nothing}
@@ -156,9 +154,10 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
 
   /** @param {"lock" | "hide"} which @param {{name: string, title: string}} row */
   const tickOf = (which, { name, title }) =>
-    tick(which, name, `${which === "lock" ? "Lock" : "Hide"} ${title}`, chosen[which].includes(name), (isOn) =>
-      choose(ticked(chosen, which, name, isOn)),
-    );
+    html`<input type="checkbox" aria-label=${`${which === "lock" ? "Lock" : "Hide"} ${title}`} data-tick=${which}
+      data-name=${name} .checked=${chosen[which].includes(name)}
+      @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) =>
+        choose(ticked(chosen, which, name, event.currentTarget.checked))} />`;
 }
 
 /** @param {string} name */
@@ -167,14 +166,3 @@ function isSeen(name) {
   const controls = document.querySelectorAll(`[data-control="${name}"]`);
   return [...controls].some((one) => one.offsetParent !== null);
 }
-
-/**
- * @param {string} kind
- * @param {string} name
- * @param {string | undefined} label
- * @param {boolean} isOn
- * @param {(isOn: boolean) => void} set
- */
-const tick = (kind, name, label, isOn, set) =>
-  html`<input type="checkbox" aria-label=${label ?? nothing} data-tick=${kind} data-name=${name} .checked=${isOn}
-    @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => set(event.currentTarget.checked)} />`;
