@@ -63,7 +63,7 @@ ELSEWHERE = {
     "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
     ".partial.jsonl", "file.jsonl#content",
     # of former versions
-    "SARQC_RAY_ADDRESS", "--on ray",
+    "SARQC_RAY_ADDRESS", "--on ray", "python -m sarqc prune",
     # variables that MLflow reads
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME",
     # a model in pieces, and folders that are made
