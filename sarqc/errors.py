@@ -210,15 +210,6 @@ class WorkerLost(SarqcError):
     kind = "worker_lost"
 
 
-def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
-    """Return the error that has these ``parts``; of a kind that no error here has, a failure."""
-    failures = (NumericalError, OutOfMemory, Damaged, WorkerLost)
-    classes: list[type[SarqcError]] = [*Refused.__subclasses__(), Refused, *failures]
-    error = {error_class.kind: error_class for error_class in classes}.get(kind, SarqcError)(what, where, remedy)
-    error.kind = kind
-    return error
-
-
 def in_recipe(field: str) -> str:
     """Return a field of a recipe as the place of an error."""
     return f"recipe, {field}"

@@ -317,7 +317,7 @@ class Supervisor:
                 self.store.reserve.make()
                 silence = next((self._silent_words(job) for job in self._jobs.values() if job.is_silent), None)
                 unheard = str(disk_full()) if any(job.is_unheard for job in self._jobs.values()) else None
-                self._trouble = unheard or silence or self.workers.trouble()
+                self._trouble = unheard or silence
                 self._note_failure(None)
             except Exception as error:
                 # A full disk must not end the loop: it is said on the page, and tried again until it works.

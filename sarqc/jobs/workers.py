@@ -88,9 +88,6 @@ class Workers(Protocol):
     def devices(self) -> tuple[Device, ...]:
         """Devices that there are now: they may come and go."""
 
-    def trouble(self) -> str | None:
-        """Return what keeps runs from being started, for people."""
-
     def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
         """Begin a run on a free device; returns its token and its process id. Raise ``OSError``.
 
@@ -199,9 +196,6 @@ class LocalWorkers:
         self._warm: dict[str, _Worker] = {}
         self._mutex = threading.Lock()
         self.devices = find_devices(settings)
-
-    def trouble(self) -> str | None:
-        return None
 
     def _spawn(self) -> Process:
         """Start a process without a job. Raises ``OSError``."""

@@ -5,7 +5,6 @@ of documents. A name has its home where Python uses it (events, states, quantiti
 and scripts use live here. ``python -m sarqc.web.browser_contract --write`` writes the files, ``--check`` compares them.
 """
 
-import math
 import pkgutil
 import re
 import sys
@@ -34,7 +33,6 @@ from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
-from sarqc.quantization.counts import TWO_CORES, Count, Workload
 from sarqc.quantization.methods import AS_FOUND, METHODS
 from sarqc.recipe import (
     EFFORTS,
@@ -230,7 +228,6 @@ class FormMethod(TypedDict):
     about: str  # one line
     also: str  # a further name, which is accepted too; empty: none
     penalty: Literal["", "identity", "saliency"]  # of drift; empty: a baseline
-    cost: float  # seconds beside GPTQ's, of a block of TinyLlama's shapes on two cores
     conditions: dict[str, tuple[str, str, str]]  # see ``Method``
 
 
@@ -289,32 +286,7 @@ def form_method(name: str) -> FormMethod:
         "about": entry.about,
         "also": entry.also,
         "penalty": entry.make.saliency if "lam" in entry.tunes else "",
-        "cost": round(_seconds(name) / _seconds("gptq"), 1),
     }
-
-
-_TINYLLAMA = (*4 * ((2048, 2048),), *2 * ((5632, 2048),), (2048, 5632))  # weights of a block, outputs × inputs
-
-
-def _seconds(name: str) -> float:
-    """Return the time of the calibration text through a block and of its solving."""
-    method, weights = known_entry(name).make, sum(math.prod(shape) for shape in _TINYLLAMA)
-    walks, sequences, length = 2 if {"cross", "block"} & method.needs else 1, 128, 2048
-    task = Workload(
-        shapes=_TINYLLAMA,
-        block_weights=weights,
-        bits=3,
-        group_size=128,
-        points=1,
-        together=1,
-        sequences=sequences,
-        length=length,
-        walks=walks,
-        budget_bytes=0,
-    )
-    tokens, squares = sequences * length, sum(width**2 for _, width in _TINYLLAMA)
-    passing = Count(products=tokens * (2 * weights * (1 + walks) + walks * squares))
-    return TWO_CORES.seconds(passing + method.count(task))
 
 
 Constant = tuple[str, str, str, Any]  # of a script: its name, its type, the sentence above it, and its value

@@ -81,7 +81,6 @@ export interface FormMethod {
   about: string;
   also: string;
   penalty: "" | "identity" | "saliency";
-  cost: number;
   conditions: Record<string, [string, string, string]>;
 }
 

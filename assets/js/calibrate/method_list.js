@@ -1,9 +1,8 @@
 /**
- * The methods, grouped by their penalty, with a line and the cost of each: instead of a list of names.
+ * The methods, grouped by their penalty, with a line of each: instead of a list of names.
  * @module method_list
  */
 
-import { plain } from "../base/format.js";
 import { html } from "../base/html.js";
 import { AS_FOUND, METHODS, REPAIRING } from "../base/recipe_contract.js";
 import { methodOf, methodTitle } from "./recipe_form.js";
@@ -29,13 +28,6 @@ const OF_OPENED = [
 ];
 
 /**
- * What a method costs beside GPTQ, in words.
- * @param {number} cost
- */
-const costWords = (cost) =>
-  cost >= 0.9 && cost <= 1.1 ? "GPTQ’s time" : `${plain(cost < 10 ? cost : Math.round(cost))} × GPTQ’s time`;
-
-/**
  * @param {string} chosen name of the method
  * @param {boolean} isOpened whether they are for a checkpoint that others quantized
  * @param {(name: string) => void} choose
@@ -43,7 +35,7 @@ const costWords = (cost) =>
 export function methodList(chosen, isOpened, choose) {
   const method = methodOf(chosen);
   return html`<details class="methods" data-testid="methods">
-    <summary><strong>${methodTitle(chosen)}</strong><span>${method ? [method.about, costs(method)].filter(Boolean).join(" · ") : "no such method"}</span></summary>
+    <summary><strong>${methodTitle(chosen)}</strong><span>${method ? method.about : "no such method"}</span></summary>
     <div class="method-groups">${(isOpened ? OF_OPENED : GROUPS).map(
       ([title, methods]) =>
         html`<fieldset><legend>${title}</legend>${methods.map((one) => row(one, chosen, choose))}</fieldset>`,
@@ -51,10 +43,7 @@ export function methodList(chosen, isOpened, choose) {
   </details>`;
 }
 
-/** What is measured as it was found costs no solving. @param {FormMethod} method */
-const costs = (method) => (method.name === AS_FOUND.name ? "" : costWords(method.cost));
-
 /** @param {FormMethod} method @param {string} chosen @param {(name: string) => void} choose */
 const row = (method, chosen, choose) =>
   html`<label><input type="radio" name="method" value=${method.name} .checked=${method.name === chosen} @change=${() => choose(method.name)} />
-    <strong>${method.title}</strong><span class="method-cost">${costs(method)}</span><span class="method-about">${method.about}</span></label>`;
+    <strong>${method.title}</strong><span class="method-about">${method.about}</span></label>`;
