@@ -55,7 +55,7 @@ check: .venv/dev.done node_modules/.package-lock.json
 	$(BIN)/mypy
 	$(NPX) biome check --error-on-warnings .
 	$(NPX) tsc --project assets/js/tsconfig.json
-	$(BIN)/python -m sarqc.web.browser_contract --check
+	$(BIN)/python docs/make_contract.py --check
 	$(BIN)/python docs/make_reference.py --check
 	$(BIN)/python docs/make_results.py --check
 	$(SITE) --builder dummy

@@ -4,7 +4,7 @@ import gradio as gr
 
 from pages.layout import part
 from pages.plot import choice, plot
-from sarqc.web.browser_contract import DOORS, DRAWINGS, SHOWN
+from sarqc.web.page_names import DOORS, DRAWINGS, SHOWN
 
 # The λ axis of the main figure, as a slider: its track lies on the axis (assets/js/explorer/axis_slider.js).
 _AXIS = """

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pages.layout import part, script
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
 from sarqc.recipe import Recipe, choice_words, field_extra
-from sarqc.web.browser_contract import field_kind, literals, words
+from sarqc.web.page_names import field_kind, literals, words
 
 SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 

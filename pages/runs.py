@@ -5,7 +5,7 @@ import gradio as gr
 from pages.layout import Page, part
 from pages.plot import choice, plot
 from sarqc.settings import Settings
-from sarqc.web.browser_contract import SIZES
+from sarqc.web.page_names import SIZES
 
 
 def _runs(root: str) -> str:

@@ -21,7 +21,7 @@ from sarqc.__main__ import app as commands
 from sarqc.events import EVENT_TYPES
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
-from sarqc.web.browser_contract import members
+from sarqc.web.page_names import members
 
 ROOT = Path(__file__).resolve().parent.parent
 UNSHIPPED = ("tests/", "benchmarks/", "conformance/")

@@ -146,7 +146,7 @@ print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chose
     drifts = found["drifts"]
     assert drifts[0] == found["nearest"] < drifts[1] < drifts[2]
     assert (found["chosen"], found["gptq-5"], found["parsed"]) == ({"method": "Shrunk", "lam": 0.05}, 0.05, 0.5)
-    copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
+    copy.run(sys.executable, "docs/make_contract.py")
     contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text()
     assert "Shrunk weights" in contract
     assert "GPTQ, 5 % damping" in contract
@@ -201,7 +201,7 @@ print(json.dumps({
     assert found["is_said"] == [True, False]
     assert found["schema"] == "method"
     assert "--damping-limit" in copy.run(sys.executable, "-m", "sarqc", "quantize", "--help")
-    copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
+    copy.run(sys.executable, "docs/make_contract.py")
     contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text()
     assert '"title": "Limit of damping"' in contract
     copy.run(sys.executable, "docs/make_reference.py")
@@ -306,7 +306,7 @@ print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].
     assert {column["key"] for column in table["columns"]} == {"lambda", "block", "recon"}
     rows = [row["recon"] for row in table["rows"] if row["lambda"] == 0.1]
     assert rows == pytest.approx(bars, rel=1e-5)  # a drawing has six digits
-    copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
+    copy.run(sys.executable, "docs/make_contract.py")
     assert "Error by block" in (copy.folder / "assets/js/base/contract.js").read_text()
     for script, name in (("lab/lab_page.js", "CURVES"), ("explorer/curves_part.js", "OPTIONAL")):
         text = (copy.folder / "assets/js" / script).read_text()

@@ -11,8 +11,8 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from sarqc.settings import Settings
-from sarqc.web.browser_contract import CARDS
 from sarqc.web.link_preview import query_of
+from sarqc.web.page_names import CARDS
 from sarqc.web.visitor import COOKIE
 
 

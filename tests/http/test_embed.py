@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.settings import Settings
-from sarqc.web.browser_contract import CARDS, PANELS
+from sarqc.web.page_names import CARDS, PANELS
 from sarqc.web.visitor import COOKIE
 from tests.http.conftest import TOKEN, write_study
 from tests.jobs.conftest import settings_in

@@ -1,5 +1,5 @@
 /**
- * The names that Python and the browser share. Written by `python -m sarqc.web.browser_contract --write`: change it there.
+ * The names that Python and the browser share. Written by `python docs/make_contract.py`: change it there.
  * @module contract
  */
 

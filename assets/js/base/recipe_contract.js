@@ -1,5 +1,5 @@
 /**
- * The fields of a recipe, and the methods. Written by `python -m sarqc.web.browser_contract --write`: change it there.
+ * The fields of a recipe, and the methods. Written by `python docs/make_contract.py`: change it there.
  * @module recipe_contract
  */
 

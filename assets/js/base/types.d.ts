@@ -1,5 +1,5 @@
 /**
- * Shapes of the documents that cross to the browser. Written by `python -m sarqc.web.browser_contract --write`: change it there.
+ * Shapes of the documents that cross to the browser. Written by `python docs/make_contract.py`: change it there.
  */
 
 /** Where a run stands. */

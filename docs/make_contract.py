@@ -1,20 +1,21 @@
-"""Contract: every name that Python and the browser share, written for the browser to ``assets/js/base``.
+"""Writes every name and shape that Python and the browser share to ``assets/js/base``; ``--check`` only compares.
 
 ``contract.js`` has the names, ``recipe_contract.js`` the fields of a recipe and the methods, ``types.d.ts`` the shapes
-of documents. A name has its home where Python uses it (events, states, quantities, …); those that only pages
-and scripts use live here. ``python -m sarqc.web.browser_contract --write`` writes the files, ``--check`` compares them.
+of documents. A name has its home where Python uses it (events, states, quantities, …).
 """
 
 import pkgutil
 import re
 import sys
-import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
-from pydantic.fields import FieldInfo
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from typescript import Declarations, literal
 
 from sarqc.calibration.corpora import CorpusEntry
 from sarqc.documents import FORMAT_WORDS, SIGNS
@@ -58,124 +59,29 @@ from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
 from sarqc.web.link_preview import SITE
+from sarqc.web.page_names import (
+    CARDS,
+    CONTROLS,
+    DOORS,
+    DRAWINGS,
+    EVERYWHERE,
+    PANELS,
+    SHOWN,
+    FieldKind,
+    field_kind,
+)
 from sarqc.web.static import WORKER
-from sarqc.web.typescript import Declarations, literal
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
+SCRIPTS = Path(__file__).resolve().parent.parent / "assets" / "js" / "base"
 OF_EXTRAS = [  # shapes that only this list knows of extras, which the core does not import
     f"sarqc.extras.classroom.lectures:{name}"
     for name in ("LectureBegun", "LectureWish", "HallState", "PhoneGuess", "PhoneState")
 ]
 
-# Choices of the switches above the figures: name in an address → words on the page.
-SHOWN = {
-    "perplexity": "Perplexity",
-    "accuracy": "Accuracy",
-    "error": "Error",
-    "drift": "Drift",
-}
-DOORS = {
-    "where": "Where",
-    "trade_off": "Trade-off",
-    "steps": "Steps",
-    "text": "Text",
-    "proof": "Proof",
-}
-DRAWINGS = {"surface": "3-D", "flat": "flat"}
-SIZES = {"bits": "Bits per weight", "mib": "MiB"}
-
-# What a link can lock or hide in the Lab, in the order of the page.
-CONTROLS = {
-    "study": "Study",
-    "bits": "Bits",
-    "method": "Method",
-    "layer": "Layer",
-    "show": "Quantity of the main figure",
-    "draw": "Calibration draw",
-    "drawing": "Drawing of the weights",
-    "pool": "What a cell of it says",
-    "quantity": "Quantity of the map",
-    "steps": "Order of the ladder’s steps",
-    "lambda": "λ",
-    "gamma": "γ",
-    "play": "Play",
-    "compute": "Compute here",
-    "use": "Use these settings",
-    "download": "Download",
-    "copy": "Copy as text",
-    "share": "Share",
-}
-# What a link can only hide.
-PANELS = {
-    "equation": "The equation",
-    "sentence": "The sentence",
-    "hero": "Curve over λ",
-    "band": "The λ that may be the best",
-    "surfaces": "|Ŵ − W|",
-    "deciles": "Drift by saliency decile",
-    "sliders": "Slider",
-    "doors": "The parts below",
-    "map": "Every layer",
-    "curves": "Perplexity, error and drift over λ",
-    "ruler": "You already regularise",
-    "plane": "Error against drift",
-    "gamma_grid": "λ × γ",
-    "ladder": "What each step is worth",
-    "methods": "Every method",
-    "rounding": "Learned rounding, step by step",
-    "gap": "Amount of text",
-    "theorem": "What the calibration text can’t see",
-    "inspector": "Weight by weight",
-    "try": "The model on a sentence",
-    "measured": "How this was measured",
-    "numbers": "The numbers",
-}
-# Cards of the Lab, which can stand alone in a frame.
-CARDS = {
-    name: title for name, title in PANELS.items() if name not in ("equation", "sentence", "band", "sliders", "doors")
-}
-# What a link can hide on every page.
-EVERYWHERE = {"bar": "The bar above"}
-
 LINK_LASTS = {"days": DAYS, "choices": (1, 7, DAYS, 90, DAYS_AT_MOST), "links": AT_MOST}
 
 # Characters of annotations of a run, and the number of tags.
 WRITTEN_AT_MOST = {"name": NAME_LENGTH, "note": NOTE_LENGTH, "tag": TAG_LENGTH, "tags": MOST_TAGS}
-
-FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines", "text"]
-
-
-def members(annotation: Any) -> tuple[Any, ...]:
-    """Return the types behind Annotated, Optional and unions, without None."""
-    if get_origin(annotation) is Annotated:
-        return members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(member for part in get_args(annotation) if part is not type(None) for member in members(part))
-    return (annotation,)
-
-
-def literals(annotation: Any) -> tuple[str, ...]:
-    """Return the words that a type is made of, or that it takes beside other types; empty where there are none."""
-    return next((get_args(member) for member in members(annotation) if get_origin(member) is Literal), ())
-
-
-def words(info: FieldInfo) -> tuple[str, ...]:
-    """Return the words that a field of numbers takes too."""
-    return literals(info.annotation) if float in members(info.annotation) else ()
-
-
-def field_kind(info: FieldInfo) -> FieldKind:
-    """Return the way in which the form reads a field of the recipe."""
-    kinds = members(info.annotation)
-    if bool in kinds:
-        return "truth"
-    if any(get_origin(member) is tuple for member in kinds):
-        return "lines" if field_extra(info).separator == "\n" else "list"
-    if int in kinds:
-        return "whole"
-    if float in kinds:
-        return "number or word" if words(info) else "number"
-    return "text"
 
 
 class RecipeField(TypedDict):
@@ -368,7 +274,7 @@ def recipe_names() -> list[Constant]:
     ]
 
 
-_CHANGE = "Written by `python -m sarqc.web.browser_contract --write`: change it there."
+_CHANGE = "Written by `python docs/make_contract.py`: change it there."
 _IMPORT = 'import { frozen } from "./contract.js";\n'
 _FROZEN = """/**
  * The same data, which nobody can change.
@@ -451,14 +357,9 @@ def files() -> dict[Path, str]:
     }
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Write what is generated with ``--write``; with ``--check`` exit with an error where it is not current."""
+if __name__ == "__main__":
     for path, text in files().items():
-        if "--write" in arguments:
+        if "--check" not in sys.argv:
             path.write_text(text, encoding="utf-8")
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-            sys.exit(f"{path.name} is not current: run python -m sarqc.web.browser_contract --write")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+            sys.exit(f"{path.name} is not current: run python docs/make_contract.py")
