@@ -347,13 +347,9 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
 def split_column(name: str, settings: Settings) -> tuple[str, str]:
     """Return the name of a file of rows and the column that is named behind it, after a #; empty without one."""
     declared = declared_files(settings)
-    ends = [len(name), *(place for place in reversed(range(len(name))) if name[place] == "#")]
-    for end in ends:
-        if (is_whole := name[:end] in declared or path_of(name[:end]) is not None) and end == len(name):
-            break
-        if is_whole and Path(name[:end]).suffix.lower() in READERS:
-            return name[:end], name[end + 1 :]
-    return name, ""
+    file, mark, column = name.rpartition("#")
+    names_column = mark and name not in declared and path_of(name) is None and Path(file).suffix.lower() in READERS
+    return (file, column) if names_column and (file in declared or path_of(file) is not None) else (name, "")
 
 
 def _place(name: str) -> str:

@@ -92,40 +92,37 @@ def read_rows(
     path: Path,
     where: str,
     *,
+    ending: str = "",
     column: str = "",
     most: int | None = None,
     limit: int = sys.maxsize,
-    joined_by: str,
+    joined_by: str | None,
 ) -> TextDocuments:
     """Return the documents of a file of rows.
 
     Args:
         path: The file.
         where: Its name in errors.
+        ending: One of ``READERS``; empty for the path's own.
         column: Column of texts or chats. Empty: ``messages``, ``text`` or the only column of text.
         most: Number of rows from the beginning; None for all.
         limit: Bytes of the text at most.
-        joined_by: Characters between the texts of two rows.
+        joined_by: Characters between the texts of two rows; None for JSON lines with ``text`` or ``messages`` alone.
 
     Raises:
         Refused: If the file is damaged, without one column of text, or above the limit.
     """
-    return _answer(path, path.suffix, where, column=column, most=most, limit=limit, joined_by=joined_by)
-
-
-def as_json_lines(path: Path, ending: str, where: str, *, column: str, limit: int) -> bytes:
-    """Return a file of rows as JSON lines with ``text`` or ``messages`` alone.
-
-    ``ending`` is one of ``READERS``; the other arguments are those of ``read_rows``.
-    """
-    return _answer(path, ending, where, column=column, most=None, limit=limit, joined_by=None).text.encode()
-
-
-def _answer(path: Path, ending: str, where: str, **options: Any) -> TextDocuments:
-    request = {"path": str(path), "ending": ending.lower(), "where": where, **options}
-    function = f"{__name__}:answer"
+    request: dict[str, Any] = {
+        "path": str(path),
+        "ending": (ending or path.suffix).lower(),
+        "where": where,
+        "column": column,
+        "most": most,
+        "limit": limit,
+        "joined_by": joined_by,
+    }
     try:
-        answer = answer_of(function, json.dumps(request).encode(), cpu_seconds=_CPU_SECONDS, memory=_MEMORY)
+        answer = answer_of(f"{__name__}:answer", json.dumps(request).encode(), cpu_seconds=_CPU_SECONDS, memory=_MEMORY)
     except Exhausted as error:
         what = f"the text can't be read within {_CPU_SECONDS} s and {_MEMORY / GIB:g} GiB: {error.what}"
         raise Refused(what, where, "Give a part of it, or plain text.") from None
@@ -134,7 +131,7 @@ def _answer(path: Path, ending: str, where: str, **options: Any) -> TextDocument
 
 
 def answer(request: bytes) -> bytes:
-    """Answer a request of ``read_rows`` or ``as_json_lines``: a line about the documents, then their text."""
+    """Answer a request of ``read_rows``: a line about the documents, then their text."""
     options = json.loads(request)
     path, where, ending = Path(options["path"]), options["where"], options["ending"]
     try:

@@ -8,8 +8,9 @@ A resolver that hangs obeys no time-out, so the caller does not wait for the res
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from sarqc.models.checkpoint import check_config
 from sarqc.models.origin import Origin
 from sarqc.models.tensor_files import weight_files
 from sarqc.models.tokenizing import TEXT_FILES, TOKENIZERS
+from sarqc.plain import gib
 from sarqc.settings import Settings
 
 HUB_FILES = ["*.json", "*.safetensors", *TEXT_FILES]  # never pickles, never code
@@ -102,6 +104,13 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
         Unreachable: If the Hub does not answer in time, or is switched off.
     """
     configure(settings)
+    with _refusing(name, remedy):
+        return within(settings.hub_timeout, key, question)
+
+
+@contextmanager
+def _refusing(name: str, remedy: str) -> Iterator[None]:
+    """Raise the errors of the Hub's client as those of ``ask`` within this context."""
     from huggingface_hub.errors import (
         GatedRepoError,
         OfflineModeIsEnabled,
@@ -110,14 +119,13 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
     )
 
     try:
-        return within(settings.hub_timeout, key, question)
+        yield
     except SarqcError:
         raise
     except GatedRepoError:
         raise Refused("the Hub refuses access", name, "Accept its licence and set HF_TOKEN.") from None
     except (RepositoryNotFoundError, RevisionNotFoundError):
-        what = f"the Hub has no “{name}” of that revision"
-        raise NotFound(what, name, "Check its spelling.") from None
+        raise NotFound(f"the Hub has no “{name}” of that revision", name, "Check its spelling.") from None
     except OfflineModeIsEnabled:
         raise Unreachable(
             "the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host", name, remedy
@@ -171,43 +179,30 @@ def check_usable(model: str, revision: str | None, settings: Settings) -> dict[s
     size = sum(sizes.values())
     if size > settings.download_gib * 2**30:
         raise TooLarge(
-            f"its files have {_gib(size)} GiB, and at most {settings.download_gib:g} GiB are downloaded",
+            f"its files have {gib(size)}, and at most {settings.download_gib:g} GiB are downloaded",
             model,
             "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
         )
     free = free_bytes(Path(HF_HUB_CACHE))
     if size > free:
         raise NoRoom(
-            f"its files have {_gib(size)} GiB, and {_gib(free)} GiB are free for downloads",
+            f"its files have {gib(size)}, and {gib(free)} are free for downloads",
             model,
             "Make room, or set HF_HOME to a folder on a larger disk.",
         )
     return config
 
 
-def _gib(size: float) -> str:
-    return f"{size / 2**30:,.3g}"
-
-
 def download(model: str, revision: str | None) -> Path:
     """Fetch the files of a model and return its folder; a download that broke off continues.
 
     Raises:
-        Refused: If the licence was not accepted.
-        NotFound: If the Hub has no such model.
-        Unreachable: If the download broke off.
+        SarqcError: As by ``ask``.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-    try:
+    with _refusing(model, "Try again."):
         return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
-    except GatedRepoError:
-        raise Refused("the Hub refuses access to this model", model, "Accept its licence and set HF_TOKEN.") from None
-    except RepositoryNotFoundError:
-        raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
-    except Exception as error:  # of any transport, or of a client that can't read its answer
-        raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
 
 
 def _offer(model: str, revision: str | None, settings: Settings) -> tuple[dict[str, Any], dict[str, int]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -303,14 +303,11 @@ def _apply_within_limits(
     if sum(sizes.values()) < _MOST_HERE and fast in sizes and sha256_of(fast) in SHIPPED:
         facts, tokens = apply(folder, where, texts)
         return facts, [np.array(ids, dtype=np.int64) for ids in tokens]
-    contents = [text.encode(errors="surrogatepass") for text in texts]
-    total = sum(map(len, contents))
-    request = b"\n".join([json.dumps([str(folder), where, [*map(len, contents)]]).encode(), b"".join(contents)])
-    seconds = CPU_SECONDS + CPU_SECONDS_EACH_MIB * total // 2**20
+    request = json.dumps([str(folder), where, *texts]).encode()
+    seconds = CPU_SECONDS + CPU_SECONDS_EACH_MIB * len(request) // 2**20
+    memory = _MEMORY + _MEMORY_OF_A_BYTE * len(request)
     try:
-        answer = answer_of(
-            f"{__name__}:answer", request, cpu_seconds=seconds, memory=_MEMORY + _MEMORY_OF_A_BYTE * total
-        )
+        answer = answer_of(f"{__name__}:answer", request, cpu_seconds=seconds, memory=memory)
     except Exhausted as error:
         of_text, reason = " for this text" if texts else "", error.what[:200]
         what = f"its tokenizer takes more than {seconds} s or too much memory{of_text}, or fails ({reason})"
@@ -414,10 +411,7 @@ def apply(folder: Path, where: str, texts: Sequence[str]) -> tuple[TokenizerFact
 
 def answer(request: bytes) -> bytes:
     """Answer a request of ``_apply_within_limits``, in a process with limits."""
-    head, _, content = request.partition(b"\n")
-    folder, where, sizes = json.loads(head)
-    ends = [*accumulate(sizes)]
-    texts = [content[end - size : end].decode(errors="surrogatepass") for end, size in zip(ends, sizes, strict=True)]
+    folder, where, *texts = json.loads(request)
     facts, tokens = apply(Path(folder), where, texts)
     properties = _ANSWER.dump_json((facts, [*map(len, tokens)]))
     return b"\n".join([properties, b"".join(array("I", ids).tobytes() for ids in tokens)])
@@ -434,8 +428,6 @@ def alike(request: bytes) -> bytes:
         return b""
     if any(not token["special"] for name, token in tokens.items() if name not in others):
         return b""
-    if all(first[part] == second[part] for part in ("normalizer", "pre_tokenizer", "post_processor", "model")):
-        return b"alike"
     same = all(first["model"].get(part) == second["model"].get(part) for part in ("type", "vocab", "merges"))
     return b"alike" if same and ids_of(_PROBE, both[0]) == ids_of(_PROBE, both[1]) else b""
 

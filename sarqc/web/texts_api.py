@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from sarqc.calibration.text_files import READERS, UPLOAD_ENDINGS, as_json_lines, read_plain, text_name, text_path
+from sarqc.calibration.text_files import READERS, UPLOAD_ENDINGS, read_plain, read_rows, text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
 from sarqc.files.hashes import sha256_of
 from sarqc.files.settled import settle
@@ -80,7 +80,8 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
 def _normalise(path: Path, ending: str, column: str, limit: int) -> str:
     """Rewrite rows of any kind as JSON lines; return the text's ending. Raise ``Refused``."""
     if ending in READERS:
-        path.write_bytes(as_json_lines(path, ending, "texts", column=column, limit=limit))
+        rows = read_rows(path, "texts", ending=ending, column=column, limit=limit, joined_by=None)
+        path.write_bytes(rows.text.encode())
         ending = UPLOAD_ENDINGS[1]
         is_empty = not path.stat().st_size
     else:
