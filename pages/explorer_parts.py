@@ -160,7 +160,7 @@ def _proof() -> None:
     part(_ACTS)
     part(_MEASURED)
     part(_NUMBERS)
-    plot("lab-theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
+    plot("lab-theorem", "What the calibration text can’t see", classes="plot-further plot-whole", hidden=True)
 
 
 _CONTENT = {"where": _layers, "trade_off": _trade_off, "steps": _steps, "text": _calibration_text, "proof": _proof}

@@ -131,13 +131,6 @@ def new_figure(x: Any, y: Any, /, *, left: int, right: int, top: int, bottom: in
     return cast(Figure, {"data": [], "layout": layout, "bindings": [], **further})
 
 
-def add_caption(figure: Figure, wide: Any, narrow: Any, *over: Axis, color: str = "var(--ink)", **place: Any) -> None:
-    """Write a caption above a figure, bound over these axes or over both, with another for narrow screens."""
-    path = add_note(figure, "", color, **PAPER, x=0, y=1, **place)
-    bind_fields(figure, path, {"text": wide}, *over)
-    bind_fields(figure, path, {"text": narrow}, *over, narrow=True)
-
-
 def add_note(figure: Figure, text: str, color: str = "", /, *, size: Any = 12, narrow: Any = None, **place: Any) -> str:
     """Write a text on a figure, at a place in plotly's annotation fields, with its fields on a narrow screen; return
     its path."""
@@ -287,12 +280,6 @@ def edge_trace(axis: str) -> Part:
     )
 
 
-def map_trace(x: Any, y: Any, values: np.ndarray, span: Span, /, **more: Any) -> Part:
-    """Return a map of values, dark where they are small, with gaps between its cells."""
-    ends = {"zmin": span[0], "zmax": span[1], "colorscale": SHADES}
-    return {"type": "heatmap", "x": x, "y": y, "z": plain_numbers(values), **ends, "xgap": 2, "ygap": 2, **more}
-
-
 PERCENT = ".1~%"  # of ticks
 PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
 
@@ -329,12 +316,6 @@ def value_axis(domain: Span, span: Span, *, ticks: int = 4) -> Part:
 def even_axis(span: Span, ticks: int) -> Part:
     """Return a plain axis over a span of values."""
     return {**PLAIN_AXIS, "range": list(span), **even_ticks(span, ticks)}
-
-
-def row_axis(title: str, count: int, standoff: int) -> Part:
-    """Return the axis of a map's ``count`` named rows."""
-    axis = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    return axis | {"title": {"text": title, "standoff": standoff}, "range": [-0.5, count - 0.5]}
 
 
 def even_ticks(span: Span, most: int) -> Part:

@@ -4,6 +4,7 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     PERCENT,
+    SHADES,
     SLIM_BAR,
     Axis,
     Figure,
@@ -12,9 +13,8 @@ from sarqc.figures.drawing import (
     format_values,
     honest_range,
     lam_axis,
-    map_trace,
     new_figure,
-    row_axis,
+    plain_numbers,
 )
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.figures.titles import constant_finding, error_of, fit_text, lam_point, least, set_finding
@@ -46,18 +46,30 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     names = lam_names(line)
     across = lam_axis(names) | {"showgrid": False, "title": {"text": "λ", "standoff": 2}}
     across |= {"tickfont": {"size": 11}, "range": [-0.5, len(line.lams) - 0.5]}
-    up = row_axis(sign, len(gammas), 2) | {"range": [-0.53, len(gammas) - 0.47]}  # and the frame
+    up = {
+        "type": "category",
+        "fixedrange": True,
+        "ticks": "",
+        "showgrid": False,
+        "title": {"text": sign, "standoff": 2},
+    }
+    up["range"] = [-0.53, len(gammas) - 0.47]  # and the frame
     bar = SLIM_BAR | {"nticks": 4, "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}
-    trace = map_trace(
-        names,
-        gammas,
-        values,
-        (low, high),
-        reversescale=complete and by_accuracy,  # dark is good on every map
-        text=format_values(values, show),
-        hovertemplate=f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
-        colorbar=bar,
-    )
+    trace = {
+        "type": "heatmap",
+        "x": names,
+        "y": gammas,
+        "z": plain_numbers(values),
+        "zmin": low,
+        "zmax": high,
+        "colorscale": SHADES,
+        "reversescale": complete and by_accuracy,  # dark is good on every map
+        "xgap": 2,
+        "ygap": 2,
+        "text": format_values(values, show),
+        "hovertemplate": f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
+        "colorbar": bar,
+    }
     thinned = [name if index % 2 == 0 or len(names) <= FEW else "" for index, name in enumerate(names)]
     narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.ticktext": thinned}
     figure = new_figure(across, up, left=40, right=52, top=6, bottom=34, narrow=narrow, narrow_below=NARROW)

@@ -47,11 +47,6 @@ class TokenCounts:
         return mean
 
     @cached_property
-    def range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest count over the draws, B E each."""
-        return self.values.min(axis=0), self.values.max(axis=0)
-
-    @cached_property
     def none(self) -> np.ndarray:
         """Mask B E of experts that no token reached in at least one draw."""
         none: np.ndarray = (self.values == 0).any(axis=0)
