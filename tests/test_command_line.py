@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 from sarqc import __main__ as command_line
 from sarqc import __version__
 from sarqc.events import (
-    BlockDistilled,
     BlockRounded,
     CandidateDone,
     DryRun,
@@ -27,7 +26,6 @@ from sarqc.events import (
     PointDone,
     RoundingChecked,
     Saved,
-    ScalesDistilled,
     Stage,
     Started,
     Warned,
@@ -322,9 +320,6 @@ def test_words_of_the_progress_bar():
     assert words(BlockRounded(3, 10, checks)) == (
         "block 3 keeps the state after 10 of at most 200 steps, held-out error 0.5 → 0.4"
     )
-    assert words(ScalesDistilled(2, 5, 0.1, 0.2345, 0.5)) == "epoch 2 of 5, held-out KL 0.234"
-    assert words(ScalesDistilled(2, 5, 0.1, None, 0.5)) == "epoch 2 of 5, held-out KL not finite"
-    assert words(BlockDistilled(1, 6, 5, 2, 0.25, None, 0.5, 0.5)) == "block 1, held-out error 0.25 → not finite"
     assert words(CandidateDone(0.3, 2, 10, 41.23)) == "λ = 0.3: perplexity 41.23 on the sequences kept for judging"
     assert words(PointDone("a", 6, 15, 0.1, 0.2, None, 0.3, 0.4)) == "7 of 15 λ solved"
     assert words(Stage("choosing λ", "10 values")) == "choosing λ: 10 values"

@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
@@ -238,12 +237,12 @@ def _protocol(run: Run) -> dict[str, Any]:
 
 
 COLUMNS: dict[str, Column] = {
-    **{name: attrgetter(name) for name in ("id", "name")},
+    **{name: _entry_of(vars, name) for name in ("id", "name")},
     "tags": lambda run: ", ".join(run.tags),
-    **{name: attrgetter(name) for name in ("note", "state", "owner", "batch")},
+    **{name: _entry_of(vars, name) for name in ("note", "state", "owner", "batch")},
     **{name: _time(name) for name in ("created", "started", "ended")},
     "seconds": lambda run: None if run.started is None or run.ended is None else run.ended - run.started,
-    **{name: attrgetter(name) for name in ("device", "fingerprint")},
+    **{name: _entry_of(vars, name) for name in ("device", "fingerprint")},
     "error": lambda run: run.error and run.error["what"],
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
