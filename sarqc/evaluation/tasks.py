@@ -1,4 +1,4 @@
-"""Zero-shot accuracy through lm-eval: its usual tasks by name, and the multiple-choice tasks of embedded models.
+"""Zero-shot accuracy through lm-eval: its own tasks by name, and the multiple-choice tasks of embedded models.
 
 On a host with a mirror of the Hub the usual tasks take their rows from there; prompts, choices and metrics stay those
 of lm-eval's own definitions. lm-eval is imported on use: it is heavy, and an extra.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import task_batch
-from sarqc.files.names import shortened
+from sarqc.evaluation.task_names import published_tasks
 from sarqc.files.once import once
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
@@ -108,7 +108,6 @@ _USUAL: dict[str, _Rows] = {
     "winogrande": _Rows("allenai/winogrande", "winogrande_xl", "validation", "winogrande"),
     "arc_easy": _Rows("allenai/ai2_arc", "ARC-Easy", "test", "arc"),
     "arc_challenge": _Rows("allenai/ai2_arc", "ARC-Challenge", "test", "arc"),
-    "openbookqa": _Rows("allenai/openbookqa", "main", "test", "openbookqa"),
     **{f"mmlu_{subject}": _Rows("cais/mmlu", subject, "test", "mmlu/default") for subject in _MMLU_SUBJECTS},
 }
 # A group that counts as one task, its items pooled: lm-eval's own mean over the group, weighted by size.
@@ -145,22 +144,28 @@ def embedded_tasks(settings: Settings) -> dict[str, Path]:
 
 
 def known_task(name: str, settings: Settings) -> None:
-    """Check that a name is that of a task, whose rows are on the mirror if this host has one.
+    """Check that a name is that of a single task, whose rows are on the mirror if this host has one.
 
     Raises:
-        Refused: For another task, with the known ones.
+        Refused: For an unknown task, with the known ones, and for a task that runs the model's programs.
         NotFound: If the mirror lacks a file of the task.
     """
     embedded = embedded_tasks(settings)
+    if name in embedded:
+        return
     if name in _USUAL or name in _POOLED:
         _mirror_files(name, settings)
-    elif name not in embedded:
+        return
+    runs_programs = published_tasks().get(name)
+    if runs_programs is None:
         usual = [task for task in _USUAL if not task.startswith("mmlu_")]
+        remedy = f"Give one of {', '.join([*embedded, *usual, *_POOLED])}, or another task of lm-eval."
+        raise Refused(f"no single task “{name}”", "tasks", remedy)
+    if runs_programs:  # as the user of this process
         raise Refused(
-            f"no task “{shortened(name)}” is measured here",
-            "tasks",
-            f"Give one of {', '.join([*embedded, *usual, *_POOLED])}. For others, such as humaneval, export the model "
-            "and run lm_eval (programs of the model with HF_ALLOW_CODE_EVAL=1, in a container of yours).",
+            "lm-eval would run programs that the model writes without isolating them",
+            f"task {name}",
+            "Leave it out; export the model and run lm_eval with HF_ALLOW_CODE_EVAL=1 in a container of yours.",
         )
 
 
@@ -174,7 +179,7 @@ _SIZES = {
     "arc_challenge": (1172, 4, 45),
     "mmlu_": (250, 4, 110),
     "mmlu": (14042, 4, 110),
-    "openbookqa": (500, 4, 20),
+    "": (1000, 4, 100),  # of any other task
 }
 _CHARACTERS = 4  # of a token
 
@@ -229,6 +234,7 @@ def measure_accuracy(
         tell: Function that is called with the number of answers so far, and of all.
 
     Raises:
+        Refused: If the task has no accuracy for single items.
         NotFound: For rows that the mirror lacks.
         Unreachable: Without a Hub.
     """
@@ -265,6 +271,8 @@ def measure_accuracy(
         member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"]) for member in _members(name)
     }
     samples = [sample for member_samples in members.values() for sample in member_samples]
+    if not samples or "acc" not in samples[0]:
+        raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Use a multiple-choice task.")
     value, error = _mean(samples, "acc")
     protocol = {
         "task": name,
@@ -386,12 +394,13 @@ def _from_file(split: str, file: Path) -> dict[str, Any]:
 
 
 def _manager(name: str, settings: Settings) -> Any:
-    """Return lm-eval's manager for a task: of the task's folder alone, since all take ten seconds and more."""
+    """Return lm-eval's manager for a task: of the task's folder if it is known, since all take ten seconds and more."""
     if name in embedded_tasks(settings):  # and defined here
         from lm_eval.tasks import TaskManager
 
         return TaskManager(include_defaults=False)
-    return _manager_of(_USUAL[_members(name)[0]].folder)
+    usual = _USUAL.get(_members(name)[0])
+    return _manager_of("" if usual is None else usual.folder)
 
 
 @once(16)
@@ -399,6 +408,8 @@ def _manager_of(folder: str) -> Any:
     """Return lm-eval's manager of the tasks below one of its folders, all of whose definitions it reads first."""
     from lm_eval import tasks
 
+    if not folder:
+        return tasks.TaskManager()
     return tasks.TaskManager(include_path=Path(tasks.__file__).parent / folder, include_defaults=False)
 
 

@@ -1,5 +1,6 @@
 """Accuracy through the real lm-eval against log-likelihoods summed by hand."""
 
+import gzip
 import json
 import math
 import os
@@ -14,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc import Recipe, execute
 from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.evaluation.task_names import FILE, names_of
 from sarqc.evaluation.tasks import (
     _POOLED,
     _USUAL,
@@ -63,8 +65,11 @@ def test_an_unknown_task_names_ours(settings):
     settings = settings.model_copy(update={"data_dir": None})
     for name in (TASK, "piqa", "mmlu", "mmlu_anatomy", "openbookqa"):
         known_task(name, settings)
-    for name in ("no-such-task", "mmlu_stem", "humaneval", "mbpp"):
-        with pytest.raises(Refused, match=rf"{TASK}.*HF_ALLOW_CODE_EVAL=1"):
+    for name in ("no-such-task", "mmlu_stem"):  # the latter is a group of tasks
+        with pytest.raises(Refused, match=TASK):
+            known_task(name, settings)
+    for name in ("humaneval", "mbpp"):
+        with pytest.raises(Refused, match=r"without isolating.*HF_ALLOW_CODE_EVAL=1"):
             known_task(name, settings)
 
 
@@ -94,11 +99,6 @@ def arc(row: dict[str, Any]) -> Item:
     return pairs, row["choices"]["label"].index(row["answerKey"]), choices
 
 
-def openbookqa(row: dict[str, Any]) -> Item:
-    choices = row["choices"]["text"]
-    return [(row["question_stem"], f" {choice}") for choice in choices], "ABCD".index(row["answerKey"]), choices
-
-
 def winogrande(row: dict[str, Any]) -> Item:
     before, after = row["sentence"].split("_", 1)
     choices = [before + row["option1"], before + row["option2"]]
@@ -121,7 +121,7 @@ def mmlu(row: dict[str, Any]) -> Item:
 
 BY_HAND: dict[str, Callable[[dict[str, Any]], Item]] = {
     "piqa": piqa, "boolq": boolq, "arc_easy": arc, "arc_challenge": arc, "winogrande": winogrande,
-    "hellaswag": hellaswag, "openbookqa": openbookqa,
+    "hellaswag": hellaswag,
 }  # fmt: skip
 
 
@@ -144,8 +144,6 @@ def made_rows(task: str, count: int) -> list[dict[str, Any]]:
                 "hellaswag": {"ind": number, "activity_label": "Walking", "ctx_a": f"A man sees a {word}.",
                               "ctx_b": "he", "ctx": f"A man sees a {word}. he", "endings": four,
                               "label": str(number % 4)},
-                "openbookqa": {"id": str(number), "question_stem": f"The {word} is beside",
-                               "answerKey": "ABCD"[number % 4], "choices": {"text": four, "label": list("ABCD")}},
                 "mmlu": {"question": f" Where is the {word} kept? ", "subject": task.removeprefix("mmlu_"),
                          "choices": four, "answer": number % 4},
             }[task.split("_")[0]]
@@ -243,6 +241,18 @@ def test_a_run_says_both_accuracies_of_both_models(mirror, loaded, tmp_path):
     assert "acc_norm" not in task["protocol"]
     assert task["protocol"]["limit"] == 6
     assert summary["protocol"]["calibration"]["corpus"] == 'c4, the first 8 documents, joined by "\\n\\n"'
+
+
+@pytest.mark.thorough
+def test_the_shipped_names_are_those_of_the_installed_lm_eval():
+    from lm_eval.tasks import TaskManager
+
+    names = names_of(TaskManager())
+    shipped = json.loads(gzip.decompress(FILE.read_bytes()))
+    assert shipped == names, "python -m sarqc.evaluation.task_names"
+    assert len(names["tasks"]) > 10_000
+    assert {"humaneval", "mbpp", "humaneval_instruct"} <= set(names["unsafe"])
+    assert len(names["unsafe"]) < 50
 
 
 def test_the_table_agrees_with_lm_eval(settings):
