@@ -122,7 +122,9 @@ def test_choices(more, document, here, there):
 
 @pytest.mark.parametrize("more", [
     {"distill": 2}, {"distill": 2, "distill_codes": True, "distill_norms": True},
-    {"distill": 2, "distill_codes": True, "distill_by": "block", "grid": "affine"},
+    pytest.param(
+        {"distill": 2, "distill_codes": True, "distill_by": "block", "grid": "affine"}, marks=pytest.mark.thorough
+    ),
 ], ids=["scales", "codes and norms", "block by block"])  # fmt: skip
 def test_distillation(more, document, here, there):
     document |= {"method": "sarqc-gbs", "lambda": 0.1, "bits": 2} | more

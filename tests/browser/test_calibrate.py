@@ -252,6 +252,7 @@ def test_several_lambdas_are_chips_and_one_batch(app, open_form):
         app.json(f"/runs/{run['id']}/cancel", method="POST")
 
 
+@pytest.mark.thorough
 def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")

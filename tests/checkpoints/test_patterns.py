@@ -59,7 +59,7 @@ WRITTEN = [
 WRITTEN = [pattern.removeprefix("+:").removeprefix("-:") for pattern in WRITTEN]
 
 
-@pytest.mark.parametrize("anywhere", [False, True])
+@pytest.mark.parametrize("anywhere", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_what_engines_write_means_what_they_mean(anywhere):
     for pattern in WRITTEN:
         assert found(NAMES, pattern, anywhere=anywhere) == by_re(NAMES, pattern, anywhere=anywhere)

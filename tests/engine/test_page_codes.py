@@ -42,7 +42,7 @@ def weight_of(path: Path, name: str) -> torch.Tensor:
 SEARCH = {"method": "sarqc-gs", "group_size": 128, "refine": 1}
 
 
-@pytest.mark.parametrize("changes", [{}, SEARCH], ids=["solver", "search"])
+@pytest.mark.parametrize("changes", [{}, pytest.param(SEARCH, marks=pytest.mark.thorough)], ids=["solver", "search"])
 def test_codes_are_the_weights_that_the_run_exports(fresh_settings, tmp_path, changes):
     study = study_of({"lambda": 0.25} | changes, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
     kept = kept_codes(study)

@@ -476,6 +476,7 @@ def test_a_part_of_three_thousand_in_any_order_walks_an_index(full, sort):
     assert cost.operations < RUNS  # far below one for each run
 
 
+@pytest.mark.thorough
 def test_a_filter_of_three_thousand_reads_narrow_rows_alone(full):
     question = Question("gptq 3 bits finished", "-perplexity")
     where, values = question.where()

@@ -331,6 +331,7 @@ def test_a_hostile_configuration_is_refused(changes, words):
         derived.decoder_of(config | changes, "somebody/model")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("own_process")
 def test_a_configuration_that_exhausts_its_process_is_refused(monkeypatch):
     monkeypatch.setattr(derived, "_MEMORY", 1 << 28)

@@ -92,7 +92,7 @@ def addresses(name: str, study: Study) -> Iterator[str]:
         yield f"/studies/{name}/view?{urlencode(some)}"
 
 
-@pytest.mark.parametrize("name", ["small", "steps"])
+@pytest.mark.parametrize("name", ["small", pytest.param("steps", marks=pytest.mark.thorough)])
 def test_every_answer_is_that_of_the_app(app, site, studies, name):
     paths = list(dict.fromkeys(addresses(name, studies[name])))
     answers = joined(site / name, [{"path": path} for path in paths])

@@ -17,6 +17,7 @@ def bytes_of(study: Study, lam: float) -> bytes:
     return (study.folder / FOLDER / file["name"]).read_bytes()
 
 
+@pytest.mark.thorough
 def test_further_points_have_the_codes_of_their_runs(fresh_settings, tmp_path):
     study = study_of({"lambda": 0.25, "sweep": [1]}, fresh_settings, tmp_path)
     before = bytes_of(study, 0.25)
@@ -46,6 +47,7 @@ def test_rounded_codes_of_a_shipped_study_are_its_own(fresh_settings, shipped):
     assert [(point["method"], point["bits"], point["lam"]) for point in kept["points"]] == [("rtn", 3, None)]
 
 
+@pytest.mark.thorough
 def test_other_errors_than_those_of_the_study_are_refused(fresh_settings, shipped):
     shipped.protocol["calibration"] |= {"samples": 1, "length": 16}
     with pytest.raises(Refused, match="the study has"):
