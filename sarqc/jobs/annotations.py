@@ -44,8 +44,8 @@ def checked_tags(value: Any, where: str = "run, tags") -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise Refused("tags are a list of words", where, 'Give them as in ["baseline", "paper"].')
     tags: dict[str, str] = {}
-    for one in value:
-        tag = _line(one, "tag", TAG_LENGTH).lstrip("#").strip()
+    for text in value:
+        tag = _line(text, "tag", TAG_LENGTH).lstrip("#").strip()
         if not tag or "," in tag:
             raise Refused("a tag is empty or has a comma in it", where, "Give each tag by itself.")
         tags.setdefault(tag.casefold(), tag)

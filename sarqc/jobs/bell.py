@@ -36,8 +36,8 @@ class Bell:
 
     def ring(self, *topics: str) -> None:
         with self._mutex:
-            found = [listener for topic in topics for listener in self._listeners.get(topic, ())]
-        for loop, event in found:
+            matching = [listener for topic in topics for listener in self._listeners.get(topic, ())]
+        for loop, event in matching:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 

@@ -70,12 +70,12 @@ def check_exportable(parent: Run, checkpoint_format: str) -> None:
         raise Refused("the repair is not an improvement", where, "Keep the file as it was found.")
 
 
-def size_at_most(wanted: str, *, before: int, after: int) -> int:
+def size_at_most(checkpoint_format: str, *, before: int, after: int) -> int:
     """Return the expected bytes of an export. ``before``, ``after``: bytes of the linears, as planned."""
-    if wanted == "plain":
+    if checkpoint_format == "plain":
         return before
     # MLX has a scale and a bias for at least 32 weights each; those of other formats take less.
-    return after + (before // 16 if wanted == "mlx" else 0)
+    return after + (before // 16 if checkpoint_format == "mlx" else 0)
 
 
 def check_room(store: Store, settings: Settings, size: int) -> None:

@@ -180,16 +180,16 @@ def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: 
     for name in MEASURES:
         columns += [f"{function}({name}) AS {function}_{name}" for function in ("COUNT", "AVG", "MIN", "MAX")]
     of_group = f"FROM listed WHERE {_key(by)} = ? AND {where}"
-    found = dict(connection.execute(f"SELECT {', '.join(columns)} {of_group}", (key, *values)).fetchone())
-    if any(found[f"COUNT_{name}"] > 1 for name in MEASURES):
+    totals = dict(connection.execute(f"SELECT {', '.join(columns)} {of_group}", (key, *values)).fetchone())
+    if any(totals[f"COUNT_{name}"] > 1 for name in MEASURES):
         squares = ", ".join(f"SUM(({name} - ?) * ({name} - ?)) AS squares_{name}" for name in MEASURES)
-        means = [found[f"AVG_{name}"] for name in MEASURES for _ in range(2)]
-        found |= dict(connection.execute(f"SELECT {squares} {of_group}", (*means, key, *values)).fetchone())
-    counts = {state.value: found[f"stage_{stage}"] for stage, state in enumerate(State)}
+        means = [totals[f"AVG_{name}"] for name in MEASURES for _ in range(2)]
+        totals |= dict(connection.execute(f"SELECT {squares} {of_group}", (*means, key, *values)).fetchone())
+    counts = {state.value: totals[f"stage_{stage}"] for stage, state in enumerate(State)}
     states = {state: count for state, count in counts.items() if count}
-    varies = tuple(public for name, public in VARYING[by].items() if found[f"varies_{name}"])
-    measures = {name: _spread(found, name) for name in MEASURES if found[f"COUNT_{name}"]}
-    return RunGroup(key, newest, found["n"], states, varies, measures)
+    varies = tuple(public for name, public in VARYING[by].items() if totals[f"varies_{name}"])
+    measures = {name: _spread(totals, name) for name in MEASURES if totals[f"COUNT_{name}"]}
+    return RunGroup(key, newest, totals["n"], states, varies, measures)
 
 
 def _spread(summed: Mapping[str, Any], name: str) -> Statistics:
@@ -286,8 +286,8 @@ def log_ratio(summary: Mapping[str, Any]) -> float | None:
     if (came_to := tuned(summary)) is not None:
         return _real(came_to["log_ratio"])
     quantized, original = (_real(summary.get(name)) for name in ("perplexity", "perplexity_float"))
-    if (found := _real(summary.get("log_ratio"))) is not None or not quantized or not original:
-        return found
+    if (recorded := _real(summary.get("log_ratio"))) is not None or not quantized or not original:
+        return recorded
     return math.log(quantized / original) if quantized > 0 and original > 0 else None
 
 
@@ -313,15 +313,15 @@ def words_of(run: Run) -> str:
     bits, lam, kind = recipe.get("bits"), recipe.get("lambda"), recipe.get("kind")
     if (came_to := tuned(run.summary)) is not None:
         lam = came_to["lam"]
-    said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
-    said += [recipe.get(name) for name in ("model", "quantized_checkpoint", "method", "grid", "calibration", "test")]
-    said += [
+    terms = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
+    terms += [recipe.get(name) for name in ("model", "quantized_checkpoint", "method", "grid", "calibration", "test")]
+    terms += [
         method_title(str(recipe.get("method", ""))),
         f"{bits} bits" if bits else None,
         f"λ={lam:g}" if _real(lam) is not None else None,
         None if kind == "run" else kind,
     ]
-    return marked(" ".join(str(word) for word in said if word))
+    return marked(" ".join(str(word) for word in terms if word))
 
 
 def marked(text: str) -> str:

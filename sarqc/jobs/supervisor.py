@@ -219,11 +219,11 @@ class Supervisor:
         """
         made = self.store.exports(run_id)
         # Read here, since that takes time, and not in the transaction.
-        whole = {one.id for one in made if damage(exports.checkpoint_folder(self.settings, one)) is None}
+        whole = {export.id for export in made if damage(exports.checkpoint_folder(self.settings, export)) is None}
         with self.store.transaction():
             parent = self.store.get(run_id)
             exports.check_exportable(parent, checkpoint_format)
-            former = next((one for one in self.store.exports(run_id) if one.format == checkpoint_format), None)
+            former = next((export for export in self.store.exports(run_id) if export.format == checkpoint_format), None)
             if former is not None and (former.id in whole if former.state is State.FINISHED else not former.at_rest):
                 return former, False
             if former is not None and former.state is State.FINISHED:
@@ -367,7 +367,7 @@ class Supervisor:
         try:
             while groups:
                 token, messages = groups[0]
-                if any(one.token == token for one in unheard) or not self._heard(self._jobs[token], messages):
+                if any(message.token == token for message in unheard) or not self._heard(self._jobs[token], messages):
                     unheard += messages
                 else:
                     self._note_heard(token, messages)
@@ -384,7 +384,7 @@ class Supervisor:
         if job.ended:
             return True
 
-        is_last = any(isinstance(one, Gone) or isinstance(one.event, _ENDS) for one in messages)
+        is_last = any(isinstance(message, Gone) or isinstance(message.event, _ENDS) for message in messages)
         takes_reserve = is_last and job.has_reserve
         if job.is_unheard and self.full_disk() is not None and not takes_reserve:
             return False
@@ -410,9 +410,9 @@ class Supervisor:
         """Let a run that goes on, but can't be heard, say why."""
         with logs.about(run=job.run_id, owner=job.owner):
             log.warning("the run waits for room on the disk")
-        said = Warned(f"{WAITS} What it says is shown when there is some. {disk_full().remedy}", "disk")
+        warning = Warned(f"{WAITS} What it says is shown when there is some. {disk_full().remedy}", "disk")
         with suppress(NoRoom):  # not even for that: the host says it alone
-            self.store.even_when_full(lambda _: self.store.append(job.run_id, [said], waits_for_room=True))
+            self.store.even_when_full(lambda _: self.store.append(job.run_id, [warning], waits_for_room=True))
             self.bell.ring(job.run_id, ALL_RUNS)
 
     def _note_heard(self, token: int, messages: list[Message]) -> None:
@@ -446,11 +446,11 @@ class Supervisor:
         """Store a worker's events up to its last; return whether the last is among them."""
         events = [message.event for message in messages if isinstance(message, Said)]
         last = next((event for event in events if isinstance(event, _ENDS)), None)
-        said = events[: events.index(last)] if last else events
-        if said:
-            self.store.append(job.run_id, said)
-        job.is_shared |= any(isinstance(event, Stage) and event.name in SHARED_STAGES for event in said)
-        for event in said:
+        logged = events[: events.index(last)] if last else events
+        if logged:
+            self.store.append(job.run_id, logged)
+        job.is_shared |= any(isinstance(event, Stage) and event.name in SHARED_STAGES for event in logged)
+        for event in logged:
             if isinstance(event, Stage | LayerDone):
                 job.solves = isinstance(event, LayerDone)
         run = self.store.get(job.run_id)
@@ -490,15 +490,18 @@ class Supervisor:
 
     def _note_help(self, job: _Job, messages: list[Message]) -> None:
         """Note the end of a worker that helps with a run: only how it ended says something new."""
-        last = next((one.event for one in messages if isinstance(one, Said) and isinstance(one.event, _ENDS)), None)
+        last = next(
+            (message.event for message in messages if isinstance(message, Said) and isinstance(message.event, _ENDS)),
+            None,
+        )
         job.ended = job.ended or last is not None
         if isinstance(last, Cancelled):
             return
         if isinstance(last, Failed):
             log.warning("a worker that helped with run %s failed: %s", job.run_id, last.what)
         if last is not None or (isinstance(messages[-1], Gone) and not job.ended):
-            for one in self._jobs.values():
-                one.is_shared &= one.run_id != job.run_id  # it is done, or help does not work
+            for other in self._jobs.values():
+                other.is_shared &= other.run_id != job.run_id  # it is done, or help does not work
 
     def _tidy(self, run_id: str) -> None:
         """Remove the half-written files of an export whose process is gone."""
@@ -622,10 +625,10 @@ class Supervisor:
         for start in schedule.decide(waiting, free, now, held, lane):
             self._start(start)
 
-    def _ask_aside(self, wanted: set[str]) -> None:
+    def _ask_aside(self, run_ids: set[str]) -> None:
         """Ask these runs to step aside, and take the wish back from all others."""
         for token, job in self._jobs.items():
-            if job.can_step_aside() and job.is_asked != (job.run_id in wanted):
+            if job.can_step_aside() and job.is_asked != (job.run_id in run_ids):
                 job.is_asked = not job.is_asked
                 self.workers.step_aside(token, job.is_asked)
 

@@ -97,9 +97,9 @@ class Workers(Protocol):
     def ask_to_stop(self, token: int) -> None:
         """SIGTERM: the run ends with ``Cancelled`` as soon as Python gets a word in. Harmless on one that is gone."""
 
-    def step_aside(self, token: int, wanted: bool) -> None:
+    def step_aside(self, token: int, aside: bool) -> None:
         """Ask that the run end with ``Yielded`` where nothing is lost by that, see ``sarqc.jobs.preemption``; perhaps
-        it never comes there. ``wanted``: False takes the wish back. Harmless on one that is gone.
+        it never comes there. ``aside``: False takes the wish back. Harmless on one that is gone.
         """
 
     def kill(self, token: int) -> None:
@@ -231,9 +231,9 @@ class LocalWorkers:
         if worker := self._running.get(token):
             worker.process.ask_to_stop()
 
-    def step_aside(self, token: int, wanted: bool) -> None:
+    def step_aside(self, token: int, aside: bool) -> None:
         if worker := self._running.get(token):
-            worker.process.give({STEP_ASIDE: wanted})
+            worker.process.give({STEP_ASIDE: aside})
 
     def kill(self, token: int) -> None:
         if worker := self._running.get(token):
@@ -296,20 +296,20 @@ def find_devices(settings: Settings) -> tuple[Device, ...]:
 
     Raises ``Refused`` when it asks for CUDA and there is none.
     """
-    wanted = settings.device
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
-        raise Refused(f"no device “{wanted}”", "SARQC_DEVICE", "Set it to auto, cpu, cuda or cuda:N.")
-    has_none = wanted == "cpu" or (wanted == "auto" and not _may_have_cuda())
-    found = () if has_none else tuple(one for one in _ask_torch() if wanted in ("auto", "cuda", one.id))
-    if wanted in ("auto", "cuda"):  # a run takes the GPUs that follow its own
-        groups = [found[first : first + settings.span] for first in range(0, len(found), settings.span)]
-        found = tuple(Device(group[0].id, _together(group)) for group in groups)
-    if found:
-        return found
-    if wanted in ("auto", "cpu"):
+    requested = settings.device
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", requested):
+        raise Refused(f"no device “{requested}”", "SARQC_DEVICE", "Set it to auto, cpu, cuda or cuda:N.")
+    has_none = requested == "cpu" or (requested == "auto" and not _may_have_cuda())
+    devices = () if has_none else tuple(device for device in _ask_torch() if requested in ("auto", "cuda", device.id))
+    if requested in ("auto", "cuda"):  # a run takes the GPUs that follow its own
+        groups = [devices[first : first + settings.span] for first in range(0, len(devices), settings.span)]
+        devices = tuple(Device(group[0].id, _together(group)) for group in groups)
+    if devices:
+        return devices
+    if requested in ("auto", "cpu"):
         return (Device("cpu", _processor()),)
     remedy = "Set it to auto or cpu, or install a driver and a PyTorch with CUDA."
-    raise Refused(f"PyTorch sees no {wanted} device", "SARQC_DEVICE", remedy)
+    raise Refused(f"PyTorch sees no {requested} device", "SARQC_DEVICE", remedy)
 
 
 def _together(group: Sequence[Device]) -> str:
