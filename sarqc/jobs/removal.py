@@ -41,8 +41,8 @@ class Removal:
     def _paths(self, run: Run) -> list[Path]:
         """Files and folders of a run and its exports, there or not."""
         paths = [] if run.study_id is None else [self._settings.studies_dir() / run.study_id]
-        for removed in (run, *self._store.exports(run.id)):
-            paths += [log_path(self._settings, removed.id), exports.export_folder(self._settings, one.id)]
+        for row in (run, *self._store.exports(run.id)):
+            paths += [log_path(self._settings, row.id), exports.export_folder(self._settings, row.id)]
         return paths
 
     def upload(self, kind: Kind, upload_id: str, detail: str) -> None:
