@@ -111,7 +111,7 @@ class SiteArchives:
     async def open(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
         """Return the site of a study within the limits of ``check_size`` as an open file, and its bytes.
 
-        ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
+        ``version``: equal for equal contents. Raise ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
         where it can't be written.
         """
         key = (study.id, version)

@@ -40,7 +40,7 @@ TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not com
 def open_studies(names: Sequence[str], settings: Settings) -> dict[str, Study]:
     """Return studies by the names of their folders. ``names``: of their folders, or ids of studies of this host.
 
-    Raises ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
+    Raise ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
     arrays are damaged.
     """
     library = Library(settings, lambda _: ())
@@ -71,7 +71,7 @@ def detail_named(text: str) -> Detail:
 
 
 def check_output(output: Path) -> tuple[str, ...]:
-    """Return the files of the site in a folder, none of a new or empty one. Raises ``Refused`` for any other folder."""
+    """Return the files of the site in a folder, none of a new or empty one. Raise ``Refused`` for any other folder."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return ()
     remedy = "Give a new folder, or one that publish has written: only such a one is replaced."
@@ -159,7 +159,7 @@ def write_site(
         processes: Processes that make views; 1: this one.
         space: Adds what a static Space of Hugging Face needs, see ``space.py``.
 
-    Returns the bytes written. Raises ``Refused`` as ``check_output``, and where the folder can't be written.
+    Return the bytes written. Raise ``Refused`` as ``check_output``, and where the folder can't be written.
     """
     from sarqc.extras.publish.site_documents import SiteDocuments  # with which all of Gradio comes
 
@@ -194,7 +194,7 @@ def check_archive(path: Path) -> None:
 def write_archive(path: Path, write: Callable[[Path], int]) -> int:
     """Write a site as one zip file, which unpacks into a folder of its name; return its size in bytes.
 
-    ``write`` writes the site into a folder, see ``write_site``; the same site gives the same bytes. Raises as
+    ``write`` writes the site into a folder, see ``write_site``; the same site gives the same bytes. Raise as
     ``check_archive``.
     """
     check_archive(path)
