@@ -28,7 +28,6 @@ from sarqc import __version__, extras
 from sarqc.documents import LayerReportDocument, NamedReport, PrintedRun
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
-from sarqc.plain import mib
 from sarqc.quantization.methods import AS_FOUND
 from sarqc.recipe import (
     FORMER_NAMES,
@@ -518,71 +517,6 @@ def serve() -> None:
         runpy.run_path(str(SITE / "app.py"), run_name="__main__")
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-@app.command()
-def publish(
-    studies: Annotated[
-        list[str], typer.Argument(metavar="STUDY…", help="Folders of studies, or ids of studies of this host.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", help="Folder of the site: new, or an earlier site. A name with .zip at its end: one new file."
-        ),
-    ],
-    detail: Annotated[
-        str, typer.Option(help="Lines with views of single layers and draws: opening, every or none.")
-    ] = "opening",
-    address: Annotated[
-        str,
-        typer.Option(
-            help="Address that the site will have, such as https://example.org/lab; previews of links "
-            "by some other sites need it."
-        ),
-    ] = "",
-    space: Annotated[bool, typer.Option("--space", help="Add what a static Space of Hugging Face needs.")] = False,
-    processes: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Processes that make views, each with a study in memory; 0: as many as cores, up to 4."
-        ),
-    ] = 0,
-) -> None:
-    """Write the Lab of studies as a folder of files, which any web server serves below any path without Python."""
-    from sarqc.settings import SITE
-    from sarqc.web.publish import (
-        check_archive,
-        check_output,
-        detail_named,
-        open_studies,
-        plan_site,
-        write_archive,
-        write_site,
-    )
-
-    settings, chosen = read_settings(), detail_named(detail)
-    is_archive = output.suffix == ".zip"
-    (check_archive if is_archive else check_output)(output)
-    named = open_studies(studies, settings)
-    for name, study in named.items():
-        typer.echo(f"{name}: {plan_site(study, chosen).words}", err=True)
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    sys.path.insert(0, str(SITE))  # pages/ stands there
-    from pages.static_site import documents
-
-    write = partial(
-        write_site,
-        named,
-        settings=settings,
-        documents=partial(documents, settings),
-        detail=chosen,
-        address=address,
-        processes=processes or min(4, len(os.sched_getaffinity(0))),
-        space=space,
-    )
-    size = write_archive(output, write) if is_archive else write(output)
-    typer.echo(f"saved {output}: {mib(size)}", err=True)
 
 
 for _extra in extras.installed():

@@ -24,9 +24,7 @@ from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, Who, visitor_of
-from sarqc.web.publish import SitePlan, plan_site
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
-from sarqc.web.site_archives import SiteArchives, check_size, parts_of
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, received, store_upload, too_busy, too_large
 from sarqc.web.visitor import Visitor
 
@@ -37,7 +35,7 @@ WRITTEN_BYTES = 64 << 20  # of answers that are kept: the view of a mixture has 
 
 def studies_router(settings: Settings, access: Access) -> APIRouter:
     """Return the routes under ``/studies`` and ``/compare``."""
-    library, written, sites = access.library, WrittenAnswers(WRITTEN_BYTES), SiteArchives(settings)
+    library, written = access.library, WrittenAnswers(WRITTEN_BYTES)
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
 
@@ -183,27 +181,6 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
             headers["Content-Length"] = str(size)
         return StreamingResponse(archive_parts(files), media_type="application/zip", headers=headers)
 
-    @router.get("/studies/{study_id}/site")
-    def get_site_plan(request: Request, who: Who, study_id: str) -> Response:
-        """About how much the study takes as a site of files, see ``site.zip``; an error where that is too much."""
-        who.require_runner("GET site")
-        return respond(request, [study_id], _site_plan)
-
-    @router.get("/studies/{study_id}/site.zip")
-    async def get_site(request: Request, who: Who, study_id: str) -> Response:
-        """Return the Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It
-        is written when it is first asked for, which may take a minute."""
-        who.require_runner("GET site.zip")
-        study = await run_in_threadpool(open_study, who, study_id)
-        version = await run_in_threadpool(library.version, study_id)
-        file, size = await sites.open(request, study, version, await run_in_threadpool(_checked_plan, study))
-        headers = {
-            "Content-Disposition": f'attachment; filename="{study_id}-site.zip"',
-            "Content-Length": str(size),
-            "Cache-Control": "no-store",
-        }
-        return StreamingResponse(parts_of(file), media_type="application/zip", headers=headers)
-
     @router.post("/studies/{study_id}/link", status_code=201)
     def make_link(who: Who, study_id: str, days: Days = DAYS) -> dict[str, str]:
         """Return a new share link: anyone who has it sees the study, for so many ``days`` or until the links of the
@@ -230,18 +207,6 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return respond(request, names, compare_studies)
 
     return router
-
-
-def _site_plan(study: Study) -> dict[str, Any]:
-    plan = _checked_plan(study)
-    return {**vars(plan), "words": plan.words}
-
-
-def _checked_plan(study: Study) -> SitePlan:
-    """Return the size of the site of a study. Raise ``TooLarge``."""
-    plan = study.once(None, "site", lambda: plan_site(study, "opening"))
-    check_size(plan)
-    return plan
 
 
 def _document(study: Study) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.browser.conftest import running, watched
-from tests.publish.sites import host_of_two, served_site, serving
+from tests.extras.publish.sites import host_of_two, served_site, serving
 
 pytestmark = pytest.mark.thorough
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.webdriver import LISTENER, absent, complaints, firefox, wait, webkit
-from tests.publish.sites import BELOW, served_site
+from tests.extras.publish.sites import BELOW, served_site
 
 pytestmark = pytest.mark.thorough
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import findings, watched
-from tests.publish.sites import served_site
+from tests.extras.publish.sites import served_site
 
 OPENED = "#content.is-open"
 

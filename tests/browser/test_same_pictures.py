@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tests.browser.conftest import OPEN, running, watched
-from tests.publish.sites import host_of_two, served_site
+from tests.extras.publish.sites import host_of_two, served_site
 
 pytestmark = pytest.mark.thorough
 

@@ -14,8 +14,8 @@ from sarqc.settings import Settings
 from sarqc.study import document
 from sarqc.study.kept_codes import FILE, FOLDER
 from sarqc.study.tensors import FILE as ARRAYS
+from tests.extras.publish.sites import host_of_two, keep_codes
 from tests.http.conftest import assert_error, write_study
-from tests.publish.sites import host_of_two, keep_codes
 
 ROUTES = ("", "/view", "/download", f"/{ARRAYS}")
 

@@ -1,5 +1,5 @@
 /**
- * The site as files of a plain server (sarqc/figures/slices.py): answers to what the pages ask the REST interface, joined
+ * The site as files of a plain server (sarqc/extras/publish/slices.py): answers to what the pages ask the REST interface, joined
  * from the files that `python -m sarqc publish` wrote. The document names them in an element of its own; without that
  * there is a server, and nothing of this is used.
  * @module base/published

@@ -29,6 +29,7 @@ export function reduce(state, action) {
 export function siteDownload(study) {
   const element = document.createElement("div");
   element.className = "share-link";
+  element.dataset.control = "publish"; // hidden where it is not installed
   const path = `/studies/${encodeURIComponent(study)}/site`;
   const lines = store(START, reduce, draw);
   const { dispatch } = lines;

@@ -1,20 +1,18 @@
 """A site for a static Space: its front matter as a YAML reader sees it."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from pages.static_site import documents
 from sarqc.errors import Refused
+from sarqc.extras.publish.sites import open_studies, write_site
+from sarqc.extras.publish.space import SHORT, space_files
 from sarqc.web.link_preview import SITE
-from sarqc.web.publish import open_studies, write_site
-from sarqc.web.space import SHORT, space_files
-from tests.publish.sites import host_of_two
+from tests.extras.publish.sites import host_of_two
 
-APP = Path(__file__).resolve().parents[2] / "deploy" / "space" / "README.md"
+APP = Path(__file__).resolve().parents[3] / "deploy" / "space" / "README.md"
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
 
 
@@ -30,7 +28,7 @@ def front_matter(text: str) -> dict[str, Any]:
 def test_a_site_has_what_a_static_space_needs(tmp_path):
     host, site = host_of_two(tmp_path / "host"), tmp_path / "site"
     studies = open_studies(["steps"], host)
-    write_site(studies, site, host, partial(documents, host), detail="none", space=True)
+    write_site(studies, site, host, detail="none", space=True)
     fields = front_matter((site / "README.md").read_text(encoding="utf-8"))
     assert fields["sdk"] == "static"
     assert (site / fields["app_file"]).is_file()
@@ -48,11 +46,11 @@ def test_a_site_has_what_a_static_space_needs(tmp_path):
         except UnicodeDecodeError:
             assert any(path.match(pattern) for pattern in apart), path
     # The next site without it takes its files away, and a file of somebody else is never overwritten.
-    write_site(studies, site, host, partial(documents, host), detail="none")
+    write_site(studies, site, host, detail="none")
     assert not (site / "README.md").exists()
     (site / "README.md").write_text("mine", encoding="utf-8")
     with pytest.raises(Refused, match=r"README\.md"):
-        write_site(studies, site, host, partial(documents, host), detail="none", space=True)
+        write_site(studies, site, host, detail="none", space=True)
     assert (site / "README.md").read_text(encoding="utf-8") == "mine"
 
 

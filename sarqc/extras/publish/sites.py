@@ -1,8 +1,7 @@
 """The Lab of studies as a folder of files for any file server: sizes beforehand, the files, and the folder itself.
 
-The documents of pages are given; their answers from the REST interface are written as files
-(``sarqc/figures/slices.py``), compressed, since plain file servers do not compress. Each study has a folder of its
-name.
+Beside the documents of pages there are the answers of the REST interface as files (``slices.py``), compressed, since
+plain file servers do not compress. Each study has a folder of its name.
 """
 
 import json
@@ -10,27 +9,25 @@ import multiprocessing
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
 
 import sarqc
 from sarqc.errors import NotFound, Refused
-from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
+from sarqc.extras.publish.site_files import packed, write_piece
+from sarqc.extras.publish.slices import DETAILS, Contents, Detail, Slice, contents, files_of, pieces
+from sarqc.extras.publish.space import space_files
 from sarqc.figures.view import default_line
 from sarqc.files.names import read_object
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.study.facts import line_facts
 from sarqc.study.kept_codes import files_of_model, kept_codes, model_files
-from sarqc.study.library import STUDY_ID, Library, StudySummary, summary_of
-from sarqc.web.link_preview import FirstSight, Introduction, introduction_of, point_of, sight_of
-from sarqc.web.site_files import packed, write_piece
-from sarqc.web.space import space_files
+from sarqc.study.library import STUDY_ID, Library
 from sarqc.web.static import PICTURE
 
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
@@ -40,66 +37,10 @@ RESERVED = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names b
 TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not compressed yet
 
 
-class Site(NamedTuple):
-    """Data of a document for its scripts, see ``assets/js/base/published.js``."""
-
-    listing: dict[str, Any]
-    folders: dict[str, str]
-    contents: dict[str, Contents]
-
-
-@dataclass(frozen=True)
-class StudyDocument:
-    """Contents of a study's document."""
-
-    name: str
-    introduction: Introduction
-    sight: FirstSight
-    site: Site
-    root: str  # of the site, from the document
-    address: str  # absolute, where it is known
-    is_alone: bool
-
-
-class SingleLayer(NamedTuple):
-    """A layer of a line on its own."""
-
-    method: str
-    bits: int
-    layer: str
-
-
-@dataclass(frozen=True)
-class Documents:
-    """Writers of the documents of a site, and their scripts and styles.
-
-    Attributes:
-        study: Writes the document of a study.
-        listing: Writes the list of studies, of their introductions and the address.
-        resources: Files by their places in the site.
-        tour: Writes Learn, of its numbers and its address; None for a site without its studies.
-        tour_layers: Single layers that the tour shows, by study.
-    """
-
-    study: Callable[[StudyDocument], str]
-    listing: Callable[[Introduction, Sequence[tuple[str, Introduction]], str], str]
-    resources: Mapping[str, str]
-    tour: Callable[[Site, str], str] | None
-    tour_layers: Mapping[str, Sequence[SingleLayer]]
-
-
-class Selected(NamedTuple):
-    """A study with its selected content, see ``sarqc.figures.slices``."""
-
-    study: Study
-    detail: Detail
-    further: FurtherLayers
-
-
 def open_studies(names: Sequence[str], settings: Settings) -> dict[str, Study]:
     """Return studies by the names of their folders. ``names``: of their folders, or ids of studies of this host.
 
-    Raises ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
+    Raise ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
     arrays are damaged.
     """
     library = Library(settings, lambda _: ())
@@ -130,7 +71,7 @@ def detail_named(text: str) -> Detail:
 
 
 def check_output(output: Path) -> tuple[str, ...]:
-    """Return the files of the site in a folder, none of a new or empty one. Raises ``Refused`` for any other folder."""
+    """Return the files of the site in a folder, none of a new or empty one. Raise ``Refused`` for any other folder."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return ()
     remedy = "Give a new folder, or one that publish has written: only such a one is replaced."
@@ -182,7 +123,8 @@ class SitePlan:
 
 def plan_site(study: Study, detail: Detail) -> SitePlan:
     """Return the estimated size of a study's site, from two of its views."""
-    every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
+    listed = contents(study, detail)
+    every = [piece for piece in pieces(listed) if piece.kind == "view"]
     opening = study.lines.index(default_line(study, None, None))
     samples = {
         number: sum(len(packed(document)) for _, document in files_of(study, Slice("view", number)))
@@ -190,7 +132,7 @@ def plan_site(study: Study, detail: Detail) -> SitePlan:
     }
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
-    own = sum(study.file(file).stat().st_size for file in contents(study, detail)["files"])
+    own = sum(study.file(file).stat().st_size for file in listed["files"])
     codes = kept_codes(study)
     model = sum(file["bytes"] for file in files_of_model(codes)) if codes else 0
     return SitePlan(len(every), int(size), own, model)
@@ -200,7 +142,6 @@ def write_site(
     studies: Mapping[str, Study],
     output: Path,
     settings: Settings,
-    documents: Callable[[Collection[str]], Documents],
     *,
     detail: Detail = "opening",
     address: str = "",
@@ -213,29 +154,27 @@ def write_site(
         studies: Studies by name, see ``open_studies``; the first is shown where there is one alone.
         output: The folder of the site.
         settings: Where the assets are.
-        documents: How the documents of a site with studies of these names are written.
         detail: The lines with views of single layers and draws.
         address: Absolute address of the site, which some readers of link previews need; empty where it is not known.
         processes: Processes that make views; 1: this one.
-        space: Adds what a static Space of Hugging Face needs, see ``sarqc.web.space``.
+        space: Adds what a static Space of Hugging Face needs, see ``space.py``.
 
-    Returns the bytes written. Raises ``Refused`` as ``check_output``, and where the folder can't be written.
+    Return the bytes written. Raise ``Refused`` as ``check_output``, and where the folder can't be written.
     """
-    former, written = check_output(output), documents(studies)
-    selected = {
-        name: Selected(study, detail, _positions(study, written.tour_layers.get(name, ())))
-        for name, study in studies.items()
-    }
+    from sarqc.extras.publish.site_documents import SiteDocuments  # with which all of Gradio comes
+
+    former, documents = check_output(output), SiteDocuments(settings, studies, address.rstrip("/"))
+    listed = {name: contents(study, detail, documents.tour_layer(name)) for name, study in studies.items()}
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as temporary:
         made = Path(temporary) / "site"
         made.mkdir()
-        for name in selected:
+        for name in studies:
             (made / name).mkdir()
-        with _writing_pieces(selected, made, processes):
-            _write_own_files(selected, made)
-            _write_models(studies, made, settings)
-            _write_documents(selected, made, settings, written, address.rstrip("/"))
+        with _writing_pieces(studies, listed, made, processes):
+            for name, study in studies.items():
+                _write_own_files(study, listed[name], made / name, settings)
+            documents.write(made, listed)
         for name, text in space_files([study.title for study in studies.values()]).items() if space else ():
             (made / name).write_text(text, encoding="utf-8")
         files = [path.relative_to(made).as_posix() for path in _files_below(made)]
@@ -255,7 +194,7 @@ def check_archive(path: Path) -> None:
 def write_archive(path: Path, write: Callable[[Path], int]) -> int:
     """Write a site as one zip file, which unpacks into a folder of its name; return its size in bytes.
 
-    ``write`` writes the site into a folder, see ``write_site``; the same site gives the same bytes. Raises as
+    ``write`` writes the site into a folder, see ``write_site``; the same site gives the same bytes. Raise as
     ``check_archive``.
     """
     check_archive(path)
@@ -274,13 +213,16 @@ def write_archive(path: Path, write: Callable[[Path], int]) -> int:
     return path.stat().st_size
 
 
+def write_own_archive(request: bytes) -> bytes:
+    """Write the site of one study as a zip file, as ``site_archives.py`` asks for it; return its size."""
+    parameters = json.loads(request)
+    settings = Settings(**parameters["settings"])
+    write = partial(write_site, open_studies([parameters["study"]], settings), settings=settings)
+    return b"%d" % write_archive(Path(parameters["path"]), write)
+
+
 def _files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
-    names = [layer.name for layer in study.layers]
-    return [(study.lines.index(study.line(layer.method, layer.bits)), names.index(layer.layer)) for layer in layers]
 
 
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
@@ -303,13 +245,11 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 
 
 @contextmanager
-def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
+def _writing_pieces(
+    studies: Mapping[str, Study], listed: Mapping[str, Contents], made: Path, processes: int
+) -> Iterator[None]:
     """Write all pieces while the block runs; with one process, after it."""
-    work = [
-        (selection.study.folder, made / name, piece)
-        for name, selection in selected.items()
-        for piece in pieces(*selection)
-    ]
+    work = [(study.folder, made / name, piece) for name, study in studies.items() for piece in pieces(listed[name])]
     if processes == 1:
         yield
         for job in work:
@@ -322,69 +262,13 @@ def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int
             pass  # an error in a process comes out here
 
 
-def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
-    """Write the table of contents of each study, and the study itself."""
-    for name, selection in selected.items():
-        known = contents(*selection)
-        (made / name / "contents.json.gz").write_bytes(packed(known))
-        for file in known["files"]:
-            place = made / name / file
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(selection.study.file(file), place)
-
-
-def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
-    """Write the files with which pages run the models of studies with stored codes."""
-    for name, study in studies.items():
-        if kept_codes(study) is not None:
-            (made / name / MODEL).mkdir(parents=True)
-            for file, (_, path) in model_files(study, settings.embedded_models_dir()).items():
-                shutil.copyfile(path, made / name / MODEL / file)
-
-
-def _write_documents(
-    selected: Mapping[str, Selected], made: Path, settings: Settings, documents: Documents, address: str
-) -> None:
-    summaries = [summary_of(selection.study, name, "shipped") for name, selection in selected.items()]
-    is_alone = len(selected) == 1
-    introductions: list[tuple[str, Introduction]] = []
-    for name, selection in selected.items():
-        page = _study_page(name, selection, summaries, address)
-        introductions.append((name, page.introduction))
-        (made / name / "index.html").write_text(documents.study(page), encoding="utf-8")
-        if is_alone:
-            first = replace(
-                page, root="./", address=address and f"{address}/", site=page.site._replace(folders={name: f"{name}/"})
-            )
-            (made / "index.html").write_text(documents.study(first), encoding="utf-8")
-    if not is_alone:
-        listing = documents.listing(Introduction("Studies"), introductions, address and f"{address}/")
-        (made / "index.html").write_text(listing, encoding="utf-8")
-    if documents.tour is not None:
-        folders = {name: f"../{name}/" for name in selected}
-        site = Site(_listing(summaries, ""), folders, {})
-        (made / TOUR).mkdir()
-        text = documents.tour(site, address and f"{address}/{TOUR}/")
-        (made / TOUR / "index.html").write_text(text, encoding="utf-8")
-    shutil.copyfile(settings.assets_dir / PICTURE, made / PICTURE)
-    for resource, text in documents.resources.items():
-        path = made / resource
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
-def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary], address: str) -> StudyDocument:
-    """Return the contents of a study's document."""
-    study = selected.study
-    line = default_line(study, None, None)
-    facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
-    at = point_of(facts, {})
-    folders = {summary["id"]: "./" if summary["id"] == name else f"../{summary['id']}/" for summary in summaries}
-    site = Site(_listing(summaries, name), folders, {name: contents(*selected)})
-    introduction, sight = introduction_of(facts, at), sight_of(facts, at, banded=True)
-    return StudyDocument(name, introduction, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
-
-
-def _listing(summaries: Sequence[StudySummary], first: str) -> dict[str, Any]:
-    """Return the list of studies as the REST interface answers it."""
-    return {"studies": [{**summary, "is_mine": False} for summary in summaries], "damaged": [], "first": first}
+def _write_own_files(study: Study, listed: Contents, made: Path, settings: Settings) -> None:
+    """Write the table of contents of a study, the study itself, and the files with which pages run its model."""
+    (made / "contents.json.gz").write_bytes(packed(listed))
+    copies = {file: study.file(file) for file in listed["files"]}
+    if kept_codes(study) is not None:
+        files = model_files(study, settings.embedded_models_dir())
+        copies |= {f"{MODEL}/{file}": path for file, (_, path) in files.items()}
+    for file, path in copies.items():
+        (made / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, made / file)

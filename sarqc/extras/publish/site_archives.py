@@ -1,5 +1,8 @@
-"""Sites of studies as zip files for download. Each is written by a process of its own, one at a time; requests for the
-same study share a file, and a site is given up once nobody waits for it. The files used last are stored."""
+"""Sites of studies as zip files for download, and their routes.
+
+Each is written by a process of its own, one at a time; requests for the same study share a file, and a site is given up
+once nobody waits for it. The files used last are stored.
+"""
 
 import asyncio
 import json
@@ -13,16 +16,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from starlette.requests import Request
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
 
 from sarqc.errors import Busy, SarqcError, TooLarge
+from sarqc.extras import Host
+from sarqc.extras.publish.sites import SitePlan, plan_site
 from sarqc.files.limited import GIB, Exhausted, answer_of
 from sarqc.files.room import check_room
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.web.access import Access, Who
 from sarqc.web.planning import Planning
-from sarqc.web.publish import SitePlan
+from sarqc.web.responses import ApiRoute, json_body
+from sarqc.web.visitor import Visitor
 
 WRITTEN_AT_ONCE, WAITING = 1, 4  # sites
 STORED_BYTES = 1 << 30  # of files
@@ -33,6 +42,47 @@ MEMORY = 4 * GIB
 PART_BYTES = 1 << 18  # of a file, as it is sent
 
 log = logging.getLogger(__name__)
+
+
+def install(app: FastAPI, host: Host) -> None:
+    """Add the routes."""
+    app.include_router(_sites_router(host.settings, host.access))
+
+
+def _sites_router(settings: Settings, access: Access) -> APIRouter:
+    sites = SiteArchives(settings)
+    router = APIRouter(prefix="/api/studies/{study_id}", route_class=ApiRoute, tags=["studies"])
+
+    def planned(who: Visitor, study_id: str) -> tuple[Hashable, Study, SitePlan]:
+        """Return the version of a study, the study, and the size of its site. Raise ``TooLarge``."""
+        version = access.library.version(access.study(who, study_id))  # before opening: a change in between is no older
+        study = access.library.open(study_id)
+        plan = study.once(None, "site", lambda: plan_site(study, "opening"))
+        check_size(plan)
+        return version, study, plan
+
+    @router.get("/site")
+    def get_site_plan(request: Request, who: Who, study_id: str) -> Response:
+        """About how much the study takes as a site of files, see ``site.zip``; an error where that is too much."""
+        who.require_runner("GET site")
+        _, _, plan = planned(who, study_id)
+        return json_body(request, {**vars(plan), "words": plan.words})
+
+    @router.get("/site.zip")
+    async def get_site(request: Request, who: Who, study_id: str) -> Response:
+        """Return the Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It
+        is written when it is first asked for, which may take a minute."""
+        who.require_runner("GET site.zip")
+        version, study, plan = await run_in_threadpool(planned, who, study_id)
+        file, size = await sites.open(request, study, version, plan)
+        headers = {
+            "Content-Disposition": f'attachment; filename="{study_id}-site.zip"',
+            "Content-Length": str(size),
+            "Cache-Control": "no-store",
+        }
+        return StreamingResponse(parts_of(file), media_type="application/zip", headers=headers)
+
+    return router
 
 
 @dataclass
@@ -61,7 +111,7 @@ class SiteArchives:
     async def open(self, request: Request, study: Study, version: Hashable, plan: SitePlan) -> tuple[BinaryIO, int]:
         """Return the site of a study within the limits of ``check_size`` as an open file, and its bytes.
 
-        ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
+        ``version``: equal for equal contents. Raise ``Busy`` where too many sites wait, ``NoRoom``, and ``SarqcError``
         where it can't be written.
         """
         key = (study.id, version)
@@ -114,7 +164,7 @@ class SiteArchives:
         request = json.dumps({"study": str(study.folder), "path": str(path), "settings": own}).encode()
         try:
             answer_of(
-                "pages.static_site:write_own_archive",
+                "sarqc.extras.publish.sites:write_own_archive",
                 request,
                 cpu_seconds=CPU_SECONDS,
                 memory=MEMORY,

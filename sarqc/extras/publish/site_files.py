@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from sarqc.figures.slices import Slice, files_of
+from sarqc.extras.publish.slices import Slice, files_of
 from sarqc.study.document import Study
 
 LEVEL = 5  # of gzip: level 6 takes a third more time for 3 % fewer bytes

@@ -5,10 +5,10 @@ is too large for files, so it is cut where a browser can join it again (``assets
 beside it those parts of it that depend on the quantity of the map and on the order of the ladder's steps.
 
 Every line has a view of all layers together, over all draws. Single layers and single draws exist for lines in detail,
-and further layers where a page needs them.
+and a further layer where a page needs it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations, product
 from pathlib import PurePosixPath
@@ -58,16 +58,13 @@ class Slice:
     draw: int | None = None
 
 
-FurtherLayers = Sequence[tuple[int, int]]  # positions of a line and of one of its layers
-
-
-def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Contents:
+def contents(study: Study, detail: Detail = "opening", further: tuple[int, int] | None = None) -> Contents:
     """List the files of a study.
 
     Args:
         study: The study.
         detail: The lines with views of single layers and draws.
-        further: Single layers of other lines.
+        further: A single layer of another line: positions of the line and of the layer.
     """
     opening = default_line(study, None, None)
     chosen = [line for line in study.lines if detail == "every" or (detail == "opening" and line is opening)]
@@ -77,7 +74,9 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
             "bits": line.bits,
             "layers": [*range(len(study.layers))]
             if line in chosen and not single
-            else sorted({layer for index, layer in further if index == number}),
+            else [further[1]]
+            if further and further[0] == number
+            else [],
             "draws": list(line.draws) if line in chosen and len(line.draws) > 1 else [],
         }
         for number, line in enumerate(study.lines)
@@ -108,9 +107,9 @@ def _line_positions(study: Study) -> dict[str, int]:
     return positions
 
 
-def pieces(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Iterator[Slice]:
-    """Yield all slices, views first; see ``contents``."""
-    every = contents(study, detail, further)["choices"]
+def pieces(listed: Contents) -> Iterator[Slice]:
+    """Yield all slices of a study, views first."""
+    every = listed["choices"]
     for number, files in enumerate(every):
         yield Slice("view", number)
         yield from (Slice("view", number, layer=layer) for layer in files["layers"])

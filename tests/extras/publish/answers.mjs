@@ -1,7 +1,7 @@
 // Answers of a published site, as the pages join them from its files: a line of JSON for each path on stdin.
 import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
-import { Published } from "../../assets/js/base/published.js";
+import { Published } from "../../../assets/js/base/published.js";
 
 const [folder] = process.argv.slice(2);
 const text = await readFile(`${folder}/index.html`, "utf8");

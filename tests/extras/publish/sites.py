@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from pages.static_site import documents
+from sarqc.extras.publish.sites import open_studies, write_site
 from sarqc.settings import Settings
 from sarqc.study.document import Study, StudyWriter
 from sarqc.study.kept_codes import FILE, FOLDER
-from sarqc.web.publish import open_studies, write_site
 from tests.study.test_ladder import FITTING, line, perplexity
 from tests.synthetic_study import study_document, write_study
 
 LAYER = "model.layers.1.down_proj"
 BELOW = "some/path/lab"  # of the file server
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
+ASSETS = Path(__file__).resolve().parents[3] / "assets"
 
 
 def host_of_two(folder: Path, *, tour: bool = False) -> Settings:
@@ -94,6 +93,6 @@ def served_site(root: Path, host_folder: Path, *, with_codes: bool = False) -> I
     host = host_of_two(host_folder, tour=True)
     if with_codes:
         keep_codes(host.assets_dir / "studies" / "small")
-    write_site(open_studies(["small", "steps"], host), root / BELOW, host, partial(documents, host), space=True)
+    write_site(open_studies(["small", "steps"], host), root / BELOW, host, space=True)
     with serving(root) as address:
         yield f"{address}/{BELOW}/"

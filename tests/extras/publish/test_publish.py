@@ -15,18 +15,17 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from pages.static_site import documents
 from sarqc.errors import NotFound, Refused
-from sarqc.figures.slices import contents, pieces
+from sarqc.extras.publish.sites import MARK, TOUR, check_output, detail_named, open_studies, plan_site, write_site
+from sarqc.extras.publish.slices import contents, pieces
 from sarqc.files.hashes import sha256_of
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, kept_codes
 from sarqc.web.link_preview import SITE
-from sarqc.web.publish import MARK, TOUR, check_output, detail_named, open_studies, plan_site, write_site
 from tests.documents import Document
+from tests.extras.publish.sites import LAYER, host_of_two, keep_codes
 from tests.js.node import NODE
-from tests.publish.sites import LAYER, host_of_two, keep_codes
 
 SCRIPT = Path(__file__).parent / "answers.mjs"
 CARDS = (
@@ -50,7 +49,7 @@ def studies(host: Settings) -> dict[str, Study]:
 @pytest.fixture(scope="module")
 def site(host: Settings, studies: dict[str, Study], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sites") / "site"
-    write_site(studies, folder, host, partial(documents, host))
+    write_site(studies, folder, host)
     return folder
 
 
@@ -72,7 +71,7 @@ def joined(site: Path, asked: list[dict[str, Any]]) -> list[Any]:
 
 def addresses(name: str, study: Study) -> Iterator[str]:
     """Every view and table that the files hold, each with some of the choices that are joined to it."""
-    for piece in pieces(study):
+    for piece in pieces(contents(study)):
         if piece.kind != "view":
             continue
         own = study.lines[piece.number]
@@ -141,7 +140,7 @@ def test_what_was_not_written_is_not_there(app, site, studies):
 
 def test_more_and_less_detail(studies):
     count = {
-        detail: sum(piece.kind == "view" for piece in pieces(studies["small"], detail))
+        detail: sum(piece.kind == "view" for piece in pieces(contents(studies["small"], detail)))
         for detail in ("none", "opening", "every")
     }
     assert count == {"none": 3, "opening": 3 + 4 + 2, "every": 3 * (1 + 4 + 2)}
@@ -217,7 +216,7 @@ def test_the_document_says_its_sentence_before_any_script(site):
 def test_an_absolute_address_is_said_to_previews_alone(host, studies, tmp_path):
     folder = tmp_path / "site"
     one = {"small": studies["small"]}
-    write_site(one, folder, host, partial(documents, host), detail="none", address="https://lab.example/a/")
+    write_site(one, folder, host, detail="none", address="https://lab.example/a/")
     root = Document((folder / "index.html").read_text(encoding="utf-8"))
     own = Document((folder / "small" / "index.html").read_text(encoding="utf-8"))
     assert root.said["og:image"] == own.said["og:image"] == "https://lab.example/a/picture.png"
@@ -232,7 +231,7 @@ def test_an_absolute_address_is_said_to_previews_alone(host, studies, tmp_path):
 
 def test_learn_is_written_where_its_studies_are(tmp_path):
     host, folder = host_of_two(tmp_path / "host", tour=True), tmp_path / "site"
-    write_site(open_studies(["small"], host), folder, host, partial(documents, host), detail="none")
+    write_site(open_studies(["small"], host), folder, host, detail="none")
     text = (folder / "learn" / "index.html").read_text(encoding="utf-8")
     assert Document(text).said["og:image"] == "../picture.png"
     assert 'href="../"' in text
@@ -243,7 +242,7 @@ def test_learn_is_written_where_its_studies_are(tmp_path):
     names = [layer.name for layer in open_studies(["small"], host)["small"].layers]
     assert [files["layers"] for files in known["choices"]].count([names.index(LAYER)]) == 1
     only = tmp_path / "other"
-    write_site(open_studies(["steps"], host), only, host, partial(documents, host), detail="none")
+    write_site(open_studies(["steps"], host), only, host, detail="none")
     assert not (only / "learn").exists()
 
 
@@ -252,12 +251,12 @@ def test_a_site_replaces_a_site_and_nothing_else(host, studies, tmp_path):
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(Refused, match="not a site"):
-        write_site({"small": studies["small"]}, folder, host, partial(documents, host), detail="none")
+        write_site({"small": studies["small"]}, folder, host, detail="none")
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     (folder / "notes.txt").unlink()
-    write_site({"small": studies["small"]}, folder, host, partial(documents, host), detail="none")
+    write_site({"small": studies["small"]}, folder, host, detail="none")
     (folder / "CNAME").write_text("lab.example")
-    write_site({"steps": studies["steps"]}, folder, host, partial(documents, host), detail="none")
+    write_site({"steps": studies["steps"]}, folder, host, detail="none")
     assert (folder / "CNAME").read_text() == "lab.example"
     assert not (folder / "small").exists()
     listed = json.loads((folder / MARK).read_text())["files"]
@@ -275,9 +274,7 @@ def test_no_link_leads_out_of_a_site(host, studies, tmp_path):
     site.mkdir()
     (site / "up").symlink_to(elsewhere)
     (site / MARK).write_text(json.dumps({"files": ["up/secret.txt"]}))
-    write = partial(
-        write_site, {"small": studies["small"]}, settings=host, documents=partial(documents, host), detail="none"
-    )
+    write = partial(write_site, {"small": studies["small"]}, settings=host, detail="none")
     with pytest.raises(Refused, match="up in the folder is a link"):
         write(site)
     assert (elsewhere / "secret.txt").read_text() == "mine"
@@ -300,7 +297,7 @@ def test_no_file_from_elsewhere_is_published(tmp_path):
     path.symlink_to(tmp_path / "secret")
     site = tmp_path / "site"
     with pytest.raises(Refused, match="damaged"):
-        write_site(open_studies(["small"], host), site, host, partial(documents, host), detail="none")
+        write_site(open_studies(["small"], host), site, host, detail="none")
     assert not site.exists()
 
 
@@ -339,7 +336,7 @@ def test_the_model_of_a_study_travels_with_it(tmp_path):
     studies = open_studies(["small"], host)
     assert plan_site(studies["small"], "none").words.endswith("11.3 MiB to run its model in the page")
     site = tmp_path / "site"
-    write_site(studies, site, host, partial(documents, host), detail="none")
+    write_site(studies, site, host, detail="none")
     for file in [*shipped, point["file"]]:
         assert sha256_of(site / "small" / "model" / file["name"])[:16] == file["version"]
     assert list(site.glob("assets/v-*/model_worker.js"))

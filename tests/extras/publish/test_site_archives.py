@@ -16,17 +16,16 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from pages.static_site import documents
 from sarqc.errors import Busy, Refused, TooLarge
+from sarqc.extras.publish import site_archives
+from sarqc.extras.publish.site_archives import BYTES_AT_MOST, VIEWS_AT_MOST, SiteArchives, check_size
+from sarqc.extras.publish.sites import SitePlan, open_studies, plan_site, write_archive, write_site
 from sarqc.files.limited import Exhausted
 from sarqc.study.document import Study
-from sarqc.web import site_archives
-from sarqc.web.publish import SitePlan, open_studies, plan_site, write_archive, write_site
-from sarqc.web.site_archives import BYTES_AT_MOST, VIEWS_AT_MOST, SiteArchives, check_size
 from tests.event_loops import run_apart
+from tests.extras.publish.sites import host_of_two
 from tests.http.conftest import assert_error, write_study
 from tests.jobs.conftest import settings_in
-from tests.publish.sites import host_of_two
 
 HOST = "http://demo.example"
 OPEN_HOST = {"access": "open", "hosts": "demo.example"}
@@ -147,7 +146,7 @@ def test_twenty_clicks_make_one_site(tmp_path):
         assert [path.name for path in folder.iterdir()] == ["steps-site.zip"]
     # It is what the command writes.
     studies = open_studies(["steps"], settings)
-    write = partial(write_site, studies, settings=settings, documents=partial(documents, settings))
+    write = partial(write_site, studies, settings=settings)
     own = tmp_path / "steps-site.zip"
     assert write_archive(own, write) == len(first.content)
     assert own.read_bytes() == first.content
