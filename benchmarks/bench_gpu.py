@@ -32,10 +32,10 @@ from benchmarks.one_run import taken
 from benchmarks.quality.jobs import Job, drawn, run_job
 from benchmarks.random_models import blocks_of
 from sarqc.engine import costs
-from sarqc.engine.doctor import measure_rates
 from sarqc.engine.measure import versions
 from sarqc.engine.plan import prepare
 from sarqc.engine.throughput import keep, rates_of_device
+from sarqc.extras.host.doctor import measure_rates
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.quantization import column_updates
 from sarqc.quantization.column_solver import factorise, solve_columns

@@ -13,7 +13,6 @@ import runpy
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -469,45 +468,6 @@ def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_forma
 
 
 @app.command()
-def survey(
-    file: Path,
-    output: Annotated[Path, typer.Option("--output", help="Folder of the study; its name is the study's id.")],
-) -> None:
-    """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
-    from sarqc.engine.plan import check_can_store, check_writable
-
-    settings = read_settings()
-    check_can_store(settings)
-    check_writable(output)
-    if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
-        raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
-    from sarqc.engine.survey import Survey, conduct
-
-    requested = Survey.from_file(file)
-
-    for line in conduct(requested, settings, output):
-        typer.echo(line, err=True)
-
-
-@app.command()
-def gather(
-    runs: Annotated[Path, typer.Argument(help="Folder with the studies of the runs, at any depth.")],
-    output: Annotated[Path, typer.Option("--output", help="New folder of the study; its name is the study's id.")],
-) -> None:
-    """Make one study of those that the runs of a batch left, for the Lab: draws, γ and λ side by side."""
-    from sarqc.engine.plan import check_output_is_free
-    from sarqc.study.gather import gather, studies_below
-
-    check_output_is_free(output)
-    studies = studies_below(runs)
-    study = gather(studies, output)
-    for line in study.lines:
-        points = f"{len(line.draws)} draws × {len(line.gammas)} γ × {len(line.lams)} λ"
-        typer.echo(f"{line.label}, {line.bits} bits: {points}", err=True)
-    typer.echo(f"saved {output}, from {len(studies)} studies", err=True)
-
-
-@app.command()
 def serve() -> None:
     """Open the web app, at the address that SARQC_HOST and SARQC_PORT say (http://127.0.0.1:7860)."""
     from sarqc.settings import SITE
@@ -522,33 +482,6 @@ def serve() -> None:
 for _extra in extras.installed():
     if _extra.commands is not None:
         _extra.commands(app)
-
-
-@app.command()
-def doctor() -> None:
-    """Say what this host has, and whether its device computes what it should: on a GPU, some minutes of trials.
-
-    The exit code is 1 where something is wrong.
-    """
-    from sarqc.models.catalogue import embedded_models
-
-    settings = read_settings()
-    kinds = [settings, *(settings.of(extra.settings) for extra in extras.installed() if extra.settings)]
-    values = {f"SARQC_{name.upper()}": value for kind in kinds for name, value in kind.model_dump().items()}
-    values["embedded models"] = ", ".join(embedded_models(settings)) or "none"
-    width = max(map(len, values)) + 2
-    for name, value in values.items():
-        typer.echo(f"{name:<{width}}{value}")
-    from sarqc.engine.doctor import examine
-
-    wrong = 0
-    with tempfile.TemporaryDirectory(prefix="sarqc-doctor-") as folder:
-        isolated = settings.model_copy(update={"state_dir": Path(folder), "storage": "", "check_device": False})
-        for finding in examine(isolated, settings):
-            typer.echo(f"{'ok   ' if finding.is_sound else 'WRONG'} {finding.words}")
-            wrong += not finding.is_sound
-    if wrong:
-        raise typer.Exit(1)
 
 
 def main() -> None:

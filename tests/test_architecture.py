@@ -44,10 +44,15 @@ TREE = {
     "sarqc.extras": {"sarqc.errors", "sarqc.events", "sarqc.settings", "sarqc.jobs", "sarqc.web"},
     "sarqc.extras.classroom": GROUND | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "pages"},
     "sarqc.extras.engines": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.calibration.corpora", "sarqc.extras"},
-    "sarqc.extras.host": GROUND | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "sarqc.terminal"},
+    "sarqc.extras.host": GROUND
+    | {"sarqc.quantization", "sarqc.models", "sarqc.evaluation", "sarqc.engine"}
+    | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "sarqc.terminal"},
     "sarqc.extras.page_model": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.engine", "sarqc.extras"},
     "sarqc.extras.publish": GROUND | {"sarqc.study", "sarqc.figures", "sarqc.web", "sarqc.extras", "pages"},
     "sarqc.extras.mlflow": GROUND | {"sarqc.extras"},
+    "sarqc.extras.survey": GROUND
+    | {"sarqc.quantization", "sarqc.models", "sarqc.calibration", "sarqc.evaluation", "sarqc.study", "sarqc.engine"}
+    | {"sarqc.extras"},
     "sarqc.extras.verify": GROUND
     | {"sarqc.models", "sarqc.calibration", "sarqc.checkpoints", "sarqc.study", "sarqc.engine"}
     | {"sarqc.extras", "sarqc.terminal"},

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from sarqc.engine import execute as engine
-from sarqc.engine import survey
 from sarqc.evaluation import perplexity
 from sarqc.events import Event, Finished, LayerDone, Measured, ScalesDistilled, TextsCompared
+from sarqc.extras.survey import shared
+from sarqc.extras.survey.conduct import conduct
+from sarqc.extras.survey.schema import Survey
 from sarqc.models import walk
 from sarqc.quantization import block_learning, column_solver, quantized_layer, scale_search
 from sarqc.quantization.methods import METHODS
@@ -185,7 +187,7 @@ def test_a_survey(document, tmp_path, monkeypatch):
         {"method": "rqc-gs", "bits": 3, "lambda": [0.1], "pictures": "none"},
         {"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "distill": 2, "distill_codes": True, "pictures": "none"},
     ]
-    asked = survey.Survey.model_validate(
+    asked = Survey.model_validate(
         {
             **values, "title": "both", "grid": "asymmetric", "group_size": 16, "draws": [0], "held_out_samples": 1,
             "held_out": document["calibration"], "lines": lines,
@@ -195,8 +197,8 @@ def test_a_survey(document, tmp_path, monkeypatch):
     def made(name, device):
         settings = Settings(state_dir=tmp_path / f"state-{name}", device="cpu")
         with monkeypatch.context() as patch, pretended() if device.type != "cpu" else nullcontext():
-            patch.setattr(survey, "choose_device", lambda wanted: device)
-            list(survey.conduct(asked, settings, tmp_path / name))
+            patch.setattr(shared, "choose_device", lambda wanted: device)
+            list(conduct(asked, settings, tmp_path / name))
         return Study.open(tmp_path / name)
 
     one, other = made("here", torch.device("cpu")), made("there", pretend(0))

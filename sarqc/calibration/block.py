@@ -13,7 +13,7 @@ from sarqc.calibration.capture import Statistics
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.layer_batch import LayerBatch, LinearData, method_for
 from sarqc.calibration.multi_device import MultiDevice
-from sarqc.calibration.pictures import LayerCurve, curve_of
+from sarqc.calibration.pictures import curve_of
 from sarqc.errors import SarqcError
 from sarqc.events import EpochDone, PointDone, RoundingChecked
 from sarqc.models.families import LayerInfo
@@ -177,21 +177,6 @@ def solve_points(
         solved = (step.layer for step in only_solved(quantize(solving, context)))
         for path in together:
             yield path, [next(solved) for _ in points]
-
-
-def solve_curve(
-    weight: Tensor,
-    statistics: LayerStatistics,
-    held_out: LayerStatistics | None,
-    grid: Grid,
-    method: Method,
-    lams: tuple[float, ...],
-    budget_bytes: int,
-) -> tuple[list[QuantizedLayer], LayerCurve]:
-    """Solve one layer at every λ, and return the quantized layers and their curve."""
-    solving = LayerJob(CheckedLayer(weight, statistics, grid, held_out), method.points(lams))
-    solved = [step.layer for step in only_solved(quantize([solving], Context(budget_bytes)))]
-    return solved, curve_of(lams, solved, weight, statistics, held_out, grid)
 
 
 def _solve_groups(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:

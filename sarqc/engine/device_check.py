@@ -56,8 +56,8 @@ def require_sound_device(device: torch.device, settings: Settings) -> Iterator[E
         raise SarqcError(
             f"it does not compute what the CPU does: {' '.join(wrong)}",
             f"device {device}",
-            "Run “python -m sarqc doctor”. SARQC_DEVICE=cpu takes the processor; SARQC_CHECK_DEVICE=0 trusts the "
-            "device all the same.",
+            "Run “python -m sarqc doctor” (of sarqc[host]). SARQC_DEVICE=cpu takes the processor; "
+            "SARQC_CHECK_DEVICE=0 trusts the device all the same.",
         )
     store.write(key, _SUFFIX, b"sound")
 

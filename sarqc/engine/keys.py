@@ -26,7 +26,6 @@ from sarqc.models.loading import STORED, LoadedModel
 from sarqc.models.rotated_files import RotatedFiles
 from sarqc.models.rotation import RotatedCheckpoint
 from sarqc.models.tokenizing import text_files
-from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
 
 LAYER_FORMAT = 8
@@ -39,7 +38,6 @@ SELECTION_FORMAT = 3
 STATISTICS_FORMAT = 1
 TUNING_FORMAT = 1
 TEXT_FORMAT = 1
-SURVEY_FORMAT = 1
 _FORWARD = "5.23.0"  # version of transformers before which keys named none
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 
@@ -180,10 +178,15 @@ def _has_tensors(module: nn.Module) -> bool:
 
 def _choices(job: CalibrationJob) -> list[object]:
     """Return methods and their values as plain data; a stored layer holds its curve, so further λ count too."""
-    return [_points((job.method, *job.candidates)), job.curves.lams, job.validation_samples, job.channel_fraction]
+    return [
+        methods_as_values((job.method, *job.candidates)),
+        job.curves.lams,
+        job.validation_samples,
+        job.channel_fraction,
+    ]
 
 
-def _points(points: Iterable[Method]) -> list[object]:
+def methods_as_values(points: Iterable[Method]) -> list[object]:
     """Return methods with all their values; of the choices about the grid only those that are made."""
     return [[type(point).__name__, _values(point)] for point in points]
 
@@ -207,7 +210,7 @@ def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequ
     """Return the key of a result of tuning with some methods from statistics of these keys: errors of layers, or a
     measurement.
     """
-    return chain_key(what, TUNING_FORMAT, [*statistics], grids, _points(points), *further)
+    return chain_key(what, TUNING_FORMAT, [*statistics], grids, methods_as_values(points), *further)
 
 
 def quantized_model_key(model: ModelDescription, keys: Mapping[str, str]) -> str:
@@ -292,30 +295,6 @@ def readers_key(model: ModelDescription, text: str) -> str:
 def beginnings_key(model: ModelDescription, windows: np.ndarray, bos: Sequence[int]) -> str:
     """Return the key of a perplexity of windows (N, T) without and behind special tokens."""
     return chain_key("both beginnings", model.key, windows.tobytes(), windows.shape[1], bos)
-
-
-def survey_model_key(model: ModelDescription, loaded: LoadedModel) -> str:
-    """Return the key of the model with its weights as they are now, which a survey changes point by point."""
-    return chain_key("survey model", model.key, model_fingerprint(loaded))
-
-
-def survey_line_key(
-    model: ModelDescription,
-    grid: Grid,
-    methods: Sequence[Method],
-    lams: Sequence[float],
-    sequences: np.ndarray,
-    held_out: np.ndarray,
-    by_size: Sequence[np.ndarray],
-) -> str:
-    """Return the key of a line of a survey, solved on one draw: each of the methods at each λ."""
-    tokens = [np.ascontiguousarray(part).tobytes() for part in (sequences, held_out, *by_size)]
-    return chain_key("survey line", SURVEY_FORMAT, model.key, asdict(grid), _points(methods), [*lams], *tokens)
-
-
-def survey_point_key(model: ModelDescription, model_key: str, test: Text, window: int) -> str:
-    """Return the key of the measurements at a point of a survey on a text, beside the float model."""
-    return chain_key("survey point", MEASUREMENT_FORMAT, model_key, model.key, *text_parts(test, window))
 
 
 def float_text_key(model: ModelDescription, ids: np.ndarray, new_tokens: int, seed: int) -> str:

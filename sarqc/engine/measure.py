@@ -6,14 +6,12 @@ import importlib.metadata
 import json
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sarqc.calibration.block import Progress
 from sarqc.calibration.corpora import Text
@@ -32,14 +30,13 @@ from sarqc.engine.keys import (
     layer_keys,
     perplexity_key,
     quantized_model_key,
-    survey_point_key,
 )
 from sarqc.engine.plan import Prepared
 from sarqc.engine.progress import EVENT_INTERVAL, Returning, Tell, with_progress
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
 from sarqc.evaluation.divergence import Divergence
-from sarqc.evaluation.perplexity import Perplexity, Steps, measure_beside, perplexity_steps, states_of
+from sarqc.evaluation.perplexity import Perplexity, Steps, perplexity_steps
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.events import Advanced, Diverged, Event, Measured, Stage, TextsCompared, Warned
@@ -48,7 +45,6 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
 from sarqc.quantization.column_updates import kernel_obstacle
-from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 _TENSORS = ".safetensors"
@@ -341,72 +337,6 @@ def compare_prompts(
         compared.append(event)
         yield event
     return tuple(compared)
-
-
-@dataclass(frozen=True, eq=False)
-class SurveyPoint:
-    """A point of a survey, measured."""
-
-    perplexity: float
-    kl: float  # KL(float ‖ quantized) in nats, mean over the test text's tokens
-    correct: np.ndarray  # (items,) uint8, 0 or 1, of all tasks; empty without any
-
-    def accuracy(self) -> tuple[float, float] | None:
-        """Return the share of the items and its standard error; None without tasks."""
-        items = len(self.correct)
-        if not items:
-            return None
-        share = float(self.correct.mean())
-        return share, math.sqrt(share * (1 - share) / max(items - 1, 1))
-
-
-@dataclass(frozen=True, eq=False)
-class FloatStates:
-    """The float model's states on a test text, taken before its weights are replaced, and measurements beside them."""
-
-    bench: Workbench
-    test: Text
-    window: int
-    task_limit: int | None  # items of each task
-    states: Tensor  # as ``perplexity.states_of`` gives them
-
-    @classmethod
-    def of(cls, bench: Workbench, test: Text, window: int, recipe: Recipe) -> FloatStates:
-        """Return the states of a text in windows."""
-        return cls(bench, test, window, recipe.task_limit, states_of(bench.loaded, test.ids, test.corpus, window))
-
-    def _keys(self, model_key: str, tasks: Sequence[str]) -> list[str]:
-        model, settings = self.bench.model, self.bench.settings
-        return [survey_point_key(model, model_key, self.test, self.window)] + [
-            accuracy_key(model, model_key, task, self.task_limit, ("survey", *items_key(task, settings)))
-            for task in tasks
-        ]
-
-    def is_measured(self, model_key: str, tasks: Sequence[str]) -> bool:
-        """Return True if ``point`` needs no model, because everything is stored."""
-        return all(self.bench.store.has(key, ".json") for key in self._keys(model_key, tasks))
-
-    def point(self, model_key: str, tasks: Sequence[str]) -> SurveyPoint:
-        """Measure the model with that key on the text and on tasks.
-
-        Its weights are the loaded model's where something is not measured yet.
-        """
-        bench, test = self.bench, self.test
-
-        def on_text() -> bytes:
-            text = (bench.loaded, test.ids, test.corpus, self.window)
-            perplexity, divergence = measure_beside(*text, self.states, begin=len(test.begin))
-            return json.dumps({"perplexity": perplexity.value, "kl": divergence.kl.mean}).encode()
-
-        def on_task(task: str) -> bytes:
-            measured = measure_accuracy(bench.loaded, task, bench.settings, limit=self.task_limit)
-            return json.dumps(measured.correct).encode()
-
-        text_key, *task_keys = self._keys(model_key, tasks)
-        document, correct = json.loads(load_or_make(bench.store, text_key, on_text)), []
-        for task, task_key in zip(tasks, task_keys, strict=True):
-            correct += json.loads(load_or_make(bench.store, task_key, partial(on_task, task)))
-        return SurveyPoint(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 
 
 def versions() -> dict[str, str]:

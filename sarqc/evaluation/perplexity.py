@@ -60,29 +60,6 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
     return drain(perplexity_steps(loaded, ids, corpus, window, None, begin=begin))[0]
 
 
-def measure_beside(
-    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: States, *, begin: int = 0
-) -> tuple[Perplexity, Divergence]:
-    """Measure the perplexity, and from the same passes the distance of the predictions from the float model's.
-
-    Args:
-        loaded: The quantized model; the float model's head is ``LoadedModel.float_head``.
-        ids: (n_tokens,), tokens of the text.
-        corpus: Name of the text in the protocol.
-        window: Tokens of a window.
-        float_states: The float model's states of the same windows, from ``states_of`` or ``keep`` of
-            ``perplexity_steps``.
-        begin: Special tokens that each window begins with.
-
-    Raises:
-        Refused: For fewer than two tokens.
-        NumericalError: If the model returns NaN.
-    """
-    perplexity, divergence = drain(perplexity_steps(loaded, ids, corpus, window, float_states, begin=begin))
-    assert divergence is not None
-    return perplexity, divergence
-
-
 def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) -> Tensor:
     """Return the head's input of every window: (N, T, D) on the CPU.
 
@@ -121,9 +98,11 @@ def perplexity_steps(
     *,
     begin: int = 0,
 ) -> Steps:
-    """Measure in steps: as ``measure_perplexity``, or with ``float_states`` as ``measure_beside``.
+    """Measure in steps: as ``measure_perplexity``, and with ``float_states`` from the same passes the distance of the
+    predictions from the float model's.
 
-    ``keep`` gets the head's input, (B, T, D) on the CPU, batch by batch.
+    ``float_states`` are that model's states of the same windows, from ``states_of`` or ``keep``; its head is
+    ``LoadedModel.float_head``. ``keep`` gets the head's input, (B, T, D) on the CPU, batch by batch.
 
     Yields:
         After each batch the number of windows done, and of all windows.

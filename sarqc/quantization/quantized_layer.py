@@ -6,9 +6,7 @@ Axes: O out_features, I in_features, G groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -96,16 +94,6 @@ class QuantizedLayer:
         This is the weight of a model in which other operations have taken up ``channel_scale`` and ``row_scale``.
         """
         return self.levels(self.codes).to(self.scales.dtype)
-
-    def without_dequantized(self) -> Callable[[], Tensor]:
-        """Return a function that makes ``dequantized`` again.
-
-        It holds codes and scales only, if these determine the weight; with channel or row scales it holds a copy of
-        ``dequantized``.
-        """
-        if not torch.equal(self.stored(), self.dequantized):  # both scales of channels are missing there
-            return partial(torch.clone, self.dequantized)
-        return replace(self, dequantized=self.codes[:0]).stored
 
     def levels(self, codes: Tensor) -> Tensor:
         """Return the levels (O, I) of any codes (O, I), before ``row_scale`` and ``channel_scale``.

@@ -15,9 +15,10 @@ import pytest
 
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
-from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.events import BlockDistilled, Event, Finished, LayerDone, ScalesDistilled
+from sarqc.extras.survey.conduct import conduct
+from sarqc.extras.survey.schema import Survey
 from sarqc.extras.verify.checks import VerificationRequest, verify
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -29,7 +30,8 @@ from tests.golden.run_events import KINDS, documents, make_rounded, survey_of
 WORK = (
     "sarqc.calibration.float_statistics.BlockWalk", "sarqc.engine.trials.solve_points",
     "sarqc.engine.trials.perplexity_steps", "sarqc.engine.distill.distilled", "sarqc.engine.distill.float_model",
-    "sarqc.engine.distill.tuned_linear", "sarqc.engine.distill_blocks._tuned", "sarqc.engine.survey.solve_curve",
+    "sarqc.engine.distill.tuned_linear", "sarqc.engine.distill_blocks._tuned",
+    "sarqc.extras.survey.conduct.solve_curve",
 )  # fmt: skip
 TOLD = (LayerDone, ScalesDistilled, BlockDistilled)
 WINDOW, TOKENS = 32, 640  # of the test text of all kinds

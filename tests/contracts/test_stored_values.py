@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sarqc.engine.survey import conduct
 from sarqc.events import Event, LayerDone
+from sarqc.extras.survey.conduct import conduct
 from sarqc.recipe.fields import RecipeFields
 from sarqc.settings import Settings
 from tests.golden.run_events import KINDS, documents, events_of, make_rounded, numbers_in, survey_of

@@ -14,10 +14,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.calibration.corpora import Sequences, Text, draw_sequences
 from sarqc.engine.plan import prepare
-from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.events import Warned
 from sarqc.extras.engines.program import token_lines
+from sarqc.extras.survey.conduct import conduct
+from sarqc.extras.survey.schema import Survey
 from sarqc.extras.verify.checks import VerificationRequest, verify
 from sarqc.figures.view import lab_view
 from sarqc.models.tokenizing import Beginning, beginning_of

@@ -7,6 +7,7 @@ from sarqc.engine.plan import prepare
 from sarqc.errors import Refused
 from sarqc.events import Event, LayerDone
 from sarqc.extras.engines.programs import program_for
+from sarqc.extras.survey.gather import gather
 from sarqc.figures import lab_view
 from sarqc.figures.sentence import plain, sentence
 from sarqc.quantization import column_solver
@@ -16,7 +17,6 @@ from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe, of_run
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
-from sarqc.study.gather import gather
 from sarqc.web.link_preview import LinePoint, point_title
 
 

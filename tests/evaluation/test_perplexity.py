@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from sarqc.errors import NumericalError, Refused
 from sarqc.evaluation import perplexity
-from sarqc.evaluation.perplexity import measure_beside, measure_perplexity, states_of
+from sarqc.evaluation.perplexity import drain, measure_perplexity, perplexity_steps, states_of
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 
@@ -113,11 +113,11 @@ def test_how_far_from_the_float_model(loaded, random_llama, monkeypatch, logit_b
     monkeypatch.setattr(perplexity, "LOGIT_BYTES", logit_bytes)
     ids = np.random.default_rng(1).integers(0, 4096, 200)
     states = states_of(loaded, ids, "noise", 50)
-    value, none = measure_beside(loaded, ids, "noise", 50, states)
+    value, none = drain(perplexity_steps(loaded, ids, "noise", 50, states))
     assert value == measure_perplexity(loaded, ids, "noise", 50)
     assert (none.kl.mean, none.kl_99, none.log_ratio.mean, none.same_top.mean) == (0, 0, 0, 1)
     scale_layers(loaded.model, 0.5)
-    value, found = measure_beside(loaded, ids, "noise", 50, states)
+    value, found = drain(perplexity_steps(loaded, ids, "noise", 50, states))
     assert value == measure_perplexity(loaded, ids, "noise", 50)
 
     p, q = (probabilities(random_llama, ids, 50, change)[:, :-1] for change in (0.0, 0.5))
@@ -137,7 +137,7 @@ def test_how_far_from_the_float_model(loaded, random_llama, monkeypatch, logit_b
 
 def test_one_window_has_no_standard_error(loaded):
     ids = np.arange(30)
-    _, found = measure_beside(loaded, ids, "short", 100, states_of(loaded, ids, "short", 100))
+    _, found = drain(perplexity_steps(loaded, ids, "short", 100, states_of(loaded, ids, "short", 100)))
     assert math.isnan(found.kl.error)
 
 
@@ -147,7 +147,7 @@ def test_a_model_with_another_head_is_compared_with_the_float_models_own(loaded)
     original = measure_perplexity(loaded, ids, "noise", 50).value
     name = f"{loaded.family.embedding}.weight"  # which is the head too
     loaded.replace({name: 1.2 * loaded.model.get_parameter(name)})
-    changed, found = measure_beside(loaded, ids, "noise", 50, states)
+    changed, found = drain(perplexity_steps(loaded, ids, "noise", 50, states))
     assert changed.value != original
     assert found.log_ratio.mean == pytest.approx(math.log(changed.value / original), rel=1e-4)
     assert found.kl.mean == pytest.approx(np.mean(found.kls))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from sarqc.engine.execute import execute
-from sarqc.engine.survey import Survey, conduct
 from sarqc.events import Event
+from sarqc.extras.survey.conduct import conduct
+from sarqc.extras.survey.schema import Survey
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study

@@ -1,13 +1,15 @@
-"""Commands of an operator: user · backup · restore · audit."""
+"""Commands of an operator: user · backup · restore · audit · doctor."""
 
 import json
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sarqc import extras
 from sarqc.errors import Refused
 from sarqc.extras.host.settings import HostSettings
 from sarqc.extras.host.users import role_named, write_user
@@ -18,7 +20,7 @@ from sarqc.terminal import AsJson, print_json
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to those of sarqc."""
-    for command in (user, backup, restore, audit):
+    for command in (user, backup, restore, audit, doctor):
         app.command()(command)
 
 
@@ -90,3 +92,29 @@ def audit(
     for entry in read_audit(read_settings(), since):
         line = json.dumps(entry.to_json(), ensure_ascii=False) if as_json else f"{iso_time(entry.at)} {entry.words()}"
         typer.echo(line)
+
+
+def doctor() -> None:
+    """Say what this host has, and whether its device computes what it should: on a GPU, some minutes of trials.
+
+    The exit code is 1 where something is wrong.
+    """
+    from sarqc.models.catalogue import embedded_models
+
+    settings = read_settings()
+    kinds = [settings, *(settings.of(extra.settings) for extra in extras.installed() if extra.settings)]
+    values = {f"SARQC_{name.upper()}": value for kind in kinds for name, value in kind.model_dump().items()}
+    values["embedded models"] = ", ".join(embedded_models(settings)) or "none"
+    width = max(map(len, values)) + 2
+    for name, value in values.items():
+        typer.echo(f"{name:<{width}}{value}")
+    from sarqc.extras.host.doctor import examine
+
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="sarqc-doctor-") as folder:
+        isolated = settings.model_copy(update={"state_dir": Path(folder), "storage": "", "check_device": False})
+        for finding in examine(isolated, settings):
+            typer.echo(f"{'ok   ' if finding.is_sound else 'WRONG'} {finding.words}")
+            wrong += not finding.is_sound
+    if wrong:
+        raise typer.Exit(1)

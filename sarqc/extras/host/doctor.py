@@ -46,15 +46,12 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
 
 def _host(home: Settings) -> Iterator[Finding]:
     if home.is_object_storage():
-        yield _try_work(lambda: place_at(home.storage_root()).mark(), f"{home.storage} can be written and read.")
-
-
-def _try_work(work: Callable[[], object], words: str) -> Finding:
-    try:
-        work()
-    except SarqcError as error:
-        return _refusal(error)
-    return Finding(True, words)
+        try:
+            place_at(home.storage_root()).mark()
+        except SarqcError as error:
+            yield _refusal(error)
+        else:
+            yield Finding(True, f"{home.storage} can be written and read.")
 
 
 def _refusal(error: SarqcError) -> Finding:

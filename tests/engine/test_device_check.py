@@ -1,20 +1,14 @@
-"""The doctor on this host, and what it says of a device that computes wrongly."""
+"""Findings on a device that computes wrongly."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from sarqc.__main__ import app
-from sarqc.engine import device_check, doctor
+from sarqc.engine import device_check
 from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
 from sarqc.errors import SarqcError
-from sarqc.evaluation import speed
 from sarqc.events import Stage
 from sarqc.models.loading import load
 from sarqc.quantization.methods import METHODS
@@ -25,8 +19,7 @@ from sarqc.recipe import Recipe
 def short(monkeypatch):
     """The same trials on few tokens."""
     few = device_check.RECIPE | {"samples": 2, "length": 64, "steps": 2}
-    for module in (device_check, doctor):
-        monkeypatch.setattr(module, "RECIPE", few)
+    monkeypatch.setattr(device_check, "RECIPE", few)
 
 
 @pytest.mark.thorough
@@ -113,53 +106,3 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(fre
 def test_a_comparison_needs_no_room_of_a_run(fresh_settings):
     narrow = fresh_settings.model_copy(update={"memory_gib": 0.01})
     assert len(list(device_check.require_sound_device(torch.device("cpu"), narrow))) == 1
-
-
-@pytest.mark.thorough
-def test_a_kernel_that_fails_becomes_a_reason(fresh_settings, monkeypatch):
-    def failing(codes):
-        raise RuntimeError("not implemented for this device\nand more")
-
-    monkeypatch.setattr(speed, "_pack", failing)
-    (finding,) = doctor._kernel(fresh_settings)
-    assert not finding.is_sound
-    assert finding.words == "No 4-bit kernel: PyTorch's 4-bit kernel failed: not implemented for this device."
-
-
-@pytest.mark.thorough
-def test_the_command_says_what_the_host_can_do(tmp_path):
-    answer = CliRunner().invoke(app, ["doctor"], env={"SARQC_DEVICE": "cpu", "SARQC_STATE_DIR": str(tmp_path)})
-    assert answer.exit_code == 0, answer.output
-    lines = answer.stdout.splitlines()
-    assert any(line.startswith("ok    Runs compute on the CPU") for line in lines)
-    assert any(line.startswith("embedded models") and "tiny-llama" in line for line in lines)
-    assert any("A whole run: perplexity" in line for line in lines)
-    assert not any(line.startswith("WRONG") for line in lines)
-    assert not any(tmp_path.iterdir())  # what it tried is not kept
-
-
-@pytest.mark.thorough
-def test_a_device_that_is_not_there_is_said(fresh_settings):
-    if torch.cuda.is_available():
-        pytest.skip("this host has a GPU")
-    (finding,) = doctor.examine(fresh_settings.model_copy(update={"device": "cuda"}), fresh_settings)
-    assert not finding.is_sound
-    assert "there is none" in finding.words
-    answer = subprocess.run(
-        [sys.executable, "-m", "sarqc", "doctor"], capture_output=True, text=True,
-        env=os.environ | {"SARQC_DEVICE": "cuda"},
-    )  # fmt: skip
-    assert answer.returncode == 1
-    assert "WRONG CUDA was asked for and there is none (device cuda). Set SARQC_DEVICE" in answer.stdout
-
-
-@pytest.mark.thorough
-def test_object_storage_is_tried(fresh_settings, object_storage):
-    found = [
-        [(one.is_sound, one.words) for one in doctor._host(fresh_settings.model_copy(update={"storage": storage}))]
-        for storage in ("", object_storage, "s3://no-such-bucket")
-    ]
-    assert found[:2] == [[], [(True, f"{object_storage} can be written and read.")]]
-    ((is_sound, words),) = found[2]
-    assert not is_sound
-    assert "no-such-bucket" in words

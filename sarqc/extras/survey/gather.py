@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sarqc.engine.study_output import study_writer
 from sarqc.errors import Refused
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 
@@ -65,8 +66,7 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
             key = (line.name, line.bits, line.grid, line.group_size)
             groups.setdefault(key, []).append(_Run(study, line))
     _check_names(groups)
-    writer = StudyWriter(folder)
-    try:
+    with study_writer(folder) as writer:
         return writer.finish(
             Study(
                 id=folder.name,
@@ -80,8 +80,6 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
                 flags=tuple(sorted({flag for study in studies for flag in study.flags})),
             )
         )
-    finally:
-        writer.discard()  # of what was not finished
 
 
 def _check(first: Study, other: Study) -> None:

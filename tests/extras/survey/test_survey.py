@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import overlap_shares, text_of
-from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.events import Event
+from sarqc.extras.survey.conduct import conduct, solve_curve
+from sarqc.extras.survey.schema import Survey
 from sarqc.figures import compare_view, lab_view
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import choose_device, load
@@ -191,7 +191,7 @@ def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
         solved.append(str(arguments[4]))
         return solve_curve(*arguments)
 
-    monkeypatch.setattr("sarqc.engine.survey.solve_curve", counted)
+    monkeypatch.setattr("sarqc.extras.survey.conduct.solve_curve", counted)
     list(conduct(survey, fresh_settings, tmp_path / "continued"))
     layers, gammas = 21, 2
     assert len(solved) == layers * gammas + layers  # what draw 7 had begun, and its second line

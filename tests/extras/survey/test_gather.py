@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from sarqc import Recipe, execute
-from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
+from sarqc.extras.survey.conduct import conduct
+from sarqc.extras.survey.gather import gather, studies_below
+from sarqc.extras.survey.schema import Survey
 from sarqc.figures import lab_view
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.study.gather import gather, studies_below
 
 LAMS, DRAWS = (0.0, 0.3), (4, 7)
 
