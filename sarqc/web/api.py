@@ -264,10 +264,10 @@ def _runs_router(
     def get_run(who: Who, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
         run = access.run(who, run_id)
-        retention, seen = supervisor.retention, access.as_seen(who)
-        exported = [seen(export).to_json() | {"kept": retention.kept(export)} for export in store.exports(run_id)]
+        stay, seen = supervisor.stay, access.as_seen(who)
+        exported = [seen(export).to_json() | {"kept": stay(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
-        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": retention.kept(run)}
+        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": stay(run)}
         waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
         return seen(run).to_json() | more | {"waits_for_room": waits}
 

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 import sarqc
 from sarqc.errors import NotFound, NotSignedIn, SarqcError
+from sarqc.extras.host.retention import Retention
 from sarqc.extras.host.settings import HostSettings
 from sarqc.files.room import free_bytes
 from sarqc.jobs.run import State
@@ -37,7 +38,7 @@ REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0,
 class Metrics:
     """Counters of one app. It listens to requests (``exchange``)."""
 
-    def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
+    def __init__(self, supervisor: Supervisor, retention: Retention, settings: Settings) -> None:
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "sarqc_http_requests", "Requests that were answered.", ["method", "route", "status"], registry=self.registry
@@ -49,7 +50,7 @@ class Metrics:
             buckets=REQUEST_SECONDS,
             registry=self.registry,
         )
-        self.registry.register(_Standing(supervisor, settings))
+        self.registry.register(_Standing(supervisor, retention, settings))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
@@ -63,8 +64,8 @@ class Metrics:
 class _Standing:
     """Gauges that are computed on reading: a collector of Prometheus's client."""
 
-    def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
-        self._supervisor, self._settings = supervisor, settings
+    def __init__(self, supervisor: Supervisor, retention: Retention, settings: Settings) -> None:
+        self._supervisor, self._retention, self._settings = supervisor, retention, settings
         self._sizes: tuple[float, dict[str, int]] | None = None
 
     def describe(self) -> list[Metric]:
@@ -95,7 +96,7 @@ class _Standing:
     def _disk(self) -> dict[str, int]:
         now = time.monotonic()
         if self._sizes is None or now - self._sizes[0] >= DISK_SECONDS:
-            self._sizes = now, self._supervisor.retention.sizes()
+            self._sizes = now, self._retention.sizes()
         return self._sizes[1]
 
 
