@@ -149,9 +149,6 @@ class Settings(BaseSettings):
     )
     log_format: Literal["text", "json"] = Field("text", description="Log lines for people, or one JSON object a line.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least that is logged.")
-    access_log: bool | None = Field(
-        None, description="Log each request, without its parameters; empty: where SARQC_ACCESS is not private."
-    )
     run_hours: float | None = Field(
         None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."
     )

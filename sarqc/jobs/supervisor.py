@@ -36,7 +36,7 @@ from sarqc.events import (
     Yielded,
 )
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.files.places import MARK, place_at
+from sarqc.files.places import place_at
 from sarqc.files.room import FULL_BYTES, MORE_BYTES, ROOM_SECONDS, WAITS, free_bytes
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
@@ -180,17 +180,6 @@ class Supervisor:
         """Return whether a run that gave up for want of room has more than it found then, or has waited for long."""
         _, room, at = self._gave_up.get(run.id, _GaveUp(0, None, 0.0))
         return room is None or self._room() >= room + MORE_BYTES or self._clock() - at >= AGAIN_SECONDS
-
-    def lost_storage(self) -> str | None:
-        """Return in words that object storage does not give what was written to it, in words; None: it does, or there
-        is none."""
-        if not self.settings.is_object_storage():
-            return None
-        try:
-            mark = place_at(self.settings.storage_root()).read(MARK)
-        except SarqcError as error:
-            return str(error)
-        return f"{self.settings.storage} has lost its mark, {MARK}: restart the app" if mark is None else None
 
     # Requests.
 

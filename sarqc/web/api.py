@@ -38,7 +38,7 @@ from sarqc.study.document import Line, Study
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
-from sarqc.web.exchanges import METHODS as EVERY_METHOD
+from sarqc.web.gate import METHODS
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.planning import Planning
 from sarqc.web.profile import is_private
@@ -88,8 +88,8 @@ def api_router(
     router.include_router(studies_router(settings, access))
     router.include_router(texts_router(settings, access))
 
-    @router.api_route("", methods=[*EVERY_METHOD], include_in_schema=False)
-    @router.api_route("/{path:path}", methods=[*EVERY_METHOD], include_in_schema=False)
+    @router.api_route("", methods=[*METHODS], include_in_schema=False)
+    @router.api_route("/{path:path}", methods=[*METHODS], include_in_schema=False)
     def nothing_here(request: Request) -> None:
         where = f"{request.method} {request.url.path}"
         raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")

@@ -180,7 +180,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store, settings)
 
     def goes(room):
         """What goes so that there is room for ``room`` more parts than there is now."""
-        limit = (Retention(store, settings).size() - room * part) / 2**30
+        limit = (sum(Retention(store, settings).sizes().values()) - room * part) / 2**30
         return [one.id for one in Retention(store, settings.model_copy(update={"keep_gib": limit})).by_size()]
 
     assert goes(-0.5) == []
