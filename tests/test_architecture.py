@@ -47,6 +47,7 @@ TREE = {
     "sarqc.extras.host": GROUND | {"sarqc.jobs", "sarqc.web", "sarqc.extras", "sarqc.terminal"},
     "sarqc.extras.page_model": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.engine", "sarqc.extras"},
     "sarqc.extras.mlflow": GROUND | {"sarqc.extras"},
+    "sarqc.extras.storage": GROUND | {"sarqc.extras"},
     "sarqc.extras.verify": GROUND
     | {"sarqc.models", "sarqc.calibration", "sarqc.checkpoints", "sarqc.study", "sarqc.engine"}
     | {"sarqc.extras", "sarqc.terminal"},
