@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Scope
 
-from sarqc import extras
+from sarqc import extras, logs
 from sarqc.errors import SarqcError
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
@@ -31,13 +31,10 @@ from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings, read_settings
 from sarqc.web.access import Access
 from sarqc.web.api import ON_THIS_HOST, Resolver, api_router
-from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
 from sarqc.web.link_preview import Introductions
 from sarqc.web.middleware import SecurityHeaders, SubPath
-from sarqc.web.probes import Probes, health_probes
-from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.responses import OneShape, unexpected
 from sarqc.web.sign_in import SignIn, sign_in_router
@@ -106,7 +103,7 @@ def create_app(
 
     identity = Identity(settings, cookies, access.links, Sessions(store))
     sign_in = SignIn(settings, identity, introductions)
-    host = extras.Host(settings, supervisor, access, identity, sign_in, with_pages, probes=health_probes(supervisor))
+    host = extras.Host(settings, supervisor, access, identity, sign_in, [page.path for page in every])
     app.state.host = host
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     for extra in extras.installed():
@@ -114,17 +111,14 @@ def create_app(
             extra.install(app, host)
     app.add_middleware(Gate, settings=settings, identity=identity, checks=host.checks, crowds=host.crowds)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
-    app.add_middleware(Probes, probes=host.probes)
     app.include_router(api_router(supervisor, settings, access, host.programs, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, introductions, sign_in))
     if with_pages:
         _add_pages(app, settings, introductions, every)
     else:
         app.include_router(assets_router(settings.assets_dir, {}))
-    is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
-    if is_logged:
-        host.listeners.append(log_access)
-    app.add_middleware(Exchanges, listeners=host.listeners, pages=[page.path for page in every])
+    for layer in host.around:
+        app.add_middleware(layer)
     if settings.root():
         app.add_middleware(SubPath, root=settings.root())
     return app
@@ -199,20 +193,26 @@ def main() -> None:
     """Serve until SIGTERM or Ctrl-C. An error at the start is printed in one line, with exit code 2."""
     try:
         settings = read_settings()
-        open_files = prepare_process(settings)
+        prepare_process(settings)
         app = create_app(settings)
     except SarqcError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
-    serve(app, settings, open_files)
+    serve(app, settings)
 
 
-def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
-    """Run the server in this thread until it is asked to end. ``open_files``: how many the process may have."""
+def prepare_process(settings: Settings) -> None:
+    """Let the process write private files, and its log."""
+    os.umask(0o077)
+    logs.configure(settings)
+
+
+def serve(app: FastAPI, settings: Settings) -> None:
+    """Run the server in this thread until it is asked to end."""
     options: dict[str, Any] = {}
     for extra in extras.installed():
         if extra.server is not None:
-            options |= extra.server(app.state.host, open_files)
+            options |= extra.server(app.state.host)
     config = uvicorn.Config(
         app,
         host=settings.host,

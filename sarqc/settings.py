@@ -147,26 +147,8 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(
         120.0, ge=10, description="Seconds without a sign of life after which a worker is ended and its run put back."
     )
-    keep_days: float | None = Field(
-        None,
-        gt=0,
-        description="Days after which a run at rest is deleted with its events, study and exports, and uploaded "
-        "studies and texts too, unless a share link leads to it; empty: never.",
-    )
-    keep_export_days: float | None = Field(
-        None, gt=0, description="Days after which an export is deleted; empty: with its run."
-    )
-    keep_gib: float | None = Field(
-        None,
-        gt=0,
-        description="Size of all that is kept here, in GiB. Beyond it the longest unused goes: finished layers and "
-        "statistics, then exports, then runs; nothing that is shared or has a name, a note or tags. Empty: any.",
-    )
     log_format: Literal["text", "json"] = Field("text", description="Log lines for people, or one JSON object a line.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least that is logged.")
-    access_log: bool | None = Field(
-        None, description="Log each request, without its parameters; empty: where SARQC_ACCESS is not private."
-    )
     run_hours: float | None = Field(
         None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."
     )

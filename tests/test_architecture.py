@@ -53,6 +53,7 @@ TREE = {
     "sarqc.extras.survey": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.calibration", "sarqc.evaluation", "sarqc.study", "sarqc.engine"}
     | {"sarqc.extras"},
+    "sarqc.extras.storage": GROUND | {"sarqc.extras"},
     "sarqc.extras.verify": GROUND
     | {"sarqc.models", "sarqc.calibration", "sarqc.checkpoints", "sarqc.study", "sarqc.engine"}
     | {"sarqc.extras", "sarqc.terminal"},

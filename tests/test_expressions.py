@@ -40,7 +40,7 @@ ALLOWED = {
         "each repetition begins with a dot, which is not within one",
     ("sarqc/extras/engines/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of whoever calls it",
     # Formats
-    ("sarqc/web/exchanges.py", "form.format(…)"):
+    ("sarqc/extras/host/exchanges.py", "form.format(…)"):
         "a route's own path; a value is put into it by its name and not looked into",
     ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
     ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,

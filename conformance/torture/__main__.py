@@ -25,7 +25,7 @@ from conformance.torture import (
     viewers,
 )
 from conformance.torture.figures import Figures
-from sarqc.web.process import raise_file_limit
+from sarqc.extras.host.process import raise_file_limit
 
 
 def main() -> None:

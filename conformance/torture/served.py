@@ -93,13 +93,12 @@ class Served:
 
 
 def main() -> None:
-    from app import create_app, serve
-    from sarqc.web.process import prepare_process
+    from app import create_app, prepare_process, serve
 
     folder, execute, document = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
     settings = settings_of(folder, document["settings"])
-    open_files = prepare_process(settings)
-    serve(create_app(settings, execute=execute, with_pages=document["with_pages"]), settings, open_files)
+    prepare_process(settings)
+    serve(create_app(settings, execute=execute, with_pages=document["with_pages"]), settings)
 
 
 if __name__ == "__main__":

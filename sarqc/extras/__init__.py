@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sarqc.settings import Settings
     from sarqc.web.access import Access
     from sarqc.web.api import WritePrograms
-    from sarqc.web.exchanges import Exchange
     from sarqc.web.gate import Crowd
     from sarqc.web.identity import Identity
     from sarqc.web.sign_in import SignIn
@@ -47,17 +46,15 @@ class Host:
     access: Access
     identity: Identity
     sign_in: SignIn
-    with_pages: bool
-    # Answered before the gate, without a visitor: apps by their path, for GET and HEAD.
-    probes: dict[str, ASGIApp]
+    pages: Sequence[str]  # their paths
+    # Layers around the whole app, before the gate and without a visitor, each around those before it.
+    around: list[Callable[[ASGIApp], ASGIApp]] = field(default_factory=list)
     # Called by the gate with method, path and address, before the visitor is known; they raise to refuse a request.
     checks: list[Callable[[str, str, str], None]] = field(default_factory=list)
     # Visitors who have no account, and are not counted by their address.
     crowds: list[Crowd] = field(default_factory=list)
     # Writes a recipe as programs for other engines.
     programs: list[WritePrograms] = field(default_factory=list)
-    # Told of each request with its answer.
-    listeners: list[Callable[[Exchange], None]] = field(default_factory=list)
 
 
 def absent(*_: object) -> Any:
@@ -81,8 +78,8 @@ class Extra:
     # Routes and middleware. It is called before the core's, so that its middleware is within the gate and its routes
     # come first.
     install: Callable[[FastAPI, Host], None] | None = None
-    # Arguments for uvicorn's configuration, given how many files the process may have open.
-    server: Callable[[Host, int], dict[str, Any]] | None = None
+    # Prepares the process of a server, and returns arguments for uvicorn's configuration.
+    server: Callable[[Host], dict[str, Any]] | None = None
     # Reports a run to a tracker: of a project, a recipe, what says something to people, and the run's name.
     report: Callable[..., AbstractContextManager[Callable[[Event], None]]] = absent
     # Writes a recipe's program for another engine: of the engine's name, the document, and a run's study and line.

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from sarqc.errors import Unreachable
-from sarqc.files.places import FileStore
+from sarqc.files.places import Folder
 
 RENEWED_SECONDS = 5.0  # between two signs of life of a holder
 STALE_SECONDS = 60.0  # after which a claim is free
@@ -24,7 +24,7 @@ Name = TypeVar("Name", bound=Hashable)
 class Claims:
     """The claims of one process of ``crew`` in a place. A crew of one has everything without claims."""
 
-    def __init__(self, place: FileStore, crew: int) -> None:
+    def __init__(self, place: Folder, crew: int) -> None:
         self._place, self.crew = place, crew
 
     @contextmanager

@@ -1,20 +1,18 @@
 """Places for files that several processes, perhaps of several hosts, read and write: a folder, or object storage."""
 
 import os
+import pkgutil
 import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from sarqc.files.modes import open_for_owner
 
-if TYPE_CHECKING:
-    from sarqc.files.object_storage import ObjectStorage
-
-FileStore: TypeAlias = "Folder | ObjectStorage"
-
+# A folder for addresses, of an extra: by its name, which every process can resolve.
+OBJECT_STORAGE = "sarqc.extras.storage.object_storage:ObjectStorage"
 MARK = ".sarqc-storage"  # the file by which a place is known again
 
 
@@ -29,8 +27,7 @@ class StoredFile(NamedTuple):
 class Folder:
     """Files below a folder by name, such as ``ab/abcd.layer``, readable for their owner alone.
 
-    Each appears whole or not at all, and one that is there is replaced. Errors are those of the system. Object storage
-    has the same methods.
+    Each appears whole or not at all, and one that is there is replaced. Errors are those of the system.
     """
 
     pause_seconds = 0.2  # between two looks for another's file
@@ -128,14 +125,13 @@ class Folder:
         return (self._root / MARK).read_text(encoding="utf-8")
 
 
-def place_at(root: Path | str) -> FileStore:
+def place_at(root: Path | str) -> Folder:
     """Return the place at a folder or at an address of object storage, such as s3://bucket/prefix.
 
     Raises:
         Refused: For an address that can't be one, or if the library for it is missing.
     """
     if isinstance(root, str) and "://" in root:
-        from sarqc.files.object_storage import ObjectStorage
-
-        return ObjectStorage(root)
+        place: Folder = pkgutil.resolve_name(OBJECT_STORAGE)(root)
+        return place
     return Folder(Path(root))

@@ -1,19 +1,24 @@
-"""Taking runs and uploads off the host: rows, files and an entry in the audit log, all of it or nothing."""
+"""Taking runs off the host: rows, files and an entry in the audit log, all of it or nothing."""
 
+from contextlib import suppress
 from pathlib import Path
 
+from sarqc.errors import Conflict, NotFound
 from sarqc.files.names import remove
 from sarqc.jobs import exports
 from sarqc.jobs.audit import HOST, Audit
+from sarqc.jobs.links import DAY, Links
 from sarqc.jobs.run import Run
 from sarqc.jobs.store import Store
-from sarqc.jobs.uploads import Kind, Uploads
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
 
+PREVIEW_SECONDS = DAY  # for which a preview that nobody kept can be seen again
+AT_ONCE = 20  # runs: nothing else shall wait for long
+
 
 class Removal:
-    """Places of the files of a run or an upload, and their end. Works on a full disk too."""
+    """Places of the files of a run, and their end. Works on a full disk too."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings, self._audit = store, settings, Audit(store)
@@ -25,7 +30,7 @@ class Removal:
         """
 
         def removed(_: object) -> Run:  # in a transaction: it stays if its files can't be removed
-            paths = self._paths(self._store.get(run_id))
+            paths = self.paths(self._store.get(run_id))
             run = self._store.delete(run_id)
             for path in paths:
                 remove(path)
@@ -34,23 +39,20 @@ class Removal:
 
         return self._store.even_when_full(removed, lambda: self._store.shed_events(run_id))
 
-    def size_of(self, run: Run) -> int:
-        """Return the bytes of the files that go with a run."""
-        return sum(map(exports.size_on_disk, self._paths(run)))
+    def previews(self, now: float) -> list[Run]:
+        """Remove previews that nobody kept or shared, a day after their end; return them."""
+        gone: list[Run] = []
+        links = Links(self._store)
+        for run in self._store.passing_previews():
+            is_old = run.at_rest and run.ended is not None and run.ended < now - PREVIEW_SECONDS
+            if is_old and len(gone) < AT_ONCE and not links.lead_to(run.id):
+                with suppress(NotFound, Conflict):
+                    gone.append(self.run(run.id, detail="a preview that nobody kept"))
+        return gone
 
-    def _paths(self, run: Run) -> list[Path]:
-        """Files and folders of a run and its exports, there or not."""
+    def paths(self, run: Run) -> list[Path]:
+        """Return files and folders of a run and its exports, there or not."""
         paths = [] if run.study_id is None else [self._settings.studies_dir() / run.study_id]
         for row in (run, *self._store.exports(run.id)):
             paths += [log_path(self._settings, row.id), exports.export_folder(self._settings, row.id)]
         return paths
-
-    def upload(self, kind: Kind, upload_id: str, detail: str) -> None:
-        """Remove an upload of its owner."""
-        self._audit.note(HOST, "delete", kind, upload_id, detail=detail)
-        Uploads(self._store, kind).remove(upload_id)
-        if kind == "study":
-            remove(self._settings.uploads_dir() / upload_id)
-        else:
-            for ending in (".txt", ".jsonl"):
-                remove(self._settings.text_uploads_dir() / f"{upload_id}{ending}")

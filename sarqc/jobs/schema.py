@@ -201,7 +201,7 @@ MIGRATIONS: tuple[str, ...] = (
     UPDATE links SET ends = strftime('%s', 'now') + 30 * 24 * 3600;
     CREATE INDEX links_by_target ON links (target, ends);
     """,
-    # What is written to see that it can be; the host's time as it was last trusted, see ``sarqc.jobs.host_time``.
+    # What is written to see that it can be; the host time last trusted, see ``sarqc.extras.host.host_time``.
     """
     ALTER TABLE counter ADD COLUMN probe INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE counter ADD COLUMN trusted REAL;

@@ -36,16 +36,14 @@ from sarqc.events import (
     Yielded,
 )
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.files.places import MARK, place_at
+from sarqc.files.places import place_at
 from sarqc.files.room import FULL_BYTES, MORE_BYTES, ROOM_SECONDS, WAITS, free_bytes
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
-from sarqc.jobs.host_time import HostTime
 from sarqc.jobs.removal import Removal
-from sarqc.jobs.retention import Retention
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers
@@ -127,8 +125,10 @@ class Supervisor:
         self._jobs: dict[int, _Job] = {}
         self._stopping = threading.Event()
         self._turned = clock()  # when the loop last began a turn
-        self.audit, self.removal, self.retention = Audit(store), Removal(store, settings), Retention(store, settings)
-        self._host_time = HostTime(store)
+        self.audit, self.removal = Audit(store), Removal(store, settings)
+        # Of extras: done in each turn of the loop; how long a run stays, for its page.
+        self.chores: list[Callable[[], None]] = []
+        self.stay: Callable[[Run], object] = lambda run: None
         if settings.is_object_storage():
             place_at(settings.storage_root()).mark()
         make = workers or partial(LocalWorkers, execute=execute)
@@ -180,17 +180,6 @@ class Supervisor:
         """Return whether a run that gave up for want of room has more than it found then, or has waited for long."""
         _, room, at = self._gave_up.get(run.id, _GaveUp(0, None, 0.0))
         return room is None or self._room() >= room + MORE_BYTES or self._clock() - at >= AGAIN_SECONDS
-
-    def lost_storage(self) -> str | None:
-        """Return in words that object storage does not give what was written to it, in words; None: it does, or there
-        is none."""
-        if not self.settings.is_object_storage():
-            return None
-        try:
-            mark = place_at(self.settings.storage_root()).read(MARK)
-        except SarqcError as error:
-            return str(error)
-        return f"{self.settings.storage} has lost its mark, {MARK}: restart the app" if mark is None else None
 
     # Requests.
 
@@ -312,8 +301,10 @@ class Supervisor:
                     self._reconcile()
                     self._start_due()
                     self.workers.cool_down()
-                    now = time.time()
-                    self.retire(now, by_age=self._host_time.is_trusted(now))
+                    for run in self.removal.previews(time.time()):
+                        self.bell.ring(run.id, ALL_RUNS)
+                    for chore in self.chores:
+                        chore()
                 self.store.reserve.make()
                 silence = next((self._silent_words(job) for job in self._jobs.values() if job.is_silent), None)
                 unheard = str(disk_full()) if any(job.is_unheard for job in self._jobs.values()) else None
@@ -584,12 +575,6 @@ class Supervisor:
             f"The worker on {job.device} has given no sign of life for more than {self._grace():g} s. "
             f"After {self.settings.lease_seconds:g} s it is ended, and its run goes on by itself."
         )
-
-    def retire(self, now: float, *, by_age: bool = True) -> None:
-        """Delete a part of what has been kept for long enough, or has no room, at a time (seconds since 1970)."""
-        for gone in self.retention.take_turn(now, by_age=by_age):
-            if gone.kind in ("run", "export"):
-                self.bell.ring(gone.id, ALL_RUNS)
 
     def _start_due(self) -> None:
         """Start runs on free devices by the schedule; devices that are left help with runs that can be shared. Nothing

@@ -38,7 +38,7 @@ from sarqc.study.document import Line, Study
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
-from sarqc.web.exchanges import METHODS as EVERY_METHOD
+from sarqc.web.gate import METHODS
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.planning import Planning
 from sarqc.web.profile import is_private
@@ -88,8 +88,8 @@ def api_router(
     router.include_router(studies_router(settings, access))
     router.include_router(texts_router(settings, access))
 
-    @router.api_route("", methods=[*EVERY_METHOD], include_in_schema=False)
-    @router.api_route("/{path:path}", methods=[*EVERY_METHOD], include_in_schema=False)
+    @router.api_route("", methods=[*METHODS], include_in_schema=False)
+    @router.api_route("/{path:path}", methods=[*METHODS], include_in_schema=False)
     def nothing_here(request: Request) -> None:
         where = f"{request.method} {request.url.path}"
         raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")
@@ -264,10 +264,10 @@ def _runs_router(
     def get_run(who: Who, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
         run = access.run(who, run_id)
-        retention, seen = supervisor.retention, access.as_seen(who)
-        exported = [seen(export).to_json() | {"kept": retention.kept(export)} for export in store.exports(run_id)]
+        stay, seen = supervisor.stay, access.as_seen(who)
+        exported = [seen(export).to_json() | {"kept": stay(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
-        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": retention.kept(run)}
+        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": stay(run)}
         waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
         return seen(run).to_json() | more | {"waits_for_room": waits}
 

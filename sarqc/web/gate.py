@@ -26,8 +26,9 @@ from sarqc.web.static import PICTURE
 from sarqc.web.visitor import COOKIE, GUEST, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
+METHODS = (*READS, "POST", "PUT", "PATCH", "DELETE")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
-OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico")  # before signing in
+OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/favicon.ico")  # before signing in
 LONGEST_ADDRESS = 8192  # with its parameters; runs are named by 26 letters each, and 200 at once
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: no name of a file is longer
 FORWARDED = ("x-forwarded-", "forwarded")

@@ -1,4 +1,4 @@
-"""The contract of ``FileStore``, and what is built on it, for a folder and for real object storage."""
+"""The contract of ``Folder``, and what is built on it, for a folder and for real object storage."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Refused, Unreachable
+from sarqc.extras.storage.object_storage import ObjectStorage
 from sarqc.files import claims as claims_module
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.claims import Claims
-from sarqc.files.object_storage import ObjectStorage
-from sarqc.files.places import FileStore, Folder, place_at
+from sarqc.files.places import Folder, place_at
 
 KEYS = {name: chain_key(name) for name in "abcde"}
 
@@ -21,11 +21,11 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
 
 
 @pytest.fixture
-def place(root: Path | str) -> FileStore:
+def place(root: Path | str) -> Folder:
     return place_at(root)
 
 
-def names(place: FileStore) -> set[str]:
+def names(place: Folder) -> set[str]:
     return {entry.name for entry in place.entries()}
 
 

@@ -39,7 +39,7 @@ def test_what_is_not_installed_is_refused_with_the_command_that_installs_it(noth
 
 def test_the_core_answers_without_extras(nothing_installed, settings):
     with TestClient(create_app(settings, with_pages=False), base_url="http://localhost") as client:
-        assert client.get("/healthz").status_code == 200
+        assert client.get("/healthz").status_code == 404
         assert client.get("/api/runs").status_code == 200
         assert client.get("/metrics").status_code == 404
 

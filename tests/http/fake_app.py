@@ -6,12 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from app import create_app, serve
+from app import create_app, prepare_process, serve
 from sarqc.engine.plan import Job
 from sarqc.errors import Refused
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.web.process import prepare_process
 from tests.jobs.conftest import settings_in
 
 
@@ -37,6 +36,6 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     settings = settings_in(folder, port=int(sys.argv[2]))
-    open_files = prepare_process(settings)
+    prepare_process(settings)
     app = create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", resolve=resolve, with_pages=False)
-    serve(app, settings, open_files)
+    serve(app, settings)

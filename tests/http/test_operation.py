@@ -28,7 +28,7 @@ def samples(answer: httpx.Response) -> dict[tuple[str, tuple[tuple[str, str], ..
 
 def test_alive_is_not_ready(settings, monkeypatch):
     """What is wrong is named, without a path of this host; the process answers all the same."""
-    monkeypatch.setattr("sarqc.web.probes.SECONDS", 0.0)
+    monkeypatch.setattr("sarqc.extras.host.probes.SECONDS", 0.0)
     with opened(settings) as client:
         ready = client.get("/readyz")
         assert (ready.status_code, set(ready.json()["checks"].values())) == (200, {"ok"})
@@ -52,7 +52,7 @@ def test_alive_is_not_ready(settings, monkeypatch):
 
 
 def test_object_storage_that_is_lost_is_named(tmp_path, object_storage, monkeypatch):
-    monkeypatch.setattr("sarqc.web.probes.SECONDS", 0.0)
+    monkeypatch.setattr("sarqc.extras.host.probes.SECONDS", 0.0)
     settings = settings_in(tmp_path, storage=object_storage)
     with opened(settings) as client:
         assert client.get("/readyz").json()["checks"]["storage"] == "ok"

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from sarqc.jobs.host_time import HostTime
+from sarqc.extras.host.host_time import HostTime
+from sarqc.extras.host.retention import Retention, add_retention
 from sarqc.jobs.links import DAY
-from sarqc.jobs.retention import Retention
 from sarqc.jobs.run import State
 from sarqc.web.queue_place import queue_place
 from tests.jobs.conftest import in_state, types, until, until_state
@@ -37,6 +37,7 @@ def host(monkeypatch):
 @pytest.mark.parametrize("jumps", [(HOUR, -HOUR), (-HOUR, HOUR), (0.5, -0.5)])
 def test_runs_and_their_order_outlive_jumps(supervise, store, host, jumps):
     supervisor = supervise("slow")
+    add_retention(supervisor)
     runs = [supervisor.submit(recipe(layers), owner).id for layers, owner in ((8, "ann"), (2, "bob"), (3, "ann"))]
     until(lambda: store.get(runs[0]).done >= 2)
     for jump in jumps:
@@ -46,7 +47,8 @@ def test_runs_and_their_order_outlive_jumps(supervise, store, host, jumps):
         if (last := store.get(runs[-1])).state is State.QUEUED:
             seconds = queue_place(last, store, lambda _: True)["seconds"]
             assert seconds is None or seconds >= 0
-        supervisor.retire(time.time())
+        for chore in supervisor.chores:
+            chore()
     for run_id in runs:
         run = until_state(store, run_id, State.FINISHED)
         assert (run.attempt, run.error) == (1, None)
@@ -108,7 +110,7 @@ def test_a_supervisor_asks_before_it_deletes_by_age(supervise, monkeypatch):
     asked = []
     monkeypatch.setattr(Retention, "take_turn", lambda self, now, *, by_age: asked.append(by_age) or [])
     monkeypatch.setattr(HostTime, "is_trusted", lambda self, now: False)
-    supervise("quick")
+    add_retention(supervise("quick"))
     until(lambda: asked)
     assert not any(asked)
 

@@ -6,14 +6,14 @@ import pytest
 
 from sarqc.events import Finished
 from sarqc.extras.host.beside import read_audit
+from sarqc.extras.host.retention import SIZE_SECONDS, Retention
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.exports import export_folder
 from sarqc.jobs.links import Links
-from sarqc.jobs.retention import SIZE_SECONDS, Retention
+from sarqc.jobs.removal import Removal
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
-from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.uploads import Uploads
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
@@ -50,7 +50,7 @@ def test_runs_at_rest_go_with_all_that_is_theirs(store, keeping, caplog):
     log.parent.mkdir(parents=True)
     log.touch()
     with caplog.at_level("INFO", "sarqc.audit"):
-        Supervisor(store, keeping).retire(NOW)
+        Retention(store, keeping).take_turn(NOW)
     assert not store.owners([old])
     assert not store.owners([export])
     assert not log.exists()
@@ -70,7 +70,7 @@ def test_previews_that_nobody_kept_go_after_a_day(store, settings):
         connection.execute("UPDATE runs SET ended = ?", (NOW - 2 * DAY,))
         connection.execute("UPDATE runs SET ended = ? WHERE id = ?", (NOW - DAY / 2, young))
     waiting = store.create(only, "ann", "preview").id
-    Supervisor(store, settings).retire(NOW)
+    assert [run.id for run in Removal(store, settings).previews(NOW)] == [old]
     assert [run_id for run_id in (*previews, waiting) if not store.owners([run_id])] == [old]
 
 
@@ -83,10 +83,10 @@ def test_uploads_go_too_and_nothing_goes_by_default(store, keeping, settings):
         (folder / "study.json").touch()
         os.utime(folder, (NOW - age * DAY, NOW - age * DAY))
         uploads.add(folder.name, "ann", "a study", 2)
-    Supervisor(store, settings).retire(NOW)
+    Retention(store, settings).take_turn(NOW)
     assert store.owners([run_id])
     assert old.exists()
-    Supervisor(store, keeping).retire(NOW)
+    Retention(store, keeping).take_turn(NOW)
     assert not store.owners([run_id])
     assert (old.exists(), young.exists()) == (False, True)
     assert [upload.id for upload in uploads.of("ann")] == ["young"]  # the other no longer counts as hers
@@ -102,18 +102,18 @@ def test_uploaded_texts_go_unless_a_run_still_needs_them(store, keeping):
         os.utime(file, (NOW - age * DAY, NOW - age * DAY))
         uploads.add(name, "ann", "a text", 5)
     store.create(recipe(test=names[40]), "ann")
-    Supervisor(store, keeping).retire(NOW)
+    Retention(store, keeping).take_turn(NOW)
     assert {file.stem for file in folder.iterdir()} == {names[40], names[29]}
     assert {upload.id for upload in uploads.of("ann")} == {names[40], names[29]}
 
 
 def test_many_runs_go_a_part_at_a_time(store, keeping, monkeypatch):
-    monkeypatch.setattr("sarqc.jobs.retention.AT_ONCE", 2)
+    monkeypatch.setattr("sarqc.extras.host.retention.AT_ONCE", 2)
     ids = [ended(store, NOW - (60 - number) * DAY) for number in range(3)]
-    supervisor = Supervisor(store, keeping)
-    supervisor.retire(NOW)
+    retention = Retention(store, keeping)
+    retention.take_turn(NOW)
     assert [bool(store.owners([run_id])) for run_id in ids] == [False, False, True]
-    supervisor.retire(NOW)
+    retention.take_turn(NOW)
     assert not store.owners([ids[2]])
 
 
@@ -136,14 +136,14 @@ def test_what_is_shared_stays_until_its_links_are_ended(store, keeping):
     os.utime(upload, (NOW - 90 * DAY, NOW - 90 * DAY))
     links.make("run", shared, "ann")
     links.make("study", upload.name, "ann")
-    supervisor = Supervisor(store, keeping)
-    assert supervisor.retention.kept(store.get(shared)) == {"until": None, "shared": True, "while_room": False}
-    supervisor.retire(NOW)
+    retention = Retention(store, keeping)
+    assert retention.kept(store.get(shared)) == {"until": None, "shared": True, "while_room": False}
+    retention.take_turn(NOW)
     assert store.owners([shared])
     assert upload.is_dir()
     links.revoke(shared)
     links.revoke(upload.name)
-    supervisor.retire(NOW)
+    retention.take_turn(NOW)
     assert not store.owners([shared])
     assert not upload.exists()
 
@@ -180,7 +180,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store, settings)
 
     def goes(room):
         """What goes so that there is room for ``room`` more parts than there is now."""
-        limit = (Retention(store, settings).size() - room * part) / 2**30
+        limit = (sum(Retention(store, settings).sizes().values()) - room * part) / 2**30
         return [one.id for one in Retention(store, settings.model_copy(update={"keep_gib": limit})).by_size()]
 
     assert goes(-0.5) == []

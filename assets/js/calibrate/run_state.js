@@ -20,7 +20,7 @@ import { logWords } from "./tuning_progress.js";
  * @property {Record<string, any> | null} summary
  * @property {Carrier[]} [formats] of a finished run: who can load it
  * @property {Run[]} [exports] of a finished run
- * @property {Kept} [kept] how long it stays
+ * @property {Kept | null} [kept] how long it stays
  * @property {QueuePlace | null} [queue] of one that waits
  */
 /** @typedef {Omit<RunRow, "recipe" | "summary"> & Further} Run */

@@ -12,7 +12,7 @@ def install(app: FastAPI, host: Host) -> None:
     lectures = Lectures(host.supervisor.bell)
     host.crowds.append(crowd_of(lectures))
     app.include_router(lecture_router(lectures, host.settings, host.supervisor.bell))
-    if host.with_pages:
+    if host.pages:
         from sarqc.extras.classroom.join import join_router  # with which all of Gradio comes
 
         app.include_router(join_router(host.settings, lectures))

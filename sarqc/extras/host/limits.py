@@ -8,6 +8,7 @@ knows no address.
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sarqc.errors import Busy
 from sarqc.extras import Host
+from sarqc.extras.host.process import OnceAMinute, raise_file_limit
 from sarqc.extras.host.settings import HostSettings
 from sarqc.web.gate import Crowd
 from sarqc.web.middleware import HttpMiddleware
@@ -197,7 +199,9 @@ def connection_class(
     return type("Connection", (_Connection,), limits)
 
 
-def server_limits(host: Host, open_files: int) -> dict[str, Any]:
-    """Return the arguments of uvicorn's configuration."""
+def server_limits(host: Host) -> dict[str, Any]:
+    """Return the arguments of uvicorn's configuration; the process may have more files, and its log does not flood."""
     settings = host.settings
-    return {"http": connection_class(settings.of(HostSettings), open_files, host.crowds, settings.root())}
+    for name in ("asyncio", "uvicorn.error"):  # their messages, which any client can provoke
+        logging.getLogger(name).addFilter(OnceAMinute())
+    return {"http": connection_class(settings.of(HostSettings), raise_file_limit(), host.crowds, settings.root())}

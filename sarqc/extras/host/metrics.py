@@ -19,12 +19,13 @@ from starlette.types import Receive, Scope, Send
 
 import sarqc
 from sarqc.errors import NotFound, NotSignedIn, SarqcError
+from sarqc.extras.host.exchanges import Exchange
+from sarqc.extras.host.retention import Retention
 from sarqc.extras.host.settings import HostSettings
 from sarqc.files.room import free_bytes
 from sarqc.jobs.run import State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
-from sarqc.web.exchanges import Exchange
 from sarqc.web.profile import host_is_ours, is_loopback
 from sarqc.web.responses import error_response
 
@@ -37,7 +38,7 @@ REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0,
 class Metrics:
     """Counters of one app. It listens to requests (``exchange``)."""
 
-    def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
+    def __init__(self, supervisor: Supervisor, retention: Retention) -> None:
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "sarqc_http_requests", "Requests that were answered.", ["method", "route", "status"], registry=self.registry
@@ -49,7 +50,7 @@ class Metrics:
             buckets=REQUEST_SECONDS,
             registry=self.registry,
         )
-        self.registry.register(_Standing(supervisor, settings))
+        self.registry.register(_Standing(supervisor, retention))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
@@ -63,8 +64,8 @@ class Metrics:
 class _Standing:
     """Gauges that are computed on reading: a collector of Prometheus's client."""
 
-    def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
-        self._supervisor, self._settings = supervisor, settings
+    def __init__(self, supervisor: Supervisor, retention: Retention) -> None:
+        self._supervisor, self._retention = supervisor, retention
         self._sizes: tuple[float, dict[str, int]] | None = None
 
     def describe(self) -> list[Metric]:
@@ -89,13 +90,13 @@ class _Standing:
         yield GaugeMetricFamily("sarqc_streams_open", "Streams of events that are open.", supervisor.bell.listeners())
         disk = {(folder,): size for folder, size in self._disk().items() if folder != "logs"}
         yield _gauge("sarqc_disk_bytes", "What the folders of the state folder take.", ["folder"], disk)
-        free = free_bytes(self._settings.resolved_state_dir())
+        free = free_bytes(supervisor.settings.resolved_state_dir())
         yield GaugeMetricFamily("sarqc_disk_free_bytes", "Room on the disk with the state folder.", free)
 
     def _disk(self) -> dict[str, int]:
         now = time.monotonic()
         if self._sizes is None or now - self._sizes[0] >= DISK_SECONDS:
-            self._sizes = now, self._supervisor.retention.sizes()
+            self._sizes = now, self._retention.sizes()
         return self._sizes[1]
 
 

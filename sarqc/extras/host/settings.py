@@ -13,7 +13,7 @@ from sarqc.web.profile import SHORTEST_TOKEN, is_short, missing_setting
 
 
 class HostSettings(BaseSettings):
-    """Accounts, limits and metrics."""
+    """Accounts, limits, retention and metrics."""
 
     model_config = FROM_THE_ENVIRONMENT
 
@@ -50,6 +50,21 @@ class HostSettings(BaseSettings):
     )
     requests_per_minute: int = Field(
         1200, ge=1, description="Requests from one address, where SARQC_ACCESS is not private."
+    )
+    keep_days: float | None = Field(
+        None,
+        gt=0,
+        description="Days after which a run at rest is deleted with its events, study and exports, and uploaded "
+        "studies and texts too, unless a share link leads to it; empty: never.",
+    )
+    keep_export_days: float | None = Field(
+        None, gt=0, description="Days after which an export is deleted; empty: with its run."
+    )
+    keep_gib: float | None = Field(
+        None,
+        gt=0,
+        description="Size of all that is kept here, in GiB. Beyond it the longest unused goes: finished layers and "
+        "statistics, then exports, then runs; nothing that is shared or has a name, a note or tags. Empty: any.",
     )
     metrics: Literal["off", "local", "token"] = Field(
         "off",

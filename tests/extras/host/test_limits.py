@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 from app import create_app
 from sarqc.extras.host import limits
 from sarqc.extras.host.limits import RequestLimits
+from sarqc.extras.host.process import OnceAMinute, raise_file_limit
 from sarqc.extras.host.settings import HostSettings
-from sarqc.web.process import OnceAMinute, raise_file_limit
 from sarqc.web.responses import OneShape
 from tests.event_loops import run_apart
 from tests.http.conftest import assert_error, finished, submit, write_study

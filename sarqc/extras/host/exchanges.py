@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc import logs
 from sarqc.files.kept_out import without_secrets
+from sarqc.web.gate import METHODS
 from sarqc.web.middleware import HttpMiddleware
 
-METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 OTHER = "other"  # an unknown method or path
 GONE = 499  # the client left before the answer: nginx's number
 FAILED = 500
@@ -42,15 +42,13 @@ class Exchange:
 class Exchanges(HttpMiddleware):
     """Wraps the whole app. ``pages`` are the paths of pages, which are Gradio's to route."""
 
-    def __init__(
-        self, app: ASGIApp, listeners: Sequence[Callable[[Exchange], None]], pages: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, listeners: Sequence[Callable[[Exchange], None]], pages: Sequence[str]) -> None:
         super().__init__(app)
         self._listeners, self._pages = listeners, frozenset(pages)
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
-        path, address = scope["path"], (scope.get("client") or ("", 0))[0]
+        path = scope["path"]
         status, sent, is_stream = GONE, 0, False
 
         async def counted(message: Message) -> None:
@@ -76,7 +74,7 @@ class Exchanges(HttpMiddleware):
                 status,
                 sent,
                 time.perf_counter() - began,
-                (scope.get("client") or (address, 0))[0],
+                (scope.get("client") or ("", 0))[0],
                 "" if visitor is None else visitor.owner,
                 is_stream,
             )

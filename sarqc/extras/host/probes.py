@@ -15,7 +15,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sarqc.errors import SarqcError
+from sarqc.files.places import MARK, place_at
 from sarqc.jobs.supervisor import Supervisor
+from sarqc.settings import Settings
 from sarqc.web.middleware import HttpMiddleware
 
 HEALTH, READINESS = "/healthz", "/readyz"
@@ -54,7 +56,7 @@ class Readiness:
             "disk": OK if supervisor.full_disk() is None else "the disk with the state folder is full",
         }
         if supervisor.settings.is_object_storage():
-            lost = supervisor.lost_storage()
+            lost = _lost_storage(supervisor.settings)
             if lost is not None:
                 log.warning("%s", lost)
             checks["storage"] = OK if lost is None else "the object storage does not answer as it should"
@@ -66,6 +68,15 @@ class Readiness:
         except (SarqcError, OSError, sqlite3.Error):
             return "the database of runs can't be written"
         return OK
+
+
+def _lost_storage(settings: Settings) -> str | None:
+    """Return in words that object storage does not give what was written to it; None: it does."""
+    try:
+        mark = place_at(settings.storage_root()).read(MARK)
+    except SarqcError as error:
+        return str(error)
+    return f"{settings.storage} has lost its mark, {MARK}: restart the app" if mark is None else None
 
 
 class Probes(HttpMiddleware):

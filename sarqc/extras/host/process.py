@@ -1,26 +1,13 @@
-"""Set-up of the serving process: private files, many connections, a log that does not flood."""
+"""Limits of the serving process: many connections, a log that does not flood."""
 
 import logging
-import os
 import resource
 import time
 from collections.abc import Callable
 
-from sarqc import logs
-from sarqc.settings import Settings
-
 OPEN_FILES = 65_536  # more are never needed, and some hosts allow billions
 MINUTE = 60.0
 KINDS = 200  # of messages that are counted
-
-
-def prepare_process(settings: Settings) -> int:
-    """Set up private files, the limit of open files, and the log. Return how many files may be open."""
-    os.umask(0o077)
-    logs.configure(settings)
-    for name in ("asyncio", "uvicorn.error"):  # their messages, which any client can provoke
-        logging.getLogger(name).addFilter(OnceAMinute())
-    return raise_file_limit()
 
 
 def raise_file_limit() -> int:

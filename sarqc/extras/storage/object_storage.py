@@ -7,13 +7,13 @@ while. None is imported before there is an address.
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
 from sarqc.errors import Refused, SarqcError, Unreachable
-from sarqc.files.places import MARK, StoredFile
+from sarqc.files.places import MARK, Folder, StoredFile
 
 WHERE = "SARQC_STORAGE"
 MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and names below it some hundred
@@ -22,8 +22,8 @@ _CHANGED = ("LastModified", "last_modified", "updated", "mtime", "created")  # a
 _TAKEN = (409, 412)  # statuses of HTTP: the object exists, or another process is making it
 
 
-class ObjectStorage:
-    """Objects below an address such as s3://bucket/prefix; the methods are those of ``Folder``.
+class ObjectStorage(Folder):
+    """Objects below an address such as s3://bucket/prefix; its methods are those of a folder.
 
     Of an object it is known when it was written, not when it was used last. ``mark`` asks if the storage answers.
 
@@ -37,15 +37,16 @@ class ObjectStorage:
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         if not _ADDRESS.fullmatch(self.address) or self.address.startswith(("file:", "local:", "memory:")):
+            hidden = re.sub(r"//[^/]*@", "//…@", address)
             remedy = "Give one like s3://bucket/prefix, without a name and secret in it; or the path of a folder."
-            raise Refused(f"“{_without_secrets(address)}” is not an address of object storage", WHERE, remedy)
+            raise Refused(f"“{hidden}” is not an address of object storage", WHERE, remedy)
         if (problem := _problem(self.address)) is not None:
             remedy = "Give one like s3://bucket/prefix, whose parts are plain names."
             raise Refused(f"“{self.address[:100]}” is not an address of object storage: {problem}", WHERE, remedy)
         import fsspec
 
         try:
-            self._files, self._root = fsspec.url_to_fs(self.address, use_listings_cache=False)
+            self._files, self._prefix = fsspec.url_to_fs(self.address, use_listings_cache=False)
         except ImportError as error:
             remedy = "Install it with sarqc: pip install 'sarqc[storage]' has that for S3."
             raise Refused(f"the library for {self.address} is not installed here: {error}", WHERE, remedy) from None
@@ -53,12 +54,10 @@ class ObjectStorage:
             raise Refused(f"{self.address}: {error}", WHERE, "Give one like s3://bucket/prefix.") from None
 
     def read(self, name: str) -> bytes | None:
-        with self._answering():
-            try:
-                content: bytes = self._files.cat_file(self._path(name))
-            except FileNotFoundError:
-                return None
+        with self._answering(), suppress(FileNotFoundError):
+            content: bytes = self._files.cat_file(self._path(name))
             return content
+        return None
 
     def write(self, name: str, *parts: bytes) -> None:
         with self._answering():
@@ -83,24 +82,19 @@ class ObjectStorage:
         self.write(name)
 
     def changed(self, name: str) -> float | None:
-        with self._answering():
-            try:
-                return _changed(self._files.info(self._path(name)))
-            except FileNotFoundError:
-                return None
+        with self._answering(), suppress(FileNotFoundError):
+            return _changed(self._files.info(self._path(name)))
+        return None
 
     def remove(self, name: str) -> None:
-        with self._answering():
-            try:
-                self._files.rm_file(self._path(name))
-            except FileNotFoundError:
-                return
+        with self._answering(), suppress(FileNotFoundError):
+            self._files.rm_file(self._path(name))
 
     def entries(self) -> Iterator[StoredFile]:
         with self._answering():
-            objects: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
+            objects: dict[str, dict[str, Any]] = self._files.find(self._prefix, detail=True)
         for path, info in objects.items():
-            yield StoredFile(self._name(path), info["size"], _changed(info))
+            yield StoredFile(path.removeprefix(self._path("")), info["size"], _changed(info))
 
     def remove_partial(self, older_than: float) -> int:
         return 0  # objects are never partial
@@ -116,10 +110,7 @@ class ObjectStorage:
         return mark.decode()
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
-
-    def _name(self, path: str) -> str:
-        return path.removeprefix(f"{self._root}/")
+        return f"{self._prefix}/{name}"
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -168,7 +159,3 @@ def _status(error: OSError) -> int | None:
     response = getattr(error.__cause__, "response", {})
     status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status
-
-
-def _without_secrets(address: str) -> str:
-    return re.sub(r"//[^/]*@", "//…@", address)
