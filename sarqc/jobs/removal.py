@@ -1,5 +1,6 @@
 """Taking runs off the host: rows, files and an entry in the audit log, all of it or nothing."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,15 +40,14 @@ class Removal:
 
         return self._store.even_when_full(removed, lambda: self._store.shed_events(run_id))
 
-    def previews(self, now: float) -> list[Run]:
-        """Remove previews that nobody kept or shared, a day after their end; return them."""
-        gone, links = [], Links(self._store)
-        for run in self._store.passing_previews():
-            is_old = run.at_rest and run.ended is not None and run.ended < now - PREVIEW_SECONDS
-            if is_old and len(gone) < AT_ONCE and not links.lead_to(run.id):
-                with suppress(NotFound, Conflict):
-                    gone.append(self.run(run.id, detail="a preview that nobody kept"))
-        return gone
+    def previews(self, now: float) -> Iterator[Run]:
+        """Remove some of the previews that nobody kept or shared, a day after their end; yield what they were."""
+        passing, links = self._store.passing_previews(), Links(self._store)
+        before = now - PREVIEW_SECONDS
+        old = [run for run in passing if run.at_rest and (run.ended or now) < before and not links.lead_to(run.id)]
+        for run in old[:AT_ONCE]:
+            with suppress(NotFound, Conflict):
+                yield self.run(run.id, detail="a preview that nobody kept")
 
     def paths(self, run: Run) -> list[Path]:
         """Return files and folders of a run and its exports, there or not."""

@@ -201,7 +201,7 @@ MIGRATIONS: tuple[str, ...] = (
     UPDATE links SET ends = strftime('%s', 'now') + 30 * 24 * 3600;
     CREATE INDEX links_by_target ON links (target, ends);
     """,
-    # What is written to see that it can be; the host's time as it was last trusted, see ``sarqc.extras.host.host_time``.
+    # A number that is written to see that it can be; the host's time as it was last trusted, see the extra ``host``.
     """
     ALTER TABLE counter ADD COLUMN probe INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE counter ADD COLUMN trusted REAL;
