@@ -168,6 +168,10 @@ from sarqc.errors import Refused
 from sarqc.recipe import method_title
 from sarqc.recipe.texts import texts
 import gradio as gr
+from sarqc.extras.engines.engine_request import request_for
+def elsewhere(recipe):
+    try: request_for(recipe)
+    except Refused as error: return error.what
 def refusal(value):
     try: Recipe.parse(least | {"damping_limit": value})
     except Refused as error: return [error.what, error.remedy, [fix.values for fix in error.fixes]]
@@ -179,6 +183,7 @@ print(json.dumps({
     "form": "damping_limit" in form, "texts": [text["text"] for text in texts(limited.to_json(), "http://host")],
     "ignored": Recipe.parse(least | {"damping_limit": 2, "method": "rtn"}).ignored(),
     "refusals": [refusal(0.5), refusal("x")],
+    "elsewhere": [elsewhere(limited), elsewhere(plain)],
     "title": method_title("gptq", {"expert_damping": "damped", "damping_limit": 2}),
     "lam": [point.lam_for(1, 9), point.lam],
     "keys": [keys._values(recipe.to_method()).get("damping_limit") for recipe in (limited, plain)],
@@ -190,6 +195,7 @@ print(json.dumps({
         found["texts"], ("damping_limit: 2", "--damping-limit 2", '"damping_limit": 2'), strict=False
     ):
         assert words in text
+    assert found["elsewhere"] == ["no program for another engine has it", None]
     assert found["ignored"] == ["Limit of damping = 2.0 has no effect on rtn"]
     low, word = found["refusals"]
     assert low[0] == "Limit of damping (damping_limit) is 0.5: it must be 1 or more"

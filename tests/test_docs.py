@@ -62,7 +62,7 @@ ELSEWHERE = {
     # how something is spelled, of which the parts vary
     "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "file.jsonl#content",
     # of former versions
-    "SARQC_RAY_ADDRESS", "--on ray", "python -m sarqc prune",
+    "SARQC_RAY_ADDRESS", "--on ray", "ray job submit", "python -m sarqc prune",
     # variables that MLflow reads
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME",
     # a model in pieces, and folders that are made

@@ -88,6 +88,7 @@ _OWN_STEPS: dict[str, tuple[str, Any]] = {
     "refit": ("the scales are fitted to the codes after solving", 0),
     "distill": ("the scales are tuned by the predictions of the whole model", 0),
 }
+_CARRIED = {"order", "static_groups", "expert_damping"}  # options of the solver that the programs take
 
 
 def _check_fitting(recipe: Recipe) -> None:
@@ -150,6 +151,8 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "Set first_order to 0.",
             Fix("Leave the first-order term out", {"first_order": 0.0}),
         )
+    for name in method.fitting().keys() - _CARRIED - _OWN_STEPS.keys():
+        raise refused_for(name, "no program for another engine has it", "Leave it out.")
     if recipe.layer is not None:
         raise refused_for(
             "layer",

@@ -126,13 +126,11 @@ def _join(runs: Sequence[_Run], writer: StudyWriter) -> Line:
     if len(lines) > 1:
         update |= {"chosen": None, "texts": (), "speed": None}
     whole = lines[0].model_copy(update=update)
-    names = dict.fromkeys(name for line in lines for name, ref in line.arrays.items() if _is_joined(ref, runs))
+    # Without pictures of the weights of one of several runs.
+    names = dict.fromkeys(
+        name for line in lines for name, ref in line.arrays.items() if "draw" in ref.axes or len(runs) == 1
+    )
     return whole.model_copy(update={"arrays": {name: _scatter(runs, whole, name, writer) for name in names}})
-
-
-def _is_joined(ref: ArrayRef, runs: Sequence[_Run]) -> bool:
-    """Return False for a picture of the weights of one of several runs."""
-    return "draw" in ref.axes or len(runs) == 1
 
 
 def _scatter(runs: Sequence[_Run], whole: Line, name: str, writer: StudyWriter) -> ArrayRef:

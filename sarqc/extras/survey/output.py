@@ -52,21 +52,16 @@ class LineResult:
         arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
         if self.items:
             arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
-        if self.spec.lams == "auto":
-            recipe = self.spec.run_at(self.survey.draws[0])
-            arrays |= auto_arrays(writer, recipe, self.reports, self.selections)
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
         line, recipe = self.spec, self.spec.recipe
-        fields: dict[str, Any] = {
-            "lams": line.lams,
-            "gammas": line.seconds(),
-            "second": line.second,
-            "sizes": line.sizes,
-        }
         if line.lams == "auto":
-            fields = auto_axes(line.run_at(self.survey.draws[0]))
+            chosen = line.run_at(self.survey.draws[0])
+            arrays |= auto_arrays(writer, chosen, self.reports, self.selections)
+            fields = auto_axes(chosen)
+        else:
+            fields = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
         return study_line(
             recipe.method,
             line.fitting(),
