@@ -42,7 +42,7 @@ ALLOWED = {
     # Formats
     ("sarqc/extras/host/exchanges.py", "form.format(…)"):
         "a route's own path; a value is put into it by its name and not looked into",
-    ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
+    ("sarqc/extras/host/commands.py", "{name:<{width}}"): SPEC,
     ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,
     ("sarqc/checkpoints/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
     ("sarqc/checkpoints/model_card.py", "{error:{form}}"): "a constant where it is called",
@@ -68,7 +68,6 @@ ALLOWED = {
     ("sarqc/files/limited.py", "importlib.import_module(module)"): "a constant of the app's code that asks",
     ("sarqc/jobs/child.py", "importlib.import_module(name)"): "of the app's own command line, in a worker",
     ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
-    ("sarqc/web/listing_api.py", "attrgetter(name)"): "columns that stand beside it",
     ("sarqc/extras/__init__.py", "importlib.import_module(f'{__name__}.{name}')"): "the modules of this folder",
     ("sarqc/files/yaml_document.py", "yaml.load(path.read_text(encoding='utf-8'), _Loader)"):
         "a safe loader: numbers, text, lists and mappings alone",
