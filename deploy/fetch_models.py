@@ -152,7 +152,7 @@ def embed(model: Pretrained, description: dict[str, Any], folder: Path) -> None:
         fetch_gguf(model, gguf)
         partial = folder.with_name(f".{folder.name}")
         shutil.rmtree(partial, ignore_errors=True)
-        unpack(gguf_model((gguf,), model.name), partial)
+        unpack(gguf_model(gguf, model.name), partial)
         (partial / "sarqc.json").write_text(json.dumps(description, indent=2, ensure_ascii=False) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(partial, folder)
