@@ -54,6 +54,7 @@ def test_no_finding_of_any_level_in_either_theme(name, open_page, small_run, oth
     assert pages_own == set()
 
 
+@pytest.mark.thorough
 def test_a_whole_visit_by_keyboard_alone(app, open_page):
     """From λ in the Lab to a plan, a run, its row in Runs, and its deletion, which Escape takes back once."""
     page = open_page("/?study=toy&lambda=0.1&open=where", reduced_motion="reduce")

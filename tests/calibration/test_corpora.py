@@ -115,7 +115,7 @@ def test_a_mirror_is_read_as_the_hub_would_be(settings, tmp_path):
         ("pile", "NeelNanda/pile-10k/train.jsonl", 2000, "\n\n"),
     ],
 )
-@pytest.mark.parametrize("present", [3, 2500])
+@pytest.mark.parametrize("present", [pytest.param(3, marks=pytest.mark.thorough), 2500])
 def test_a_large_corpus_is_its_first_documents(settings, tmp_path, name, file, most, between, present):
     texts = [f"Document {number}\nhas two lines, é and \u2028." for number in range(present)]
     write(tmp_path / file, texts)

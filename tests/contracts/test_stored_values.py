@@ -166,7 +166,10 @@ def assert_apart(model: Path, settings: Settings, folder: Path, work: Callable[[
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("tokenizer_config.json", {"model_max_length": 99}), ("generation_config.json", {"eos_token_id": 1})],
+    [
+        ("tokenizer_config.json", {"model_max_length": 99}),
+        pytest.param("generation_config.json", {"eos_token_id": 1}, marks=pytest.mark.thorough),
+    ],
 )
 def test_another_tokenizer_with_the_same_tokens_solves_no_layer_again(name, values, run, filled, tmp_path):
     before = stored(filled)

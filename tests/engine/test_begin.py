@@ -274,6 +274,7 @@ def test_a_tokenizer_without_a_begin_token_is_refused(others, random_llama, sett
         prepare(Recipe.parse(others | {"model": str(folder), "begin": "bos"}), settings)
 
 
+@pytest.mark.thorough
 def test_what_others_read_otherwise_is_said_with_an_example(others, random_llama, fresh_settings, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_llama, folder)

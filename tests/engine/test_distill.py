@@ -120,8 +120,8 @@ def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(document, ra
     ("checkpoint_format", "changes"),
     [
         ("gptq", {"grid": "asymmetric"}),
-        ("gptq", {"grid": "asymmetric", "bits": 2, "distill_codes": True}),
-        ("packed", {"grid": "symmetric"}),
+        pytest.param("gptq", {"grid": "asymmetric", "bits": 2, "distill_codes": True}, marks=pytest.mark.thorough),
+        pytest.param("packed", {"grid": "symmetric"}, marks=pytest.mark.thorough),
         ("mlx", {"bits": 2, "distill_codes": True, "distill_norms": True}),
     ],
 )

@@ -78,6 +78,7 @@ def test_no_codes_are_kept_where_they_are_not_the_model(fresh_settings, tmp_path
     assert kept_codes(study_of(changes, fresh_settings, tmp_path)) is None
 
 
+@pytest.mark.thorough
 def test_a_model_elsewhere_has_no_files_for_pages(fresh_settings, tmp_path, tiny_llama, text_file):
     shutil.copytree(tiny_llama, tmp_path / "copied")
     for folder, is_shipped in ((tiny_llama, True), (tmp_path / "copied", False)):

@@ -493,6 +493,7 @@ def test_a_filter_of_three_thousand_reads_narrow_rows_alone(full):
     assert cost.operations < 100 * RUNS
 
 
+@pytest.mark.thorough
 def test_what_the_schedule_and_quotas_ask_of_three_thousand_takes_a_few_steps(full):
     with Counted(full) as cost:
         assert full.last_held(["ann", "bob"]).keys() == {"ann"}

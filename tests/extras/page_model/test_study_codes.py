@@ -28,6 +28,7 @@ def test_further_points_have_the_codes_of_their_runs(fresh_settings, tmp_path):
     assert bytes_of(study, 1.0) == bytes_of(alone, 1.0)
 
 
+@pytest.mark.thorough
 def test_lines_without_codes_for_pages_are_refused(fresh_settings, tmp_path):
     study = study_of({"lambda": 0.25}, fresh_settings, tmp_path)
     with pytest.raises(Refused, match="no such line"):
