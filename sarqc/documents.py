@@ -242,6 +242,22 @@ class Divergences(TypedDict):
     same_top_standard_error: float | None
 
 
+class EvidenceDocument(TypedDict):
+    """A comparison with a baseline on the same texts, see ``study.evidence``."""
+
+    quantity: Literal["perplexity", "accuracy", "KL"]
+    change: float  # less the baseline's, as a share of it; of accuracies the difference
+    low: float | None  # 95 % interval of the change; null is not known
+    high: float | None
+    over: Literal["draws", "draws and items", "windows", "items", "nothing"]  # the sample of the interval
+    count: int  # of draws; within a single draw, of windows or items
+    among: int  # comparisons for which the interval holds at once
+    reference: str
+    text: str
+    verdict: Literal["better", "worse", "equal", "unknown"]  # by an interval over draws alone
+    words: str
+
+
 class Baseline(Divergences):
     """GPTQ 1 % beside a run: same grid, calibration text, prefix and test text."""
 
@@ -250,7 +266,7 @@ class Baseline(Divergences):
     perplexity: float | None
     difference: float | None  # ln(perplexity of the run / of the baseline), mean over windows
     difference_standard_error: float | None
-    verdict: Literal[-1, 0, 1] | None  # -1: the run is clearly lower, by Student's t at 5 %
+    evidence: NotRequired[EvidenceDocument | None]  # over the windows of one draw; older runs have words alone
     words: str
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from sarqc.events import Compared, Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE, Recipe
-from sarqc.study.intervals import error_decimals, interval_text, number
+from sarqc.study.evidence import Evidence
 from sarqc.study.paired import Difference, paired_difference
 
 _TITLE = METHODS[BASELINE].title
@@ -51,7 +52,11 @@ def compare_with_baseline(run: RunContext) -> Iterator[Event]:
         job, stage = baseline_job(run.job, recipe), f"comparing with {_TITLE}"
         try:
             perplexity, other = yield from measure_another(bench, prepared, job, run.states, stage, "quantizing")
-            outcome = _explain_absence(STATES_GONE) if other is None else _compare(perplexity, divergence, other)
+            outcome = (
+                _explain_absence(STATES_GONE)
+                if other is None
+                else _compare(perplexity, divergence, other, Path(recipe.test or "").name)
+            )
         except SarqcError as error:  # the run itself has its results
             outcome = _explain_absence(f"it failed, {error.what}")
     run.summary["baseline"] = outcome
@@ -63,36 +68,32 @@ def _explain_absence(reason: str) -> Baseline:
     return cast(Baseline, dict.fromkeys(Baseline.__annotations__) | document)
 
 
-def _compare(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
+def _compare(perplexity: float, run: Divergence, baseline: Divergence, test: str) -> Baseline:
     """Compare by windows: what both methods find easy or hard in one is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
+    evidence = windows_evidence(difference, test)
     return {
         "method": BASELINE,
         "reason": "",
         "perplexity": perplexity,
         "difference": float(difference.mean),
         "difference_standard_error": or_none(float(difference.error)),
-        "verdict": difference.verdict(()),
-        "words": difference_words(difference),
+        "evidence": evidence.to_json(),
+        "words": f"{evidence.words}.",
         **divergences(baseline),
     }
 
 
-def difference_words(difference: Difference) -> str:
-    """Return the difference of two ln perplexities, run − baseline, as a share of the baseline's perplexity, with its
-    95 % interval. One without an error is of a single window.
-    """
-    mean, beside = float(difference.mean), f"than {_TITLE} at the same grid"
-    share, low, high = (100 * math.expm1(float(end)) for end in (mean, difference.low, difference.high))
-    if mean == 0:
-        return f"The same perplexity as {_TITLE} at the same grid."
-    side = "higher" if mean > 0 else "lower"
-    if not math.isfinite(difference.error):
-        return f"{number(abs(share), 1)} % {side} perplexity {beside}; one window says nothing about chance."
-    decimals = min(4, max(1, error_decimals((high - low) / 2))) if high > low else 1
-    if difference.verdict(()):
-        near, far = sorted((abs(low), abs(high)))
-        value = f"{number(abs(share), decimals)} %"
-        return f"{value} {side} perplexity {beside}, {interval_text(near, far, decimals)} %."
-    value = f"{'+' if share > 0 else ''}{number(share, decimals)} %, {interval_text(low, high, decimals)} %"
-    return f"No significant difference from the perplexity of {_TITLE} at the same grid ({value})."
+def windows_evidence(difference: Difference, test: str) -> Evidence:
+    """Return the evidence of a single calibration draw: of ln perplexities, run less baseline, over windows."""
+    low, high = float(difference.low), float(difference.high)
+    return Evidence.of_log(
+        float(difference.mean),
+        low,
+        high,
+        quantity="perplexity",
+        over="windows" if math.isfinite(low) else "nothing",
+        count=int(difference.draws) if math.isfinite(low) else 1,
+        reference=f"{_TITLE} at the same grid",
+        text=test,
+    )

@@ -1,0 +1,159 @@
+"""Evidence: a comparison of a quantized model with a baseline, its verdict, and the words for both.
+
+Every page, REST, tables, the command line and model cards take their comparisons from here, so that one measurement has
+one verdict and one wording. A verdict needs an interval over calibration draws: the windows of a test text say how sure
+a difference is for the draw that was measured, and nothing about other draws.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from sarqc.documents import EvidenceDocument
+from sarqc.plain import measured
+from sarqc.study.gain import Gains
+from sarqc.study.intervals import error_decimals, limits_text, number
+from sarqc.study.paired import Difference, RatioDifference
+
+Verdict = Literal["better", "worse", "equal", "unknown"]
+Sample = Literal["draws", "draws and items", "windows", "items", "nothing"]
+EQUAL = 0.01  # an interval within ± this share of the baseline's perplexity, or accuracy, shows that both are equal
+NBSP = "\u00a0"
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_VERDICTS: dict[Verdict, str] = {"equal": "Equal within 1\u00a0%", "unknown": "Not known yet"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A model beside a baseline that was measured on the same texts.
+
+    Attributes:
+        quantity: Name of the compared quantity. A lower perplexity or KL is better, and a higher accuracy.
+        change: Model less baseline, as a share of the baseline's perplexity or KL; of accuracies (0..1) the difference.
+        low: Lower end of the 95 % interval of the change; NaN where it is not known.
+        high: Its upper end.
+        over: Sample that the interval is about.
+        count: Number of calibration draws; of one draw, the number of windows or items.
+        among: Number of comparisons for which the interval holds at once, so that it allows for choosing the best.
+        reference: Name of the baseline.
+        text: Name of the text on which both were measured; empty where it is named beside.
+    """
+
+    quantity: Literal["perplexity", "accuracy", "KL"]
+    change: float
+    low: float
+    high: float
+    over: Sample
+    count: int
+    among: int = 1
+    reference: str = "GPTQ 1 %"
+    text: str = ""
+
+    @classmethod
+    def of_difference(cls, difference: Difference, at: tuple[int, ...] = (), **facts: Any) -> Self:
+        """Return the evidence of a paired difference over draws.
+
+        Args:
+            difference: Of perplexities a ``RatioDifference``, of accuracies the plain one.
+            at: Place in its arrays.
+            **facts: ``quantity``, ``reference`` and ``text``; ``over`` and ``count`` where it is not of draws alone.
+        """
+        point = difference.at(at)
+        unit = abs(float(point.scale)) if isinstance(point, RatioDifference) else 1.0
+        change, low, high = (float(part) / unit for part in (point.mean, point.low, point.high))
+        known = math.isfinite(low) or math.isfinite(high)
+        facts = {"over": "draws" if known else "nothing", "count": int(point.draws), "among": point.among} | facts
+        return cls(change=change, low=low, high=high, **facts)
+
+    @classmethod
+    def of_log(cls, mean: float, low: float, high: float, **facts: Any) -> Self:
+        """Return the evidence of a difference of logarithms, model less baseline, with the ends of its interval."""
+        change, low, high = (math.expm1(value) for value in (mean, low, high))
+        return cls(change=change, low=low, high=high, **facts)
+
+    @classmethod
+    def of_gain(cls, gains: Gains, at: int, among: int, **facts: Any) -> Self:
+        """Return the evidence of a gain over a baseline, with an interval that holds for ``among`` candidates."""
+        mean, low, high = (-float(part[at]) for part in (gains.mean, gains.high, gains.low))
+        over: Sample = "draws" if math.isfinite(low) else "nothing"
+        return cls.of_log(mean, low, high, over=over, count=int(gains.draws[at]), among=among, **facts)
+
+    @property
+    def has_interval(self) -> bool:
+        """True where an interval is known, of draws or within one."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict: better or worse if the interval over draws excludes 0, equal if it lies within ± 1 %."""
+        if not self.over.startswith("draws") or not self.has_interval:
+            return "unknown"
+        if self.high < 0 or self.low > 0:
+            return "better" if (self.high < 0) == (self.quantity != "accuracy") else "worse"
+        return "equal" if max(-self.low, self.high) <= EQUAL else "unknown"
+
+    @property
+    def size(self) -> str:
+        """The size and direction of the change: “3.2 % lower”, “0.4 points higher”."""
+        if self.change == 0:
+            return "the same"
+        unit = " points" if self.quantity == "accuracy" else f"{NBSP}%"
+        return f"{number(100 * abs(self.change), self._decimals)}{unit} {'lower' if self.change < 0 else 'higher'}"
+
+    @property
+    def interval(self) -> str:
+        """The interval in the direction of the size: “2.4 to 4.0 %”; empty where it is not known."""
+        if not self.has_interval:
+            return ""
+        ends = (-self.high, -self.low) if self.change < 0 else (self.low, self.high)
+        words = limits_text(*(100 * end for end in ends), self._decimals)
+        return words if self.quantity == "accuracy" else f"{words}{NBSP}%"
+
+    @property
+    def sample(self) -> str:
+        """The sample that the interval is about: “five draws”, “five draws, best of 7”."""
+        count = _NUMBERS[self.count] if self.count < len(_NUMBERS) else number(self.count, 0)
+        noun = "draw" if self.over == "nothing" else self.over.removesuffix("s") if self.count == 1 else self.over
+        best = f", best of {self.among}" if self.among > 1 else ""
+        return f"{count} {noun}{best}"
+
+    @property
+    def beside(self) -> str:
+        """The comparison without its size: “perplexity than GPTQ 1 % on test.txt (95 %: 2.4 to 4.0 %, five draws)”."""
+        than = f" {self.quantity} {'as' if self.change == 0 else 'than'} {self.reference}"
+        on = f" on {self.text}" if self.text else ""
+        if self.over in ("windows", "items"):
+            within = f"{self.interval} by {self.sample} of {self.text or 'the test text'}"
+            return f"{than} on this one calibration draw ({within}; other draws not measured)"
+        if not self.has_interval:
+            return f"{than}{on} (one draw, which gives no interval)"
+        return f"{than}{on} (95{NBSP}%: {self.interval}, {self.sample})"
+
+    @property
+    def words(self) -> str:
+        """The whole comparison as a sentence without its full stop, the verdict first where the size has none."""
+        lead = _VERDICTS.get(self.verdict, "") if self.over.startswith("draws") else ""
+        sentence = f"{self.size}{self.beside}"
+        return f"{lead}: {sentence}" if lead else f"{sentence[0].upper()}{sentence[1:]}"
+
+    def to_json(self) -> EvidenceDocument:
+        """Return it with its verdict and words, as REST, studies and summaries have it."""
+        return {
+            "quantity": self.quantity,
+            "change": self.change,
+            "low": measured(self.low),
+            "high": measured(self.high),
+            "over": self.over,
+            "count": self.count,
+            "among": self.among,
+            "reference": self.reference,
+            "text": self.text,
+            "verdict": self.verdict,
+            "words": f"{self.words}.",
+        }
+
+    @property
+    def _decimals(self) -> int:
+        if not (math.isfinite(self.low) and math.isfinite(self.high)) or self.high <= self.low:
+            return 1
+        return min(4, max(1, error_decimals(50 * (self.high - self.low))))
