@@ -106,7 +106,7 @@ class Evidence:
         if not self.has_interval:
             return ""
         ends = (-self.high, -self.low) if self.change < 0 else (self.low, self.high)
-        words = limits_text(*(100 * end for end in ends), self._decimals)
+        words = limits_text(100 * ends[0], 100 * ends[1], self._decimals)
         return words if self.quantity == "accuracy" else f"{words}{NBSP}%"
 
     @property

@@ -24,7 +24,9 @@ from sarqc.events import BlockRounded, LadderStanding, TuningStanding
 from sarqc.figures import ladder_view, rounding_view, tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.jobs import exports
+from sarqc.jobs.draws import draws_of
 from sarqc.jobs.links import DAYS
+from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -268,8 +270,9 @@ def _runs_router(
         exported = [seen(export).to_json() | {"kept": stay(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
         more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": stay(run)}
+        evidence = draws_of(store, run, access.question(who, Question()))
         waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
-        return seen(run).to_json() | more | {"waits_for_room": waits}
+        return seen(run).to_json() | more | {"waits_for_room": waits, "evidence": evidence}
 
     @router.get("/{run_id}/tuning")
     def get_tuning(request: Request, who: Who, run_id: str) -> Response:

@@ -1157,7 +1157,22 @@ export interface Baseline {
   perplexity: number | null;
   difference: number | null;
   difference_standard_error: number | null;
-  verdict: -1 | 0 | 1 | null;
+  evidence?: EvidenceDocument | null;
+  words: string;
+}
+
+/** A comparison with a baseline on the same texts, see `study.evidence`. */
+export interface EvidenceDocument {
+  quantity: "perplexity" | "accuracy" | "KL";
+  change: number;
+  low: number | null;
+  high: number | null;
+  over: "draws" | "draws and items" | "windows" | "items" | "nothing";
+  count: number;
+  among: number;
+  reference: string;
+  text: string;
+  verdict: "better" | "worse" | "equal" | "unknown";
   words: string;
 }
 

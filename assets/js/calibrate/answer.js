@@ -9,12 +9,16 @@ import { scrolling, table } from "../base/table.js";
 import { besideBaseline, distances, unbroken } from "./distances.js";
 import { isRuined } from "./next_step.js";
 
-/** @import { RotatedModule, Summary } from "../base/types.d.ts" */
+/** @import { EvidenceDocument, RotatedModule, Summary } from "../base/types.d.ts" */
 /** @typedef {Partial<Summary>} Said of a run that may be older than a number */
 
-/** @param {Said} summary @param {unknown} next what to try next */
-export function answer(summary, next) {
-  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${rotated(summary)}${distilled(summary)}${verdict(summary)}${next}${opened(summary)}${besideFloat(summary)}`;
+/**
+ * @param {Said} summary
+ * @param {EvidenceDocument | null} evidence over the draws of its recipe; null of a run before there was any
+ * @param {unknown} next what to try next
+ */
+export function answer(summary, evidence, next) {
+  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${rotated(summary)}${distilled(summary)}${verdict(summary, evidence)}${next}${opened(summary)}${besideFloat(summary)}`;
 }
 
 /** @param {Said} summary */
@@ -73,17 +77,20 @@ const VERDICTS = new Map([
   [1, "is-worse"],
 ]);
 
+const MOODS = { better: "is-better", worse: "is-worse", equal: "is-plain", unknown: "is-plain" };
+
 /**
- * The sentence about GPTQ, or why there is none.
+ * The comparison with GPTQ, or why there is none. Only an interval over draws has a colour.
  * @param {Said} summary
+ * @param {EvidenceDocument | null} evidence
  */
-function verdict(summary) {
+function verdict(summary, evidence) {
   const { baseline } = summary;
   if (!baseline) return nothing;
   // A gain over GPTQ is not shown as good news when perplexity is ruined anyway.
-  const mood = isRuined(summary) && baseline.verdict === -1 ? "is-plain" : (VERDICTS.get(baseline.verdict ?? 0) ?? "");
+  const mood = evidence && !isRuined(summary) ? MOODS[evidence.verdict] : "is-plain";
   const kind = baseline.reason ? "protocol" : `verdict ${mood}`;
-  return html`<p class=${kind.trim()} data-testid="baseline">${unbroken(baseline.words)}</p>`;
+  return html`<p class=${kind} data-testid="baseline">${unbroken(evidence?.words ?? baseline.words)}</p>`;
 }
 
 /**

@@ -47,7 +47,8 @@ export function nextStep(summary, recipe) {
   const { perplexity, perplexity_float: float, baseline } = summary;
   if (recipe.quantized_checkpoint || !perplexity || !float) return null;
   const cost = perplexity / float - 1;
-  const gain = baseline?.verdict === -1 ? -(baseline.difference ?? 0) : 0; // in ln of perplexity, where it is clear
+  const isClear = (baseline?.evidence?.high ?? 1) < 0; // by the windows of this draw
+  const gain = isClear ? -(baseline?.difference ?? 0) : 0; // in ln of perplexity
   const change = knob(recipe);
   if (!change || cost < DEAR || Math.log1p(cost) < FAR_MORE * gain) return null;
   const dear = `${change.now} costs ${percent(cost, cost < 0.1 ? 1 : 0)} more perplexity than the float model has`;

@@ -17,7 +17,7 @@ import { shade } from "./run_state.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
-/** @import { Recipe, RecipeField } from "../base/types.d.ts" */
+/** @import { EvidenceDocument, Recipe, RecipeField } from "../base/types.d.ts" */
 /** @import { LayerReport } from "./layer_rows.js" */
 /** @import { Candidate } from "./run_state.js" */
 /** @typedef {Record<string, any>} Summary as a run's end says it */
@@ -25,15 +25,15 @@ const MOST_ROWS = 400; // layers that a table shows; those of a large mixture ar
 
 /**
  * The end of a run: what it gained and lost, how it was measured, what “auto” chose, and every layer.
- * @param {string} id of the run
+ * @param {{id: string, evidence?: EvidenceDocument | null}} run
  * @param {Summary} summary
  * @param {LayerReport[]} layers in the order of the model
  * @param {Folds} folds
  * @param {{words: string, href: string | null} | null} next what to try next, and where the form has it
  */
-export function reportCard(id, summary, layers, folds, next) {
+export function reportCard({ id, evidence = null }, summary, layers, folds, next) {
   const test = summary.protocol?.test;
-  return html`<div class="report" data-testid="report">${answer(summary, next ? nextWords(next) : nothing)}${
+  return html`<div class="report" data-testid="report">${answer(summary, evidence, next ? nextWords(next) : nothing)}${
     test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing
   }${
     summary.experts ? html`<p class="protocol" data-testid="experts">${summary.experts.words}</p>` : nothing

@@ -10,7 +10,7 @@ import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
 
-/** @import { Carrier, Failed, LadderRun, Measured, Phase, Recipe, Run as RunRow, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
+/** @import { Carrier, EvidenceDocument, Failed, LadderRun, Measured, Phase, Recipe, Run as RunRow, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
 /** @import { Kept } from "./kept.js" */
 /** @import { Timed } from "./run_clock.js" */
 /**
@@ -22,6 +22,7 @@ import { logWords } from "./tuning_progress.js";
  * @property {Run[]} [exports] of a finished run
  * @property {Kept | null} [kept] how long it stays
  * @property {QueuePlace | null} [queue] of one that waits
+ * @property {EvidenceDocument | null} [evidence] beside GPTQ 1 %, over the draws of its recipe
  */
 /** @typedef {Omit<RunRow, "recipe" | "summary"> & Further} Run */
 /** @typedef {{number: number, at_work: number, worked: number | null, behind: string | null, seconds: number | null}} QueuePlace */

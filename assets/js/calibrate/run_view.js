@@ -54,6 +54,7 @@ import { budgetWords, leftWords, modelsWords, now, standing } from "./tuning_pro
  */
 
 const POLL_MS = 1500;
+const FURTHER = 3; // draws that are measured at a press
 const TICK_MS = 1000; // of the clock of a tuning run
 
 /** @returns {Shown} */
@@ -222,6 +223,16 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
       if (verb === "continue") follow();
     });
 
+  /** Queues the same recipe on further draws of calibration text; its runs join this one's comparison. */
+  const measureDraws = () =>
+    attempt(async (id) => {
+      const { run } = view.state;
+      if (!run) return;
+      const seed = Array.from({ length: FURTHER }, (_, at) => Number(run.recipe.seed) + 1 + at);
+      const made = await request("/runs", { method: "POST", body: { ...run.recipe, sampling: "random", seed } });
+      if (view.state.id === id) window.location.href = at(`/runs?filter=${encodeURIComponent(made.batch)}`);
+    });
+
   const folds = {
     isOpen: (/** @type {string} */ title) => view.state.unfolded.includes(title),
     open(/** @type {string} */ title) {
@@ -241,7 +252,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     if (run && isFinished && run.formats?.length && isTheirs && !isNoGain(run))
       files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
-    const acts = { folds, choose, act, leave, files, link, isTheirs, names };
+    const acts = { folds, choose, act, measureDraws, leave, files, link, isTheirs, names };
     // Another run's card begins anew: its folds closed.
     const content = repeat(
       id ? [id] : [],
@@ -302,7 +313,7 @@ const titleBehind = (id) =>
     () => null,
   );
 
-/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[]}} Acts */
+/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, measureDraws: () => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[]}} Acts */
 
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
@@ -324,7 +335,7 @@ function cardOf(shown, acts) {
       ${wrong}
       <div>${
         run && isFinished && summary
-          ? reportCard(run.id, summary, State.layerReports(said), acts.folds, proposal(summary, run, acts.names))
+          ? reportCard(run, summary, State.layerReports(said), acts.folds, proposal(summary, run, acts.names))
           : nothing
       }</div>
       ${isFinished ? buttonsOf(run, acts) : nothing}
@@ -610,6 +621,9 @@ function buttonsOf(run, acts, unfinished = null) {
   return html`<div class="run-buttons">${[
     canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
     canGoOn ? restLink(run.recipe, unfinished, names) : nothing,
+    isTheirs && run.evidence?.over === "windows"
+      ? button(`Measure ${FURTHER} more draws, ${duration(FURTHER * (seconds(run) ?? 0))}`, "draws", acts.measureDraws)
+      : nothing,
     run.state === "finished" && study
       ? html`<a class=${tunes(run) ? "act-quiet" : "act"} href=${at(`/?study=${encodeURIComponent(study)}`)} data-testid="open-lab">Open in the Lab</a>`
       : nothing,
