@@ -11,7 +11,7 @@ from scipy import stats
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.engine import baseline, measure
-from sarqc.engine.baseline import difference_words
+from sarqc.engine.baseline import windows_evidence
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.plan import plan
@@ -88,8 +88,10 @@ def test_a_run_says_how_far_its_model_is(recipe, asked, weights, fresh_settings,
     assert beside["log_ratio"] == gptq[-1].summary["log_ratio"]
     assert beside["difference"] == pytest.approx(differences.mean(), rel=1e-2)
     assert beside["difference_standard_error"] == pytest.approx(stats.sem(differences), rel=1e-2)
-    is_clear = stats.ttest_1samp(differences, 0).pvalue < 0.05
-    assert beside["verdict"] == (np.sign(differences.mean()) if is_clear else 0)
+    interval = stats.ttest_1samp(differences, 0).confidence_interval()
+    ends = [beside["evidence"]["low"], beside["evidence"]["high"]]
+    assert ends == pytest.approx(np.expm1(interval), rel=2e-2, abs=1e-5)
+    assert (beside["evidence"]["over"], beside["evidence"]["verdict"]) == ("windows", "unknown")
     assert "itself" in gptq[-1].summary["baseline"]["reason"]
 
     (diverged,), (compared,) = of_type(events, Diverged), of_type(events, Compared)
@@ -235,8 +237,8 @@ def test_a_single_window_has_no_error(recipe, fresh_settings):
     summary = finished.summary
     assert summary["log_ratio"] is not None
     assert summary["log_ratio_standard_error"] is summary["baseline"]["difference_standard_error"] is None
-    assert summary["baseline"]["verdict"] == 0
-    assert "one window" in summary["baseline"]["words"]
+    assert summary["baseline"]["evidence"]["over"] == "nothing"
+    assert summary["baseline"]["evidence"]["low"] is None
     json.dumps(finished.to_json(), allow_nan=False)
 
 
@@ -259,25 +261,21 @@ def test_parts_of_states(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "error", "words"),
+    ("ratio", "error", "size", "interval"),
     [
-        (0.979, 0.006, "2.1 % lower perplexity than GPTQ 1 % at the same grid, from 0.8 to 3.4 %."),
-        (1.25, 0.02, "25.0 % higher perplexity than GPTQ 1 % at the same grid, from 19.6 to 30.6 %."),
-        (0.9999, 0.00002, "0.010 % lower perplexity than GPTQ 1 % at the same grid, from 0.006 to 0.014 %."),
-        (0.999, 0.00045, "0.10 % lower perplexity than GPTQ 1 % at the same grid, from 0.001 to 0.20 %."),
-        (
-            0.99,
-            0.02,
-            "No significant difference from the perplexity of GPTQ 1 % at the same grid (−1.0 %, from −5.3 to 3.5 %).",
-        ),
-        (1.1, math.nan, "10.0 % higher perplexity than GPTQ 1 % at the same grid; one window says nothing"),
-        (1.0, 0.0, "The same perplexity as GPTQ 1 % at the same grid."),
+        (0.979, 0.006, "2.1 % lower", "0.8 to 3.4 %"),
+        (1.25, 0.02, "25.0 % higher", "19.6 to 30.6 %"),
+        (0.99, 0.02, "1.0 % lower", "−3.5 to 5.3 %"),
+        (1.1, math.nan, "10.0 % higher", ""),
     ],
 )
-def test_the_difference_in_words(ratio, error, words):
+def test_the_difference_in_words(ratio, error, size, interval):
     """Of 12 windows: 2.201 standard errors each way, on the logarithm of the ratio."""
     parts = (np.log(ratio), error, 1 if math.isnan(error) else WINDOWS, WINDOWS - 1)
-    assert difference_words(Difference(*map(np.asarray, parts))).startswith(words)
+    evidence = windows_evidence(Difference(*map(np.asarray, parts)), "a.txt")
+    assert evidence.size.replace("\u00a0", " ") == size
+    assert evidence.interval.replace("\u00a0", " ") == interval
+    assert evidence.verdict == "unknown"
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,14 @@ import math
 import re
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from benchmarks.quality.table import difference
-from sarqc.engine.baseline import difference_words
 from sarqc.figures.ladder import ladder_words
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.ladder import ladder
-from sarqc.study.paired import paired_difference
 from tests.synthetic_study import shipped
 
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
@@ -86,7 +83,7 @@ def test_the_ladder(study):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
-def test_words_of_a_run_and_of_an_engine_at_the_edge_of_a_verdict(scale):
+def test_words_of_an_engine_at_the_edge_of_a_verdict(scale):
     """Differences of five draws or windows whose interval begins just above or just below 0."""
     for shift in (-1.001, -0.999, 0.999, 1.001):
         noise = [-2.0, -1.0, 0.0, 1.0, 2.0]  # standard error √0.5, t(0.975) = 2.7764
@@ -95,4 +92,3 @@ def test_words_of_a_run_and_of_an_engine_at_the_edge_of_a_verdict(scale):
         from_paired = difference({"perplexity": perplexities}, {"perplexity": [50.0] * 5})
         (low, high) = ends_of(from_paired)[0]
         assert (low > 0 or high < 0) == (abs(shift) > 1) == ("better" in from_paired or "worse" in from_paired)
-        assert judged(difference_words(paired_difference(np.array(values) / 100, np.zeros(5)))) == 1
