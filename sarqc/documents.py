@@ -278,8 +278,8 @@ End = Literal["", "known", "narrow", "budget", "draws"]
 # ruled out by the errors of layers alone; not reached: neither; baseline: not a candidate.
 Standing = Literal["best", "as_good", "worse", "ruled_out", "not_reached", "baseline"]
 
-# What a person may do next: run the best λ, keep GPTQ 1 % since nothing is measurably better, go on since too little
-# was compared; empty: it still runs.
+# What a person may do next: run the best λ; keep GPTQ 1 %, since the best λ is equal to it or worse; go on, since that
+# is not known yet; empty: it still runs.
 Next = Literal["", "run", "keep", "go_on"]
 
 TuningRow = TypedDict(
@@ -351,6 +351,7 @@ class Tuning(TypedDict):
     blocks: list[int] | None  # that are quantized; None: all
     end: End
     next: Next
+    evidence: NotRequired[EvidenceDocument | None]  # of the best λ beside GPTQ 1 %; former versions had none
     more_minutes: float | None  # that are proposed where too little was compared
     recipe: dict[str, object] | None  # of what is proposed next
 

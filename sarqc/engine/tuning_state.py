@@ -6,6 +6,7 @@ Nothing is measured here: ``stages.tuning`` does that. ``search.Search`` draws t
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -18,11 +19,13 @@ from sarqc.engine.trials import TrialResult
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import Method
 from sarqc.recipe import BASELINE, Recipe
-from sarqc.study.elimination import PATIENCE
+from sarqc.recipe.fields import DRAWS
+from sarqc.study.evidence import Evidence, Verdict
 from sarqc.study.gain import gains, of_one_draw
 from sarqc.study.paired import paired_difference, spans
 
 SHOWN_LAYERS = 48  # whose errors are shown one by one
+_NEXT: dict[Verdict, Next] = {"better": "run", "equal": "keep", "worse": "keep", "unknown": "go_on"}
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,7 @@ class TuningState(ModelComparison):
             "blocks": self.blocks,
             "end": self.why,
             "next": step,
+            "evidence": None if search.best is None else self._evidence(search).to_json(),
             "more_minutes": self._more_minutes(search) if self.why == "budget" else None,
             "recipe": self._next_recipe(step, search),
         }
@@ -176,11 +180,13 @@ class TuningState(ModelComparison):
             return ""
         if search.best is None:
             return "go_on"
-        if search.gains.verdict(search.best) == 1:
-            return "run"
-        by_draw = self._gains_by_draw(search)
-        is_clear_in_each = bool(by_draw) and all((gain["low"] or 0.0) > 0 for gain in by_draw)
-        return "go_on" if self.why == "budget" and search.draws < PATIENCE and is_clear_in_each else "keep"
+        return _NEXT[self._evidence(search).verdict]
+
+    def _evidence(self, search: Search) -> Evidence:
+        """Return the comparison of the best λ with GPTQ 1 %, for all compared λ at once."""
+        assert search.best is not None
+        test = Path(self.recipe.test or "").name
+        return Evidence.of_gain(search.gains, search.best, len(search.compared), quantity="perplexity", text=test)
 
     def _remaining(self, search: Search) -> int:
         """Return the number of further models: of all draws, or as many as there is time for."""
@@ -269,7 +275,9 @@ class TuningState(ModelComparison):
         if step == "":
             return None
         if step == "go_on":  # stored results cost nothing: it goes on where it stopped
-            return self.recipe.model_copy(update={"minutes": self._more_minutes(search)}).to_json()
+            draws = min(DRAWS, max(self.recipe.draws, search.draws + 2))
+            minutes = None if self.recipe.minutes is None else self._more_minutes(search)
+            return self.recipe.model_copy(update={"minutes": minutes, "draws": draws}).to_json()
         plain = {
             name: Recipe.model_fields[name].default
             for name in ("kind", "sweep", "minutes", "draws", "band", "blocks", "block_fraction")

@@ -20,11 +20,11 @@ from sarqc.figures.numbers import (
     join_names,
     lam_text,
     number,
-    percent,
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
 from sarqc.study.elimination import DELTA
+from sarqc.study.evidence import Evidence, Sample
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
 HEADINGS: Headings = (
@@ -98,23 +98,15 @@ def lam_of(row: TuningRow) -> float:
     return row["lambda"]
 
 
-def savings_text(row: TuningRow) -> str:
-    """“4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %)”; without the interval where none is known."""
+def row_evidence(tuning: Tuning, row: TuningRow) -> Evidence:
+    """Return the comparison of a measured λ with GPTQ 1 %; its interval holds for all compared λ at once."""
     assert row["better"] is not None
-    return savings_words(row["better"], row["better_low"], row["better_high"])
-
-
-def savings_words(better: float, low: float | None, high: float | None) -> str:
-    """Format a saving's numbers."""
-    sign = 1 if better >= 0 else -1
-    size = sign * saved_share(better)
-    words = f"{'less' if sign > 0 else 'more'} perplexity than GPTQ 1 %"
+    among = sum(other["standing"] in ("best", "as_good", "worse") for other in tuning["rows"])
+    facts: dict[str, Any] = {"quantity": "perplexity", "among": among, "count": row["draws"]}
+    low, high = row["better_low"], row["better_high"]
     if low is None or high is None:
-        return f"{percent(size, 1)} {words}"
-    ends = sorted((sign * saved_share(low), sign * saved_share(high)))
-    decimals = 1 if ends[1] - ends[0] < 0.2 else 0
-    first, last = (percent(end, decimals) for end in ends)
-    return f"{percent(size, decimals)} {words} ({first.removesuffix(f'{NBSP}%')} to {last})"
+        return Evidence.of_log(-row["better"], math.nan, math.nan, over="nothing", **facts | {"among": 1})
+    return Evidence.of_log(-row["better"], -high, -low, over="draws", **facts)
 
 
 def level_of(value: float) -> dict[str, Any]:
@@ -151,8 +143,8 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
     if best is None:
         parts = [_too_little(tuning), _single_draws(tuning)]
-    elif tuning["next"] == "keep":
-        parts = [_keep(tuning, best)]
+    elif best["better"] is not None and row_evidence(tuning, best).verdict != "better":
+        parts = [_undecided(tuning, best)]
     else:
         parts = [_take(tuning, best), _as_good(tuning, best), _edge(tuning, best)]
     return join_sentences([*parts, _left_out(tuning), _end(tuning)])
@@ -213,15 +205,14 @@ def _too_little(tuning: Tuning) -> list[Piece]:
 
 
 def _single_draws(tuning: Tuning) -> list[Piece]:
-    """Report the λ that leads in single draws."""
-    seen = tuning["one_draw"]
-    if not seen:
+    """Report the λ that leads in the first draw, by the windows of the test text."""
+    if not (seen := tuning["one_draw"]):
         return []
+    low, high = ((math.nan if end is None else -end) for end in (seen[0]["high"], seen[0]["low"]))
+    over: Sample = "nothing" if math.isnan(low) else "windows"
+    first = Evidence.of_log(-seen[0]["better"], low, high, quantity="perplexity", over=over, count=1)
     lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
-    saving = savings_words(seen[0]["better"], seen[0]["low"], seen[0]["high"])
-    lead = "On the one draw measured" if len(seen) == 1 else f"On the first of {draws_text(len(seen))}"
-    doubt = "which can’t say how sure that is" if seen[0]["low"] is None else "by the windows of the test text"
-    return [piece(f"{lead} λ = {lam_text(lam)} has {saving}, {doubt}.")]
+    return [piece(f"In the first draw λ = {lam_text(lam)} has {first.size}{first.beside}.")]
 
 
 def _sign(sign: str, value: float) -> str:
@@ -229,16 +220,13 @@ def _sign(sign: str, value: float) -> str:
 
 
 def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """“Use λ = 0.2: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), compared in six draws.”"""
+    """“Use λ = 0.2: 4.3 % lower perplexity than GPTQ 1 % (95 %: 3.1 to 5.6 %, six draws, best of 5).”"""
     assert best["lambda"] is not None
     lead = ["Use " if tuning["next"] == "run" else "So far ", _point(tuning, best, best["lambda"])]
     if best["better"] is None:
         return pieces([*lead, "."])
-    saving = piece(savings_text(best), "quality", verdict=True)
-    return [
-        *pieces([*lead, ": ", saving, f", compared in {draws_text(tuning['draws'])}."]),
-        *_single_draw_doubt(tuning),
-    ]
+    evidence = row_evidence(tuning, best)
+    return pieces([*lead, ": ", piece(evidence.size, "quality", verdict=True), f"{evidence.beside}."])
 
 
 def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
@@ -256,27 +244,15 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
     return pieces([point, blocks]) if blocks else point
 
 
-def _single_draw_doubt(tuning: Tuning) -> list[Piece]:
-    """Note that more draws are needed although each of them is clear by itself."""
-    if tuning["next"] != "go_on":
-        return []
-    least = min((draw["low"] for draw in tuning["one_draw"] if draw["low"] is not None), default=math.nan)
-    if not least > 0:
-        return []
-    words = f"In each of them by itself it is at least {percent(saved_share(least), 1)} less"
-    return [piece(f" {words}; whether it is in others too, so few draws can’t say.")]
-
-
-def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """Advise no change: no gain is measurable."""
-    count = sum(len(rows_of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
+def _undecided(tuning: Tuning, best: TuningRow) -> list[Piece]:
+    """State the verdict that leads to no λ: worse, equal, or not known yet; with its numbers."""
     assert best["lambda"] is not None
-    saving = "" if best["better"] is None else savings_text(best)
-    lead = "Keep what you have, GPTQ 1 %: no measurable difference."
-    if best["better_high"] is not None and best["better_high"] < 0:
-        lead = "Keep GPTQ 1 %: every λ is measurably worse."
-    reason = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
-    return [piece(f"{lead} {reason}, on {draws_text(tuning['draws'])}.")]
+    evidence = row_evidence(tuning, best)
+    lead = {
+        "worse": "Keep GPTQ 1 %: every λ that was compared is worse.",
+        "equal": "Keep GPTQ 1 %: the best λ is equal to it within 1 %.",
+    }.get(evidence.verdict, "Not known yet whether a λ is better than GPTQ 1 %.")
+    return [piece(f"{lead} The best compared, λ = {lam_text(best['lambda'])}, has {evidence.size}{evidence.beside}.")]
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:

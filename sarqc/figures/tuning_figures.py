@@ -43,9 +43,9 @@ from sarqc.figures.tuning import (
     lam_of,
     level_of,
     name_axis,
+    row_evidence,
     rows_of_standing,
     saved_share,
-    savings_text,
     spans_text,
     standing_counts,
     title_of,
@@ -54,6 +54,7 @@ from sarqc.figures.tuning import (
     tuning_table,
 )
 from sarqc.quantization.methods import METHODS
+from sarqc.study.evidence import Verdict
 from sarqc.study.paired import spans
 
 Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
@@ -91,7 +92,7 @@ def race_figure(tuning: Tuning) -> Figure:
     _add_band(figure, tuning, rows)
     _add_levels(figure, tuning)
     _add_draws(figure, rows)
-    _add_marks(figure, rows)
+    _add_marks(figure, tuning, rows)
     _add_placeholder(figure, rows)
     name_axis(figure, names, tuning["best"])
     return figure
@@ -111,19 +112,22 @@ def mark_words(row: TuningRow) -> str:
     return _kind_words(mark_of(row))
 
 
+_UNDECIDED: dict[Verdict, str] = {
+    "worse": "Every λ compared costs perplexity",
+    "equal": "The best λ equals GPTQ’s default within 1 %",
+    "unknown": "Not known yet whether a λ saves perplexity",
+}
+
+
 def finding(tuning: Tuning) -> tuple[str, str]:
     """Return the title of the figure, from its numbers, and its evidence."""
     if tuning["best"] is None:
         return _first_finding(tuning), ""
     best = tuning["rows"][tuning["best"]]
     draws = f", compared in {draws_text(tuning['draws'])}"
-    low, high = best["better_low"], best["better_high"]
-    if tuning["next"] == "go_on":
-        return f"λ = {lam_text(lam_of(best))} is ahead, too few draws to be sure", draws
-    if high is not None and high < 0:
-        return "Every λ compared costs perplexity", draws
-    if low is None or low <= 0:
-        return "No measurable saving at the best λ" if tuning["end"] else "No measurable saving yet", draws
+    verdict = "unknown" if best["better"] is None else row_evidence(tuning, best).verdict
+    if verdict != "better":
+        return _UNDECIDED[verdict], draws
     is_alone = len(tuning["band"]) == 1 and tuning["band"][0][0] == tuning["band"][0][1]
     return f"λ = {spans_text(tuning['band'])} {'saves' if is_alone else 'save'} the most perplexity", draws
 
@@ -132,9 +136,12 @@ def _first_finding(tuning: Tuning) -> str:
     """Return the finding before a λ was compared in two draws."""
     known, layers = tuning["screened"]
     if tuning["one_draw"]:
-        lam = lam_of(tuning["rows"][tuning["one_draw"][0]["row"]])
-        draws = draws_text(len(tuning["one_draw"]))
-        return f"λ = {lam_text(lam)} is ahead in {draws}, too few to be sure"
+        lam, first = lam_of(tuning["rows"][tuning["one_draw"][0]["row"]]), tuning["one_draw"][0]
+        measured = sum(row["better"] is not None for row in candidates(tuning))
+        if measured > 1 and first["better"] <= 0:
+            return f"λ = {lam_text(lam)} is the least bad of {measured}, none below GPTQ’s default"
+        place = "is ahead" if measured > 1 else "is measured"
+        return f"λ = {lam_text(lam)} {place} in {draws_text(len(tuning['one_draw']))}, too few to be sure"
     if tuning["suggested"]:
         left, every = len(rows_of_standing(tuning, "not_reached")), len(candidates(tuning))
         return f"The errors of layers leave {left} of {every} λ"
@@ -256,7 +263,7 @@ def _ghost_depth(figure: Figure) -> float:
     return _GHOST_DEPTH * (high - low)
 
 
-def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
+def _add_marks(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
     """Add one trace for each kind of mark, ghosts first."""
     low, high = _scale(figure)
     ghosts = low - _ghost_depth(figure)
@@ -275,7 +282,7 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
             ids=[lam_text(lam_of(row)) for _, row in members],
             x=[at for at, _ in members],
             y=heights,
-            text=[_hover(row) for _, row in members],
+            text=[_hover(tuning, row) for _, row in members],
             hovertemplate=HOVER,
             marker={"symbol": "circle", "size": size, "color": fill, "line": line},
         )
@@ -295,10 +302,10 @@ def _intervals(rows: Sequence[TuningRow], heights: Sequence[float], scale: Span,
     return error_bars(up, down, color, thickness=4, width=0)
 
 
-def _hover(row: TuningRow) -> str:
-    """“λ = 0.2, best: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), 6 draws”."""
+def _hover(tuning: Tuning, row: TuningRow) -> str:
+    """“λ = 0.2, best: 4.3 % lower perplexity than GPTQ 1 % (95 %: 3.1 to 5.6 %, six draws, best of 5)”."""
     lead = f"λ = {lam_text(lam_of(row))}, {mark_words(row)}"
-    return lead if row["better"] is None else f"{lead}: {savings_text(row)}, {draws_text(row['draws'])}"
+    return lead if row["better"] is None else f"{lead}: {row_evidence(tuning, row).words}"
 
 
 def _add_placeholder(figure: Figure, rows: Sequence[TuningRow]) -> None:
@@ -319,7 +326,7 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     text = f"The search for λ of {METHODS[tuning['method']].title}: {standing_counts(tuning)}{draws}."
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
-        lam = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
+        lam = lam_text(lam_of(row)) + (f" ({row_evidence(tuning, row).words})" if row["better"] is not None else "")
         groups.setdefault(mark_words(row), []).append(lam)
     return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(lams)}." for words, lams in groups.items())
 

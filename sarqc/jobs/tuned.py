@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from sarqc.documents import Tuned
 
-KEEP = "no difference: keep GPTQ 1 %"
 NOT_COMPARED = "not compared"
-TOO_LITTLE = "not enough compared"
+# Of a tuning run without a λ to take, by its verdict; former versions had none, and only said that there was no gain.
+WORDS = {"equal": "equal within 1 %: keep GPTQ 1 %", "worse": "worse: keep GPTQ 1 %", "unknown": "not known yet"}
 
 
 def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
@@ -18,12 +18,12 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
     if not isinstance(tuning, Mapping):
         return None
     best = next((row for row in tuning["rows"] if row["standing"] == "best"), None)
-    after = tuning["next"]
     if best is None:
         nothing: Any = dict.fromkeys(Tuned.__annotations__) | {"words": NOT_COMPARED, "band": ""}
         return cast(Tuned, nothing)
-    to_take = after == "run"
-    words = f"{best['lambda'] or 0.0:g} found" if to_take else KEEP if after == "keep" else TOO_LITTLE
+    to_take = tuning["next"] == "run"
+    evidence = tuning.get("evidence") or {"verdict": "unknown"}
+    words = f"{best['lambda'] or 0.0:g} found" if to_take else WORDS.get(evidence["verdict"], NOT_COMPARED)
     return {
         "lam": best["lambda"] if to_take else None,
         "gamma": best["gamma"],

@@ -24,7 +24,6 @@ from sarqc.events import BlockRounded, LadderStanding, TuningStanding
 from sarqc.figures import ladder_view, rounding_view, tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.jobs import exports
-from sarqc.jobs.draws import draws_of
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run, RunDocument, State
@@ -40,6 +39,7 @@ from sarqc.study.document import Line, Study
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
+from sarqc.web.draws import draws_of
 from sarqc.web.gate import METHODS
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.planning import Planning

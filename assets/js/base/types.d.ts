@@ -617,6 +617,7 @@ export interface Tuning {
   blocks: number[] | null;
   end: "" | "known" | "narrow" | "budget" | "draws";
   next: "" | "run" | "keep" | "go_on";
+  evidence?: EvidenceDocument | null;
   more_minutes: number | null;
   recipe: Record<string, unknown> | null;
 }
@@ -661,6 +662,21 @@ export interface TuningTurn {
   leading: number | null;
   left: number[];
   out: number[];
+}
+
+/** A comparison with a baseline on the same texts, see `study.evidence`. */
+export interface EvidenceDocument {
+  quantity: "perplexity" | "accuracy" | "KL";
+  change: number;
+  low: number | null;
+  high: number | null;
+  over: "draws" | "draws and items" | "windows" | "items" | "nothing";
+  count: number;
+  among: number;
+  reference: string;
+  text: string;
+  verdict: "better" | "worse" | "equal" | "unknown";
+  words: string;
 }
 
 /** A mark of the figure and its meaning. */
@@ -1158,21 +1174,6 @@ export interface Baseline {
   difference: number | null;
   difference_standard_error: number | null;
   evidence?: EvidenceDocument | null;
-  words: string;
-}
-
-/** A comparison with a baseline on the same texts, see `study.evidence`. */
-export interface EvidenceDocument {
-  quantity: "perplexity" | "accuracy" | "KL";
-  change: number;
-  low: number | null;
-  high: number | null;
-  over: "draws" | "draws and items" | "windows" | "items" | "nothing";
-  count: number;
-  among: number;
-  reference: string;
-  text: string;
-  verdict: "better" | "worse" | "equal" | "unknown";
   words: string;
 }
 
