@@ -210,9 +210,9 @@ def _single_draws(tuning: Tuning) -> list[Piece]:
         return []
     low, high = ((math.nan if end is None else -end) for end in (seen[0]["high"], seen[0]["low"]))
     over: Sample = "nothing" if math.isnan(low) else "windows"
-    first = Evidence.of_log(-seen[0]["better"], low, high, quantity="perplexity", over=over, count=1)
+    first = Evidence.of_log(-seen[0]["better"], low, high, quantity="perplexity", over=over, count=0)
     lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
-    return [piece(f"In the first draw λ = {lam_text(lam)} has {first.size}{first.beside}.")]
+    return [piece(f"λ = {lam_text(lam)} has {first.size}{first.beside}.")]
 
 
 def _sign(sign: str, value: float) -> str:

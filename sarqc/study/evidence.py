@@ -33,7 +33,7 @@ class Evidence:
         low: Lower end of the 95 % interval of the change; NaN where it is not known.
         high: Its upper end.
         over: Sample that the interval is about.
-        count: Number of calibration draws; of one draw, the number of windows or items.
+        count: Number of calibration draws; of one draw, the number of windows or items; 0 where it is not known.
         among: Number of comparisons for which the interval holds at once, so that it allows for choosing the best.
         reference: Name of the baseline.
         text: Name of the text on which both were measured; empty where it is named beside.
@@ -111,7 +111,9 @@ class Evidence:
 
     @property
     def sample(self) -> str:
-        """The sample that the interval is about: “five draws”, “five draws, best of 7”."""
+        """The sample that the interval is about: “five draws”, “five draws, best of 7”, “windows”."""
+        if not self.count:
+            return self.over
         count = _NUMBERS[self.count] if self.count < len(_NUMBERS) else number(self.count, 0)
         noun = "draw" if self.over == "nothing" else self.over.removesuffix("s") if self.count == 1 else self.over
         best = f", best of {self.among}" if self.among > 1 else ""

@@ -128,13 +128,13 @@ def test_a_list_as_a_file_for_spreadsheets(client):
 def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client):
     store = client.app.state.supervisor.store
     tunes = recipe(2, method="sarqc-gbs", kind="tune", test="none.txt")
-    for lam, after in ((0.5, "run"), (0.25, "keep")):
+    for lam, verdict in ((0.5, "better"), (0.25, "equal")):
         run_id = store.create(tunes, "local").id
         with store.transaction():
             store.move(run_id, State.RUNNING)
-            store.move(run_id, State.FINISHED, Finished({"tuning": tuning(lam, lam / 4, after)}, 1.0))
+            store.move(run_id, State.FINISHED, Finished({"tuning": tuning(lam, lam / 4, verdict)}, 1.0))
     runs = client.get("/api/runs?sort=against_gptq").json()["runs"]
-    assert [run["tuned"]["words"] for run in runs] == ["0.5 found", "no difference: keep GPTQ 1 %"]
+    assert [run["tuned"]["words"] for run in runs] == ["0.5 found", "equal within 1 %: keep GPTQ 1 %"]
     rows = list(csv.DictReader(io.StringIO(client.get("/api/runs/csv?sort=against_gptq").text)))
     for run, row in zip(runs, rows, strict=True):
         assert (row["tuned"], row["tuned_band"]) == (run["tuned"]["words"], run["tuned"]["band"])

@@ -201,7 +201,7 @@ def begins(run: Run, typed: str) -> bool:
     )  # fmt: skip
 
 
-def tuning(lam: float, better: float, after: str) -> dict[str, Any]:
+def tuning(lam: float, better: float, verdict: str) -> dict[str, Any]:
     """The document of a tuning run at its end: one λ of three is the best."""
     unknown = dict.fromkeys(("gamma", "perplexity", "log_ratio", "better", "better_low", "better_high"))
     best = {"gamma": 0.5, "perplexity": 40 + lam, "log_ratio": lam, "better": better, "better_low": better - 0.01,
@@ -212,7 +212,9 @@ def tuning(lam: float, better: float, after: str) -> dict[str, Any]:
         {"method": "gptq", "lambda": None, "standing": "baseline", **unknown},
     ]
     band = [[lam, lam], [lam + 2, lam + 3]]
-    return {"rows": rows, "best": 1, "band": band, "next": after, "screened": [42, 42]}
+    after = {"better": "run", "unknown": "go_on"}.get(verdict, "keep")
+    evidence = {"verdict": verdict}
+    return {"rows": rows, "best": 1, "band": band, "next": after, "evidence": evidence, "screened": [42, 42]}
 
 
 def value_of(run: Run, sort: str):
@@ -276,7 +278,7 @@ drawn_runs = st.lists(
             "size": st.one_of(st.none(), st.integers(1, 10**12)),
             "owner": st.sampled_from(("ann", "bob")),
             "better": st.sampled_from((None, -0.25, 0.0, 0.125)),
-            "after": st.sampled_from(("", "run", "keep", "go_on")),  # not empty: it tunes
+            "after": st.sampled_from(("", "better", "equal", "unknown")),  # not empty: it tunes
         }
     ),
     max_size=12,
@@ -373,26 +375,31 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(tmp_path_factor
 
 
 @pytest.mark.parametrize(
-    ("after", "lam", "words"),
-    [("run", 0.5, "0.5 found"), ("keep", None, "no difference: keep GPTQ 1 %"), ("go_on", None, "not enough compared")],
+    ("verdict", "lam", "words"),
+    [
+        ("better", 0.5, "0.5 found"),
+        ("equal", None, "equal within 1 %: keep GPTQ 1 %"),
+        ("worse", None, "worse: keep GPTQ 1 %"),
+        ("unknown", None, "not known yet"),
+    ],
 )
-def test_a_tuning_run_is_listed_with_what_it_came_to(store, after, lam, words):
+def test_a_tuning_run_is_listed_with_what_it_came_to(store, verdict, lam, words):
     """And never with the λ that its method would have taken."""
     tunes = recipe(method="sarqc-gbs", kind="tune", test="none.txt")
     waiting = store.create(tunes, "ann")
     assert listing.row_of(waiting)["lam"] is None
-    run = finished(store, tunes, tuning=tuning(0.5, 0.0625, after))
+    run = finished(store, tunes, tuning=tuning(0.5, 0.0625, verdict))
     row, told = listing.row_of(run), run.to_json()["tuned"]
     assert (row["lam"], row["gamma"], row["perplexity"], row["log_ratio"]) == (lam, 0.5, 40.5, 0.5)
     assert row["against_gptq"] == pytest.approx(math.exp(-0.0625) - 1)
     assert (told["lam"], told["words"], told["band"], told["best"]) == (lam, words, "0.5 and 2.5 to 3.5", 0.5)
     assert told["against_gptq_low"] == pytest.approx(math.exp(-0.0725) - 1)
     assert told["against_gptq_high"] == pytest.approx(math.exp(-0.0525) - 1)
-    assert store.listed(Question("λ=0.5"), 9) == ([run] if after == "run" else [])
+    assert store.listed(Question("λ=0.5"), 9) == ([run] if verdict == "better" else [])
 
 
 def test_a_lambda_that_was_compared_with_none_is_not_listed(store):
-    nothing = tuning(0.5, 0.0625, "go_on")
+    nothing = tuning(0.5, 0.0625, "unknown")
     nothing["rows"][1]["standing"] = "not_reached"  # measured, in one draw
     run = finished(store, recipe(method="sarqc-gbs", kind="tune", test="none.txt"), tuning=nothing | {"best": None})
     row, told = listing.row_of(run), run.to_json()["tuned"]
