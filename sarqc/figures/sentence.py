@@ -12,7 +12,7 @@ A clause is a list of its words and pieces in reading order; a clause that is co
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 import numpy as np
 
@@ -22,19 +22,16 @@ from sarqc.figures.numbers import (
     accuracy_text,
     baseline_name,
     computed_lam_text,
-    difference_decimals,
     draws_text,
-    is_unclear,
     lam_text,
     less_or_more,
     number,
     perplexity_text,
     small_percent,
-    unsigned,
 )
 from sarqc.quantization.methods import AS_FOUND
+from sarqc.study.evidence import Evidence
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam, once
-from sarqc.study.intervals import interval_text, limits_text
 from sarqc.study.paired import Difference, spans
 from sarqc.study.shrinkage import regret, shrinkage_lam
 
@@ -88,38 +85,18 @@ class _Wording:
         """The way that is better."""
         return "higher" if self.better > 0 else "lower"
 
-    def size(self, difference: Difference, reference: float) -> str:
-        """“3.2 points”, of a difference as it is."""
-        scaled, decimals = self._scale(difference, reference)
-        size = number(float(scaled.mean), decimals)
-        return f"{size} points" if self.in_points else size
+    def evidence(self, difference: Difference, reference: str, items: int | None = None) -> Evidence:
+        """Return a difference without axes as evidence; ``items``: test items that were a sample as much as draws."""
+        facts: dict[str, Any] = {"quantity": self.name, "reference": reference}
+        if items and math.isfinite(difference.error):
+            facts |= {"over": "draws and items"} if difference.draws > 1 else {"over": "items", "count": items}
+        return Evidence.of_difference(difference, **facts)
 
-    def interval(self, difference: Difference, reference: float) -> str:
-        """“from −0.1 to 6.4”, of a difference as it is."""
-        scaled, decimals = self._scale(difference, reference)
-        return interval_text(float(scaled.low), float(scaled.high), decimals)
-
-    def with_interval(self, difference: Difference, reference: float, verdict: Piece) -> list[Piece]:
-        """Return a verdict with “ (95 %: −0.1 to 6.4)”."""
-        scaled, decimals = self._scale(difference, reference)
-        limits = limits_text(float(scaled.low), float(scaled.high), decimals).replace(" ", NBSP)
-        return [verdict, piece(f" (95{NBSP}%: {limits})")]
-
-    def against(self, difference: Difference, reference: float, name: str, noun: str = "") -> str:
-        """Compare a difference without axes with a name, “2.1 above GPTQ 1 %, from 1.2 to 3.0”, or without one,
-        “2.1 higher, from 1.2 to 3.0”."""
-        if is_unclear(difference):
-            numbers = f"{self.size(difference, reference)}, {self.interval(difference, reference)}"
-            return f"no measurable difference{f' to {name}' if name else ''} ({numbers})"
-        gain, above = unsigned(difference), bool(difference.mean >= 0)
-        side = f"{'above' if above else 'below'} {name}" if name else "higher" if above else "lower"
-        end = f", {self.interval(gain, reference)}" if math.isfinite(difference.error) else " on one draw"
-        return f"{noun}{self.size(gain, reference)} {side}{end}"
-
-    def _scale(self, difference: Difference, reference: float) -> tuple[Difference, int]:
-        scaled = difference.scaled(100.0 if self.in_points else 1.0)
-        value = 50.0 if self.in_points else reference  # points have one decimal at least
-        return scaled, difference_decimals(float(scaled.doubt), value)
+    def against(self, difference: Difference, name: str, noun: str = "", items: int | None = None) -> str:
+        """Compare a difference without axes: “2.1 % lower than GPTQ 1 % (95 %: 1.2 to 3.0 %, five draws)”."""
+        evidence = self.evidence(difference, name, items)
+        lead = f"{evidence.lead[0].lower()}{evidence.lead[1:]}, " if evidence.lead else ""
+        return f"{noun}{lead}{evidence.size}{evidence.than}"
 
 
 _WORDINGS = {
@@ -162,18 +139,18 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         if reference is not None:
             text += f" (float {other_wording.show(reference)})"
         if facts.baseline is not None and measured.to_baseline is not None and facts.baseline_position != lam:
-            difference, value = measured.to_baseline.at(at), measured.baseline_mean or math.nan
-            text += f", {other_wording.against(difference, value, baseline_name(facts.baseline))}"
+            difference, name = measured.to_baseline.at(at), baseline_name(facts.baseline)
+            text += f", {other_wording.against(difference, name, items=measured.items)}"
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
     twins = (
-        ("Saliency instead of identity", None if same else facts.to_identity),
-        ("This grid instead of the plain one", facts.to_plain),
+        ("With saliency", "with identity", None if same else facts.to_identity),
+        ("On this grid", "on the plain one", facts.to_plain),
     )
-    for title, twin in twins:
+    for title, other, twin in twins:
         if twin is not None and math.isfinite(twin.mean[at]):
-            lines.append(f"{title}: {_WORDINGS['perplexity'].against(twin.at(at), 50.0, '', 'perplexity ')}.")
+            lines.append(f"{title}: {_WORDINGS['perplexity'].against(twin.at(at), other, 'perplexity ')}.")
     return [*filter(None, lines)]
 
 
@@ -255,7 +232,8 @@ def _quality_part(facts: LineFacts, at: At, wording: _Wording) -> list[Piece]:
         return [*_add_float(clause, facts, wording), *([piece(" "), *curve_part] if curve_part else [])]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
         return _add_float(clause, facts, wording)
-    return [*clause, *pieces(_against(quality, at, baseline_name(base), wording))]
+    baseline = f"{baseline_name(base)}, {wording.show(quality.baseline_mean or math.nan)}"
+    return [*clause, *pieces(_against(quality, *at, baseline, wording))]
 
 
 def _add_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> list[Piece]:
@@ -271,59 +249,29 @@ def _sample_text(draws: int, quality: Quality) -> str:
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
-def _against(quality: Quality, at: At, name: str, wording: _Wording) -> Sequence[object]:
-    """Return the end of the clause on a point: its difference to the baseline."""
-    assert quality.to_baseline is not None
-    draws, reference = int(quality.to_baseline.draws[at]), quality.baseline_mean or math.nan
-    point_difference = quality.to_baseline.at(at)
-    baseline = f"{name} ({wording.show(reference)})"
-    if not math.isfinite(point_difference.error):
-        if float(point_difference.mean) == 0:
-            return [f", as much as {baseline}, on the only draw measured."]
-        end = f" than {baseline} on the only draw measured, which gives no interval."
-        return [": ", _verdict_piece(point_difference, reference, wording), end]
-    if point_difference.verdict(()) == 0:
-        size = piece(wording.size(point_difference, reference), "quality", verdict=True)
-        # Where a sentence on the band follows, it has the sample.
-        is_followed = quality.band.shape[1] > 1 and quality.band[at[0]].any()
-        sample = "" if is_followed else f" with {_sample_text(draws, quality)}"
-        difference = wording.with_interval(point_difference, reference, size)
-        return [f", no measurable difference to {baseline}{sample}: ", difference, "."]
-    difference = wording.with_interval(
-        unsigned(point_difference), reference, _verdict_piece(point_difference, reference, wording)
-    )
-    return [": ", difference, f" than {baseline}."]
-
-
-def _verdict_piece(difference: Difference, reference: float, wording: _Wording) -> Piece:
-    """“3.2 better”."""
-    size = wording.size(unsigned(difference), reference)
-    return piece(f"{size} {'better' if difference.mean * wording.better > 0 else 'worse'}", "quality", verdict=True)
+def _against(quality: Quality, gamma: int, lam: int, baseline: str, wording: _Wording) -> list[object]:
+    """Return the end of the clause on a point: its comparison with the baseline; that of the best point of a curve
+    allows for its choice."""
+    difference = quality.best_of(gamma) if quality.best[gamma] == lam else None
+    if difference is None:
+        assert quality.to_baseline is not None
+        difference = quality.to_baseline.at((gamma,))
+    evidence = wording.evidence(difference.at((lam,)), baseline, quality.items)
+    lead = f", {evidence.lead[0].lower()}{evidence.lead[1:]}: " if evidence.lead else ": "
+    size: object = evidence.size if evidence.verdict == "unknown" else piece(evidence.size, "quality", verdict=True)
+    return [lead, size, f"{evidence.than}."]
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
     """Describe the best of the curve, for the sentence at the baseline."""
-    best, among = quality.best[gamma], quality.best_of(gamma)
-    if best is None or among is None or len(facts.line.lams) < 2:
+    best = quality.best[gamma]
+    if best is None or quality.to_baseline is None or len(facts.line.lams) < 2:
         return []
     if best == facts.baseline_position:
         return [piece(f"No other λ tried has a {wording.comparative} {wording.name}.")]
-    best_difference, reference = among.at((best,)), quality.baseline_mean or 1.0
-    gain = unsigned(best_difference)
-    lead = [
-        f"The {'highest' if wording.better > 0 else 'lowest'} on this curve, ",
-        _lam(f"λ = {lam_text(facts.line.lams[best])}"),
-    ]
-    if not math.isfinite(best_difference.error):
-        size = wording.size(gain, reference)
-        return pieces([*lead, f", is {size} {wording.comparative} on the only draw measured."])
-    if best_difference.verdict(()) == wording.better:
-        interval = wording.interval(gain, reference)
-        if best_difference.among > 1:  # the interval allows for the choice
-            interval = f"{interval} (chosen of {best_difference.among})"
-        return pieces([*lead, ", is ", _verdict_piece(best_difference, reference, wording), f", {interval}."])
-    sample = _sample_text(quality.n_draws, quality)
-    return [piece(f"None of the λ tried is measurably better over {sample}.")]
+    lead = f"The {'highest' if wording.better > 0 else 'lowest'} on this curve is at "
+    lam = _lam(f"λ = {lam_text(facts.line.lams[best])}")
+    return pieces([lead, lam, *_against(quality, gamma, best, "this point", wording)])
 
 
 def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
@@ -427,5 +375,5 @@ def _shrinkage_text(facts: LineFacts) -> str:
     cost, best = regret(facts, shrinkage.lam), quality.best[0]
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
-    best_text, reference = f"the best λ, {lam_text(lams[best])}", float(quality.mean[0, best])
-    return f"{clause}: {_WORDINGS['perplexity'].against(cost, reference, best_text, 'perplexity ')}."
+    best_text = f"at the best λ, {lam_text(lams[best])}"
+    return f"{clause}: {_WORDINGS['perplexity'].against(cost, best_text, 'perplexity ')}."

@@ -111,32 +111,45 @@ class Evidence:
 
     @property
     def sample(self) -> str:
-        """The sample that the interval is about: “five draws”, “five draws, best of 7”, “windows”."""
+        """The sample that the interval is about: “five draws”, “69 windows”, “windows”."""
         if not self.count:
             return self.over
         count = _NUMBERS[self.count] if self.count < len(_NUMBERS) else number(self.count, 0)
         noun = "draw" if self.over == "nothing" else self.over.removesuffix("s") if self.count == 1 else self.over
-        best = f", best of {self.among}" if self.among > 1 else ""
-        return f"{count} {noun}{best}"
+        return f"{count} {noun}"
+
+    @property
+    def best(self) -> str:
+        """The choice that the interval allows for: “, best of 7”; empty without one."""
+        return f", best of {self.among}" if self.among > 1 else ""
 
     @property
     def beside(self) -> str:
-        """The comparison without its size: “perplexity than GPTQ 1 % on test.txt (95 %: 2.4 to 4.0 %, five draws)”."""
-        than = f" {self.quantity} {'as' if self.change == 0 else 'than'} {self.reference}"
+        """The comparison without its size: “ perplexity than GPTQ 1 % on test.txt (95 %: 2.4 to 4.0 %, five draws)”."""
+        return f" {self.quantity}{self.than}"
+
+    @property
+    def lead(self) -> str:
+        """The verdict in words, where the size alone does not say it: “Not known yet”, “Equal within 1 %”."""
+        return _VERDICTS.get(self.verdict, "") if self.over.startswith("draws") else ""
+
+    @property
+    def than(self) -> str:
+        """The comparison without its size and quantity, for a sentence that has named it."""
+        than = f" {'as' if self.change == 0 else 'than'} {self.reference}"
         on = f" on {self.text}" if self.text else ""
         if self.over in ("windows", "items"):
-            within = f"{self.interval} by {self.sample} of {self.text or 'the test text'}"
+            within = f"{self.interval} by {self.sample} of {self.text or 'the test text'}{self.best}"
             return f"{than} on this one calibration draw ({within}; other draws not measured)"
         if not self.has_interval:
             return f"{than}{on} (one draw, which gives no interval)"
-        return f"{than}{on} (95{NBSP}%: {self.interval}, {self.sample})"
+        return f"{than}{on} (95{NBSP}%: {self.interval}, {self.sample}{self.best})"
 
     @property
     def words(self) -> str:
         """The whole comparison as a sentence without its full stop, the verdict first where the size has none."""
-        lead = _VERDICTS.get(self.verdict, "") if self.over.startswith("draws") else ""
         sentence = f"{self.size}{self.beside}"
-        return f"{lead}: {sentence}" if lead else f"{sentence[0].upper()}{sentence[1:]}"
+        return f"{self.lead}: {sentence}" if self.lead else f"{sentence[0].upper()}{sentence[1:]}"
 
     def to_json(self) -> EvidenceDocument:
         """Return it with its verdict and words, as REST, studies and summaries have it."""
