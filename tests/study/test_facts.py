@@ -333,7 +333,7 @@ class TestAuto:
         assert by_layer.startswith(
             "With λ and γ chosen layer by layer on held-out calibration text the 2-bit model has perplexity 85.9"
         )
-        assert "4.5 better (95 %: 3.6 to 5.4) than GPTQ 1 % (90.4)." in by_layer
+        assert "5.0 % lower than GPTQ 1 %, 90.4 (95 %: 4.0 to 6.0 %, four draws)." in by_layer
         assert text_at(study, "rqc-gbs-auto", 0, 0).startswith("With λ chosen layer by layer")
         assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
             "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
@@ -348,16 +348,18 @@ class TestAuto:
 class TestSentence:
     def test_names_the_gain_with_its_interval_and_says_plainly_when_worse(self, study):
         text = text_at(study, "rqc-gbs", 0, 3, layer=0)
-        assert text.startswith("At λ = 0.3 the whole 2-bit model has perplexity 87.4 on unseen text: 3.00 ")
-        assert "better (95 %: 2.80 to 3.20) than GPTQ 1 % (90.4)." in text
+        assert text.startswith("At λ = 0.3 the whole 2-bit model has perplexity 87.4 on unseen text: 3.3 % ")
+        assert "3.3 % lower than GPTQ 1 %, 90.4 (95 %: 2.9 to 3.7 %, four draws, best of 4)." in text
         assert "In this layer the weights drift" in text
-        assert "54.0 worse (95 %: 50.7 to 57.4) than GPTQ 1 %" in text_at(study, "rqc-gbs", 0, 0)
+        assert "59.7 % higher than GPTQ 1 %, 90.4 (95 %: 56.1 to 63.5 %, four draws)." in text_at(
+            study, "rqc-gbs", 0, 0
+        )
 
     def test_a_colour_names_a_quantity_and_never_how_it_came_out(self, study):
         facts = line_facts(study, method="rqc-gbs", bits=2, layer=0)
         pieces = [one for lam in range(len(facts.line.lams)) for one in sentence(facts, 0, lam)]
         judged = [
-            one for one in pieces if {"better", "worse", "less", "more"} & set(one["text"].split()) and one["role"]
+            one for one in pieces if {"lower", "higher", "less", "more"} & set(one["text"].split()) and one["role"]
         ]
         assert judged
         assert all(one["verdict"] for one in judged)
@@ -372,12 +374,12 @@ class TestSentence:
     def test_says_plainly_when_it_can_not_be_told(self, study):
         facts = line_facts(study, method="sarqc-gs", bits=2, layer=None)
         assert facts.to_identity.verdict((0, 2)) == 0
-        assert "no measurable difference" in small_print(facts, 0, 2)[-1]
+        assert "equal within 1\u00a0%" in small_print(facts, 0, 2)[-1]
 
     def test_one_draw_claims_nothing(self, tmp_path):
         study = write_study(tmp_path / "one", draws=1)
         text = text_at(study, "rqc-gbs", 0, 3)
-        assert "on the only draw measured" in text
+        assert "(one draw, which gives no interval)" in text
         assert "A single calibration draw can’t tell" in text
         assert "±" not in text
 
