@@ -15,7 +15,7 @@ from sarqc.study.ladder import ladder
 from tests.synthetic_study import shipped
 
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
-NONE = re.compile(
+NONE = re.compile(r"[Nn]ot known yet|[Ee]qual within 1 %|not a significant change")
     r"[Nn]ot known yet|[Ee]qual within 1 %|no measurable difference|[Nn]o significant difference|not a significant change|not clear of 0"
 )
 _NUMBER = r"(−?\d+(?:\.\d+)?)"
