@@ -16,8 +16,6 @@ from tests.synthetic_study import shipped
 
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
 NONE = re.compile(r"[Nn]ot known yet|[Ee]qual within 1 %|not a significant change")
-    r"[Nn]ot known yet|[Ee]qual within 1 %|no measurable difference|[Nn]o significant difference|not a significant change|not clear of 0"
-)
 _NUMBER = r"(−?\d+(?:\.\d+)?)"
 ENDS = re.compile(rf"(?:from |\(|95 %: ){_NUMBER} to {_NUMBER}")
 STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-llama-knobs", "tiny-moe")

@@ -188,7 +188,7 @@ function columnsOf(state, dispatch, does, acts) {
       key: "against",
       title: "Against GPTQ 1 %",
       about:
-        "Perplexity more than GPTQ 1 % has on the same texts: negative is better; of tuning runs with its 95 % interval",
+        "Perplexity more than GPTQ 1 % has on the same texts: negative is better; with its 95 % interval",
       sort: "against_gptq",
       isNumber: true,
       isSpare: true,
@@ -244,12 +244,16 @@ const share = (/** @type {number} */ value, /** @type {number} */ decimals) => `
 function againstCell(run) {
   const value = againstGptq(run);
   if (value === null) return NOTHING;
-  const { against_gptq_low: low = null, against_gptq_high: high = null } = run.tuned ?? {};
+  const { baseline, tuning } = run.summary ?? {};
+  const evidence = (run.tuned ? tuning : baseline)?.evidence ?? null;
+  const { against_gptq_low: low = null, against_gptq_high: high = null } =
+    run.tuned ?? { against_gptq_low: evidence?.low, against_gptq_high: evidence?.high };
+  const over = !evidence ? "" : evidence.over === "windows" ? " in one draw" : evidence.text && ` on ${evidence.text}`;
   const interval =
     low === null || high === null
       ? nothing
-      : html`<small class="beside">${number(100 * low, 1)} to ${percent(high, 1)}</small>`;
-  return html`<span title=${run.summary?.baseline ? run.summary.baseline.words : nothing}>${signed(percent(value, value < 1 ? 1 : 0))}</span>${interval}`;
+      : html`<small class="beside">${number(100 * low, 1)} to ${percent(high, 1)}${over}</small>`;
+  return html`<span title=${evidence?.words ?? baseline?.words ?? nothing}>${signed(percent(value, value < 1 ? 1 : 0))}</span>${interval}`;
 }
 
 /** What tuning came to, and which λ are as good; or why there is none. @param {Run} run */
