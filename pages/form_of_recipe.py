@@ -19,7 +19,7 @@ SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
 # The first fields; all others have a default that suits most models, and stand in a fold.
 FIRST = {
-    "What to make smaller": ("model", "bits"),
+    "Model and bits": ("model", "bits"),
     "On what text": ("calibration", "test"),
 }
 SECTIONS = {

@@ -87,7 +87,7 @@ def pace_of(settings: Settings, model: str) -> Pace:
     elsewhere = statistics.median(others) if others else 1.0
     factors = by_model.get(model, [])
     if len(factors) > 1:
-        return Pace(min(factors), "as fast as in the fastest of its last runs of this model")
+        return Pace(min(factors), "at the speed of the fastest recent run of this model")
     if factors:
         return Pace(_pace_of_single_run(factors[0], elsewhere), "by its one run of this model so far")
     return Pace(elsewhere, "by runs of other models" if others else "")

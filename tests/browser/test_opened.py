@@ -145,9 +145,9 @@ def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host, o
     assert "written by tiny-llama, another model" in first.text_content()
     box = first.bounding_box()
     assert box["y"] + box["height"] < 300  # of 800
-    page.click("[data-testid=plan] summary:has-text('4 formats, 2 fit')")
+    page.click("[data-testid=plan] summary:has-text('2 of 4 export formats')")
     page.click("[data-format=mlx] [data-testid=format-fix]:has-text('Use symmetric')")
-    page.wait_for_selector("[data-testid=plan] summary:has-text('4 formats, 4 fit')")
+    page.wait_for_selector("[data-testid=plan] summary:has-text('4 of 4 export formats')")
 
 
 @pytest.mark.thorough

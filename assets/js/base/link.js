@@ -73,7 +73,7 @@ export function note(place, sentences) {
   const list = document.createElement("ul");
   for (const sentence of sentences) list.appendChild(document.createElement("li")).append(sentence);
   const words = document.createElement("p");
-  words.append("This page’s address should be corrected:");
+  words.append("Part of this link was ignored:");
   place.append(words, list);
 }
 

@@ -70,7 +70,7 @@ export function afterLadder({ next, recipe, more_minutes: minutes }, corpora) {
     return { recipe, lead, button: goOn(minutes ?? 0) };
   }
   const following = followingRecipe(recipe, corpora);
-  return { recipe: following, lead: nextWords(following), button: "Run the best rung" };
+  return { recipe: following, lead: nextWords(following), button: "Quantize with the best combination" };
 }
 
 /**

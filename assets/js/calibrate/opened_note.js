@@ -51,7 +51,7 @@ export function openedNote({ offered, opened, method, isSought, folders }, { ope
   /** @param {Event & {currentTarget: HTMLSelectElement}} event */
   const chosen = ({ currentTarget }) => open(offered[Number(currentTarget.value)]);
   const ofMany = new Set(offered.map(({ model }) => model)).size > 1;
-  return html`<p id="offered-words">Quantized already: see what it lost, and whether its codes can be better.</p>
+  return html`<p id="offered-words">Have a quantized checkpoint? Measure or repair it.</p>
     <select class="field-select" data-testid="open-checkpoint" aria-labelledby="offered-words" .value=${""} @change=${chosen}>
       <option value="" selected>Open one …</option>${offered.map(
         ({ model, name }, index) =>

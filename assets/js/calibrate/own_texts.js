@@ -29,8 +29,8 @@ const TITLE_MOST = 120; // characters that the server takes
 
 /** @type {[Field, string][]} */
 const FIELDS = [
-  ["calibration", "Bring a calibration text"],
-  ["test", "Bring a test text"],
+  ["calibration", "Upload calibration text"],
+  ["test", "Upload test text"],
 ];
 
 /** @type {TextsState} */
@@ -107,7 +107,7 @@ export function ownTexts({ place, texts, changed }) {
   function draw({ texts, sending, asking, trouble }) {
     render(
       html`<div class="own-texts-buttons">${FIELDS.map(([field, words]) => chooser(field, words, sending))}</div>
-        <p>A plain text in UTF-8, or rows or chats as .jsonl or .parquet. The numbers of a run tell much of the text they were measured on, so show a run only to people who may know its text.</p>
+        <p>A plain text in UTF-8, or rows or chats as .jsonl or .parquet. A run’s numbers reveal a lot about its text: share it only with people allowed to read that text.</p>
         ${trouble ? problemBlock(trouble, "text-problem") : nothing}
         ${texts.length ? html`<ul aria-label="Your texts">${repeat(texts, keyOf, (text) => lineOf(text, asking))}</ul>` : nothing}`,
       place,

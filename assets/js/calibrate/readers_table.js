@@ -116,5 +116,5 @@ export function formatsFold(formats, { isOpen, toggled }, mend) {
  */
 function fitting(formats) {
   const fit = formats.filter(({ possible }) => possible).length;
-  return `Who can load it: ${counted(formats.length, "format")}, ${fit} ${fit === 1 ? "fits" : "fit"}`;
+  return `Who can load it: ${fit} of ${counted(formats.length, "export format")} can store this`;
 }

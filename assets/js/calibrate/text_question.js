@@ -44,11 +44,11 @@ export const questionOf = (model) => `On what text will ${model || "the model"} 
 export const textQuestion = (model, choices, { choose, bring }) =>
   html`<div class="text-question" data-testid="text-question" role="status">
     <h3>${questionOf(model)}</h3>
-    <p>λ and perplexity are those of a text. Take one like what the model will read: a part of it calibrates, the other is only measured on.</p>
+    <p>λ and perplexity are those of a text. Choose text like what the model will read: one part calibrates, the other tests.</p>
     <div class="text-choices">${choices.map(
       (choice) =>
         html`<button type="button" class="act-quiet" data-testid="text-choice" data-text=${choice.calibration}
           @click=${() => choose(choice)}>${choice.title}</button>`,
-    )}${button("Bring a text of your own", "text-bring", bring, "act-quiet")}</div>
+    )}${button("Upload your text", "text-bring", bring, "act-quiet")}</div>
     <p class="small-print">Or choose any other under “On what text”.</p>
   </div>`;

@@ -11,7 +11,7 @@ import { pointAtWeights, withoutWords } from "./weight_cells.js";
 /** @import { Explorer, WithView } from "./explorer.js" */
 
 const MISSING =
-  "No surfaces: this line was made without pictures, or the draw shown is not the first. Only the first has them.";
+  "No 3-D view: weights were not kept for this result. Of several draws only the first has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],

@@ -402,7 +402,7 @@ export function elsewhere({ lambda, gamma, quantity }, { view, at }) {
   const nearby = (sign, value, values, texts, place) => {
     if (value === undefined || values.includes(value)) return [];
     const instead = texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none";
-    return [`${sign} = ${value} is not in this line: ${instead}.`];
+    return [`${sign} = ${value} was not measured: ${instead}.`];
   };
   const { has_lam: hasLam } = view.line;
   return [

@@ -149,7 +149,7 @@ function beside(lam, gain) {
     ? `Ours, with saliency too, is highest at λ = ${values.lam}, ${values.points} points, ${values.interval}, ` +
         `against GPTQ 1 % (the best of ${values.among}).`
     : `Ours, with saliency too, is highest at λ = ${values.lam}, as the best of ${values.among} without a ` +
-        `measurable difference to GPTQ 1 % (${values.points} points, ${values.interval}).`;
+        `measurable difference from GPTQ’s default (${values.points} points, ${values.interval}).`;
 }
 
 /** @param {Facts} facts @returns {import("../lecture/state.js").Question} */
