@@ -117,6 +117,11 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     )
 
 
+def comparison(difference: Difference, name: QualityName, reference: str, items: int | None = None) -> str:
+    """Return a difference without axes in words, see ``Evidence.words``."""
+    return _WORDINGS[name].evidence(difference, reference, items).words
+
+
 def join_sentences(sentences: Iterable[list[Piece]]) -> list[Piece]:
     """Return sentences with a blank between them, without empty ones."""
     row: list[Piece] = []

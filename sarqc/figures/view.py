@@ -16,15 +16,15 @@ from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import Shown, curves, hero
 from sarqc.figures.inspector import inspector
-from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words, worth_of
+from sarqc.figures.ladder import LadderWords, ladder_figure, ladder_words
 from sarqc.figures.layer_map import QUANTITIES, layer_label, layer_map, quantities_of, quantity_of
 from sarqc.figures.measured import Fact, grid_text, measurement_facts
-from sarqc.figures.numbers import At, DataTable, Headings, data_table, lam_names, lam_text
+from sarqc.figures.numbers import At, DataTable, Headings, baseline_name, data_table, lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.rounding import rounding
 from sarqc.figures.ruler import ruler
-from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
+from sarqc.figures.sentence import Piece, QualityName, comparison, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import theorem
 from sarqc.figures.titles import map_points
@@ -152,19 +152,18 @@ class Choice(TypedDict):
     title: str
 
 
-class BestDifference(Worth):
-    """The best λ of a γ, and how it differs from the baseline: its 95 % interval holds for all λ among which it was
-    chosen. Null where that was not measured, or one draw can't say."""
+class BestPoint(TypedDict):
+    """The best λ of a γ, and its comparison with the baseline, which allows for the choice."""
 
     at: int
-    chosen_of: int
+    words: str
 
 
 class Told(TypedDict):
     """What is said of a quality at every point, and which λ may be the best: γ, then λ."""
 
     band: list[list[bool]]
-    best: list[BestDifference | None]  # by γ
+    best: list[BestPoint | None]  # by γ
     sentences: list[list[list[Piece]]]
     small_print: list[list[list[str]]]
 
@@ -355,18 +354,17 @@ def lab_view(
 def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
         "band": map_points(facts, lambda at: quality is not None and bool(quality.band[at])),
-        "best": [None if quality is None else _best_difference(quality, g) for g in range(len(facts.line.gammas))],
+        "best": [quality and _best_point(facts, quality, g, name) for g in range(len(facts.line.gammas))],
         "sentences": map_points(facts, lambda at: sentence(facts, *at, name)),
         "small_print": map_points(facts, lambda at: small_print(facts, *at, name)),
     }
 
 
-def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
+def _best_point(facts: LineFacts, quality: Quality, gamma: int, name: QualityName) -> BestPoint | None:
     best, among = quality.best[gamma], quality.best_of(gamma)
-    if best is None or among is None:
+    if best is None or among is None or facts.baseline is None:
         return None
-    difference = among.at((best,))
-    return {"at": best, "chosen_of": difference.among, **worth_of(difference)}
+    return {"at": best, "words": comparison(among.at((best,)), name, baseline_name(facts.baseline), quality.items)}
 
 
 def line_title(facts: LineFacts) -> str:

@@ -34,7 +34,8 @@ def draws_of(store: Store, run: Run, seen: Question) -> EvidenceDocument | None:
         series = series_of(run.recipe | {"sampling": sampling})
         for other in store.listed(replace(seen, series=series), MOST):
             if (baseline := _baseline(other.summary)) is not None:
-                by_draw[sampling == "random" and other.recipe.get("seed")] = baseline["difference"]
+                # The beginning of the text is one draw, whatever the seed.
+                by_draw[sampling, other.recipe.get("seed") if sampling == "random" else None] = baseline["difference"]
     if len(by_draw) < 2:
         return own.get("evidence")
     return _joined(by_draw.values(), own["evidence"])

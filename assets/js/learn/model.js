@@ -5,7 +5,7 @@
 
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
-import { format, interval, number, plain } from "../base/format.js";
+import { format, number, plain } from "../base/format.js";
 import { axis, curve, frame, guessGlyph, heaps, isMeasured, panel, spread, upright } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
@@ -94,7 +94,7 @@ const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 
 export function answer({ guess, lams, names, own, band, best, draws, gain, layers }) {
   const place = piece("quality", where(names[band.indexOf(true)], names[band.lastIndexOf(true)]));
   return words`${guess === undefined ? "" : `${judged(names[own], band[own])} `}\
-The best λ ${place} (95\u00a0% confidence, ${String(draws)} draws).${gain ? beside(gain) : ""}\
+The best λ ${place} (95\u00a0% confidence, ${String(draws)} draws).${gain ? ` The best λ: ${gain.words}.` : ""}\
 ${reason(layers, lams[best], lams)}`;
 }
 
@@ -104,22 +104,6 @@ const judged = (guess, isInBand) =>
 
 /** @param {string} low @param {string} high */
 const where = (low, high) => (low === high ? `is ${low}` : `lies between ${low} and ${high}`);
-
-/**
- * The best λ beside GPTQ, with the interval that allows for its choice.
- * @param {import("./types.d.ts").BestDifference} gain
- */
-function beside({ mean, low, high, clear, chosen_of: among }) {
-  if (mean === null || low === null) return "";
-  const lam = plain(0.01);
-  if (!clear)
-    return ` The best of ${among} is not significantly different from GPTQ 1 %, the identity penalty at λ = ${lam}: ${number(mean, 1)}, ${interval(low, high, 1)}.`;
-  const [from, to] = mean < 0 ? [-Number(high), -low] : [low, high];
-  const values = { among, lam, mean: number(Math.abs(mean), 1), interval: interval(from, to, 1) };
-  return mean < 0
-    ? ` The best of ${values.among} is ${values.mean} better, ${values.interval}, than GPTQ 1 %, the identity penalty at λ = ${values.lam}.`
-    : ` The best of ${values.among} is ${values.mean} worse, ${values.interval}, than GPTQ 1 %, the identity penalty at λ = ${values.lam}.`;
-}
 
 /**
  * One λ is for all layers, and most would take another.

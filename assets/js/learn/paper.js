@@ -4,7 +4,7 @@
  */
 
 import { nearest } from "../base/address_bar.js";
-import { format, interval, number, percent, plain } from "../base/format.js";
+import { format, number, percent, plain } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
 import { isLocked } from "../base/link.js";
 import { table as numbers, scrolling } from "../base/table.js";
@@ -130,26 +130,9 @@ ${number(average[best] - average[0], 1)} points above λ = 0.`;
   const { values, gain } = ours.saliency;
   return [
     ...pieces,
-    ` ${beside(ours.names[bestOf(values, -1)], gain)} `,
+    ` Ours, with saliency too, is highest at λ = ${ours.names[bestOf(values, -1)]}${gain ? `: ${gain.words}` : ""}. `,
     "These are two models at two widths, each with a scale of its own: compare the shapes, not the heights.",
   ];
-}
-
-/**
- * Where our accuracy is highest, beside GPTQ with the interval that allows for its choice.
- * @param {string} lam
- * @param {import("./types.d.ts").BestDifference | null} gain
- */
-function beside(lam, gain) {
-  if (gain?.mean == null || gain.low === null || gain.high === null)
-    return `Ours, with saliency too, is highest at λ = ${lam}.`;
-  const [mean, low, high] = [gain.mean, gain.low, gain.high].map((share) => 100 * share);
-  const values = { lam, points: number(mean, 1), interval: interval(low, high, 1), among: gain.chosen_of };
-  return gain.clear
-    ? `Ours, with saliency too, is highest at λ = ${values.lam}, ${values.points} points, ${values.interval}, ` +
-        `against GPTQ 1 % (the best of ${values.among}).`
-    : `Ours, with saliency too, is highest at λ = ${values.lam}, as the best of ${values.among} without a ` +
-        `measurable difference from GPTQ’s default (${values.points} points, ${values.interval}).`;
 }
 
 /** @param {Facts} facts @returns {import("../lecture/state.js").Question} */

@@ -101,21 +101,17 @@ export interface View {
   gammas: (number | null)[];
   gamma_texts: string[];
   told: {
-    perplexity: { band: boolean[][]; best: (BestDifference | null)[] };
-    accuracy?: { best: (BestDifference | null)[] };
+    perplexity: { band: boolean[][]; best: (BestPoint | null)[] };
+    accuracy?: { best: (BestPoint | null)[] };
   };
   table: { columns: NumberTable["columns"]; rows: ViewRow[] };
   ladder: { steps: { name: string; title: string }[]; alone: Worth[]; last: Worth[]; words: string } | null;
   arrays: { surface?: ArrayInfo };
 }
-/** The best λ against the baseline; its 95 % interval holds for all λ among which it was chosen. */
-export interface BestDifference {
+/** The best λ and its comparison with the baseline, which allows for the choice. */
+export interface BestPoint {
   at: number;
-  chosen_of: number;
-  mean: number | null;
-  low: number | null;
-  high: number | null;
-  clear: boolean;
+  words: string;
 }
 /** What a step of the ladder is worth in perplexity, with its 95 % interval; null where one draw can't say. */
 export interface Worth {
