@@ -354,7 +354,9 @@ def lab_view(
 def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
         "band": map_points(facts, lambda at: quality is not None and bool(quality.band[at])),
-        "best": [quality and _best_point(facts, quality, g, name) for g in range(len(facts.line.gammas))],
+        "best": [
+            None if quality is None else _best_point(facts, quality, g, name) for g in range(len(facts.line.gammas))
+        ],
         "sentences": map_points(facts, lambda at: sentence(facts, *at, name)),
         "small_print": map_points(facts, lambda at: small_print(facts, *at, name)),
     }

@@ -167,10 +167,7 @@ test("the last steps read the best λ, the band and the differences from the vie
   );
   const facts = paper.facts({ shown: 1 }, both, given);
   assert.deepEqual(Object.values(facts.ours.perplexities), [60, 100, 70, 70]);
-  assert.match(
-    words(paper.answer(facts)),
-    /is highest at λ = 0\.1: 10\.0 points higher accuracy than GPTQ 1 %\. /,
-  );
+  assert.match(words(paper.answer(facts)), /is highest at λ = 0\.1: 10\.0 points higher accuracy than GPTQ 1 %\. /);
 });
 
 test("where something is drawn and what is meant by a place on the drawing agree", async () => {

@@ -408,19 +408,15 @@ export interface Point {
 /** What is said of a quality at every point, and which λ may be the best: γ, then λ. */
 export interface Told {
   band: boolean[][];
-  best: (BestDifference | null)[];
+  best: (BestPoint | null)[];
   sentences: Piece[][][];
   small_print: string[][][];
 }
 
-/** The best λ of a γ, and how it differs from the baseline: its 95 % interval holds for all λ among which it was chosen. Null where that was not measured, or one draw can't say. */
-export interface BestDifference {
-  mean: number | null;
-  low: number | null;
-  high: number | null;
-  clear: boolean;
+/** The best λ of a γ, and its comparison with the baseline, which allows for the choice. */
+export interface BestPoint {
   at: number;
-  chosen_of: number;
+  words: string;
 }
 
 /** A part of a sentence; `role` is the quantity that it speaks of. */

@@ -8,13 +8,13 @@ import { LADDER_STEPS } from "../base/contract.js";
 import { withoutBand } from "./band.js";
 
 /** @import { Trouble } from "../base/problem.js" */
-/** @import { BestDifference, Door, Drawing, Equation, KeptCodes, Piece, SecondAxis, Shown } from "../base/types.d.ts" */
+/** @import { BestPoint, Door, Drawing, Equation, KeptCodes, Piece, SecondAxis, Shown } from "../base/types.d.ts" */
 /** @import { Opened, Point } from "../charts/bind.js" */
 /** @import { Term } from "../charts/terms.js" */
 
 /**
  * Of a quality at every point, γ first.
- * @typedef {{band: boolean[][], best: (BestDifference|null)[], sentences: Piece[][][],
+ * @typedef {{band: boolean[][], best: (BestPoint|null)[], sentences: Piece[][][],
  *   small_print: string[][][]}} Told
  */
 /** @typedef {{key: string, title: string, kind: string}} Column */

@@ -10,8 +10,7 @@ import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
 /** @import { Explorer, WithView } from "./explorer.js" */
 
-const MISSING =
-  "No 3-D view: weights were not kept for this result. Of several draws only the first has them.";
+const MISSING = "No 3-D view: weights were not kept for this result. Of several draws only the first has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],

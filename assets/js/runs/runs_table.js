@@ -187,8 +187,7 @@ function columnsOf(state, dispatch, does, acts) {
     {
       key: "against",
       title: "Against GPTQ 1 %",
-      about:
-        "Perplexity more than GPTQ 1 % has on the same texts: negative is better; with its 95 % interval",
+      about: "Perplexity more than GPTQ 1 % has on the same texts: negative is better; with its 95 % interval",
       sort: "against_gptq",
       isNumber: true,
       isSpare: true,
@@ -246,8 +245,10 @@ function againstCell(run) {
   if (value === null) return NOTHING;
   const { baseline, tuning } = run.summary ?? {};
   const evidence = (run.tuned ? tuning : baseline)?.evidence ?? null;
-  const { against_gptq_low: low = null, against_gptq_high: high = null } =
-    run.tuned ?? { against_gptq_low: evidence?.low, against_gptq_high: evidence?.high };
+  const { against_gptq_low: low = null, against_gptq_high: high = null } = run.tuned ?? {
+    against_gptq_low: evidence?.low,
+    against_gptq_high: evidence?.high,
+  };
   const over = !evidence ? "" : evidence.over === "windows" ? " in one draw" : evidence.text && ` on ${evidence.text}`;
   const interval =
     low === null || high === null
