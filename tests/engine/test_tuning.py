@@ -96,12 +96,16 @@ def test_it_ends_with_what_it_says(tuned, tuned_settings):
     assert best["perplexity"] == pytest.approx(np.exp(values[:, tuning["best"]].mean()), rel=1e-5)
     assert line.chosen == (0, tuning["best"])
     assert tuning["end"] in ("known", "draws")
-    assert tuning["next"] == ("run" if best["better_low"] > 0 else "keep")
+    after = {"better": "run", "equal": "keep", "worse": "keep", "unknown": "go_on"}
+    assert tuning["next"] == after[tuning["evidence"]["verdict"]]
+    assert (tuning["evidence"]["verdict"] == "better") == (best["better_low"] > 0)
     following = Recipe.parse(tuning["recipe"])
     if tuning["next"] == "run":
         assert (following.kind, following.lam, following.gamma) == ("run", best["lambda"], tuning["gamma"])
-    else:
+    elif tuning["next"] == "keep":
         assert (following.kind, following.method, following.lam) == ("run", "gptq", None)
+    else:
+        assert (following.kind, following.draws) == ("tune", tuning["draws"] + 2)
     assert following.inputs_from == "quantized"
     assert plan(following, tuned_settings).layers == 21
     standings = [event.tuning for event in of_type(tuned, TuningStanding)]

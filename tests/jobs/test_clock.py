@@ -110,7 +110,9 @@ def test_a_supervisor_asks_before_it_deletes_by_age(supervise, monkeypatch):
     asked = []
     monkeypatch.setattr(Retention, "take_turn", lambda self, now, *, by_age: asked.append(by_age) or [])
     monkeypatch.setattr(HostTime, "is_trusted", lambda self, now: False)
-    add_retention(supervise("quick"))
+    supervisor = supervise("quick")
+    add_retention(supervisor)
+    supervisor.wake()
     until(lambda: asked)
     assert not any(asked)
 

@@ -210,7 +210,7 @@ test("which figure a card shows, and which cards are not there", () => {
   assert.deepEqual(drawnBy(weights, { drawing: "flat" }), ["surfaces_flat", null]);
   assert.equal(weights.note(state, "surfaces", true), "");
   const missing = weights.note(state, "surfaces_flat", false);
-  for (const reason of [/not the first/, /without pictures/]) assert.match(missing, reason);
+  for (const reason of [/only the first/, /weights were not kept/]) assert.match(missing, reason);
   assert.equal(mapPart().figure(state, "map"), "map"); // a dense model has one level
   const mixture = { ...state, view: withFigures({ map_experts: {} }) };
   assert.equal(mapPart().figure(mixture, "map"), "map");

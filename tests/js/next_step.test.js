@@ -18,7 +18,7 @@ const MEASURED = {
   perplexity: 137,
   perplexity_float: 61,
   vocabulary: 512,
-  baseline: { difference: Math.log(0.834), verdict: -1 },
+  baseline: { difference: Math.log(0.834), evidence: { high: -0.1 } },
 };
 const words = (summary, recipe) => plain(nextStep(summary, recipe).words);
 
@@ -48,12 +48,12 @@ test("the grid comes first, then its fit, groups, and bits", () => {
 
 test("nothing is proposed where little is lost, where λ gives as much, or where nothing was measured", () => {
   assert.equal(nextStep({ ...MEASURED, perplexity: 63 }, RECIPE), null);
-  const saved = { difference: Math.log(0.8), verdict: -1 };
+  const saved = { difference: Math.log(0.8), evidence: { high: -0.1 } };
   assert.equal(nextStep({ ...MEASURED, perplexity: 80, baseline: saved }, RECIPE), null);
   assert.equal(nextStep({ ...MEASURED, perplexity: null }, RECIPE), null);
   assert.equal(nextStep(MEASURED, { ...RECIPE, quantized_checkpoint: "theirs" }), null);
-  const unclear = { difference: Math.log(0.25), verdict: 0 };
-  for (const baseline of [unclear, { difference: 0.01, verdict: 1 }, { difference: null, verdict: null }])
+  const unclear = { difference: Math.log(0.25), evidence: { high: 0.1 } };
+  for (const baseline of [unclear, { difference: 0.01, evidence: { high: 0.02 } }, { difference: null }])
     assert.match(words({ ...MEASURED, baseline }, RECIPE), /float model has: try/); // no gain is claimed
   assert.match(words({ ...MEASURED, baseline: null }, RECIPE), /float model has: try the asymmetric grid\.$/);
 });
