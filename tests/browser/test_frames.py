@@ -72,6 +72,7 @@ def compare(page, names: list[str], gamma: int, lam: int):
         assert found["shown"] == found["fresh"] != [], name
 
 
+@pytest.mark.thorough
 def test_what_a_step_draws_is_what_is_drawn_anew(lab):
     names = ["hero", "deciles", "map", "plane", "gamma_grid"]
     gamma = 0

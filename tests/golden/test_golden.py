@@ -27,7 +27,9 @@ def test_shipped_studies_show_what_they_showed(name, settings):
     assert now == stored("studies.json", name, now)
 
 
-@pytest.mark.parametrize("model", LAYERS)
+@pytest.mark.parametrize(
+    "model", [pytest.param(model, marks=() if model == "tiny-llama" else pytest.mark.thorough) for model in LAYERS]
+)
 def test_codes_are_what_they_were(model, settings):
     file, now = FOLDER / f"codes-{model}.npz", codes_of(model, settings)
     if WRITES:

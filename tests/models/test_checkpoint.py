@@ -87,7 +87,7 @@ def test_a_head_of_another_shape_is_refused(copy):
             r"config\.json asks for backbone\.\S+ of .*, which is not there",
             marks=pytest.mark.thorough,
         ),
-        ({"model_type": "qwen9"}, "no causal language model of type “qwen9”"),
+        pytest.param({"model_type": "qwen9"}, "no causal language model of type “qwen9”", marks=pytest.mark.thorough),
         ({"num_hidden_layers": 4}, r"model\.layers\.3\.self_attn\.q_proj"),
         ({"quantization_config": {}}, "quantized already"),
     ],

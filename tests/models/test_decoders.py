@@ -302,6 +302,7 @@ def test_a_plan_needs_the_configuration_alone(tiny_llama, tmp_path):
     assert promised.parameters == here.parameters
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("own_process")
 def test_a_description_is_kept(monkeypatch):
     config = json.loads(small_config("phi3").to_json_string(use_diff=False))
