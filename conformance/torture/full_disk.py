@@ -32,7 +32,7 @@ def play(folder: Path, figures: Figures, times: int) -> None:
         run_id = kills._submit(app, RUN)
 
         def run() -> dict[str, Any]:
-            return app.get(f"/api/runs/{run_id}")  # type: ignore[no-any-return]
+            return app.get(f"/api/runs/{run_id}")
 
         def is_past(layers: int) -> bool:
             return run()["progress"]["done"] > layers or run()["state"] == "finished"

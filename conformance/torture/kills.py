@@ -85,7 +85,7 @@ class _Round:
         run = self.app.get(f"/api/runs/{run_id}")
         if run["state"] == "interrupted":
             self.app.post(f"/api/runs/{run_id}/continue")
-        return run  # type: ignore[no-any-return]
+        return run
 
     def _kill(self, kind: str) -> bool:
         """Whether there was somebody to kill: between two attempts there may be no worker."""
@@ -164,14 +164,14 @@ def faults(events: list[dict[str, Any]]) -> list[str]:
 def _submit(app: Served, recipe: dict[str, Any]) -> str:
     answer = app.post("/api/runs", recipe)
     assert answer.status_code == 201, answer.text
-    return answer.json()["id"]  # type: ignore[no-any-return]
+    return answer.json()["id"]
 
 
 def _finished(app: Served, run_id: str) -> dict[str, Any]:
     until(lambda: app.get(f"/api/runs/{run_id}")["state"] in ("finished", "failed"), seconds=FINISH_SECONDS)
     run = app.get(f"/api/runs/{run_id}")
     assert run["state"] == "finished", run["error"]
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 def _result(app: Served, run_id: str, run: dict[str, Any]) -> Result:

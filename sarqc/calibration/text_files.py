@@ -21,7 +21,7 @@ from sarqc.settings import Settings
 
 _CPU_SECONDS, _MEMORY = 60, 4 * GIB
 UPLOAD_ENDINGS = (".txt", ".jsonl")  # of plain texts, and of rows or chats of any kind of file
-_OTHERS = (".csv", ".tsv", ".json", ".ndjson")  # with rows, which are no plain text
+_OTHERS = (".csv", ".tsv", ".json", ".ndjson")  # files of rows, which must not be read as plain text
 UPLOADED = re.compile(r"text-[0-9a-f]{24}")
 
 Row = dict[str, Any]

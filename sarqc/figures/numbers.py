@@ -14,13 +14,12 @@ import numpy as np
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
-from sarqc.study.intervals import decimals_of, error_decimals, span_text
+from sarqc.study.intervals import count_text, decimals_of, error_decimals, span_text
 from sarqc.study.intervals import number as number
 from sarqc.study.paired import Difference, mean_over_draws, paired_ratio
 
 NBSP = "\u00a0"
 At = tuple[int, int]  # positions of γ and λ on the axes of a line
-_WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 def lam_text(value: float) -> str:
@@ -62,7 +61,7 @@ def decimals_for(value: float) -> int:
 
 def draws_text(count: int) -> str:
     """Return “no draws”, “one draw” or “five draws”."""
-    return f"{_WORDS[count] if count < len(_WORDS) else count} draw{'' if count == 1 else 's'}"
+    return f"{count_text(count)} draw{'' if count == 1 else 's'}"
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -12,14 +12,13 @@ from typing import Any, Literal, Self
 from sarqc.documents import EvidenceDocument
 from sarqc.plain import measured
 from sarqc.study.gain import Gains
-from sarqc.study.intervals import error_decimals, limits_text, number
+from sarqc.study.intervals import count_text, error_decimals, limits_text, number
 from sarqc.study.paired import Difference, RatioDifference
 
 Verdict = Literal["better", "worse", "equal", "unknown"]
 Sample = Literal["draws", "draws and items", "windows", "items", "nothing"]
 EQUAL = 0.01  # an interval within ± this share of the baseline's perplexity, or accuracy, shows that both are equal
 NBSP = "\u00a0"
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _VERDICTS: dict[Verdict, str] = {"equal": "Equal within 1\u00a0%", "unknown": "Not known yet"}
 
 
@@ -114,9 +113,8 @@ class Evidence:
         """The sample that the interval is about: “five draws”, “69 windows”, “windows”."""
         if not self.count:
             return self.over
-        count = _NUMBERS[self.count] if self.count < len(_NUMBERS) else number(self.count, 0)
         noun = "draw" if self.over == "nothing" else self.over.removesuffix("s") if self.count == 1 else self.over
-        return f"{count} {noun}"
+        return f"{count_text(self.count)} {noun}"
 
     @property
     def best(self) -> str:

@@ -7,6 +7,13 @@ import math
 
 from sarqc.study.paired import Difference
 
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def count_text(count: int) -> str:
+    """Return a count as a word up to twelve, and in digits beyond: “no”, “five”, “69”."""
+    return _WORDS[count] if count < len(_WORDS) else number(count, 0)
+
 
 def number(value: float, decimals: int) -> str:
     """Return a number for people: fixed decimals, thousands in groups, a true minus sign, and never “−0”."""
