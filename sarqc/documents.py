@@ -270,9 +270,9 @@ class Baseline(Divergences):
     words: str
 
 
-# Why tuning ended: nothing more can be told apart, the band is narrow enough, budget or draws are spent; empty: it has
-# not.
-End = Literal["", "known", "narrow", "budget", "draws"]
+# Why tuning ended: the test text can't rank λ, the best λ has a verdict, nothing more can be told apart, the band is
+# narrow enough, budget or draws are spent; empty: it has not.
+End = Literal["", "yardstick", "verdict", "known", "narrow", "budget", "draws"]
 
 # Of the λ compared in two draws: the best, those not significantly different from it, and those clearly worse;
 # ruled out by the errors of layers alone; not reached: neither; baseline: not a candidate.
@@ -344,6 +344,7 @@ class Tuning(TypedDict):
     one_draw: list[DrawGain]  # of the λ that leads, each draw by itself; empty where nothing was measured
     draws: int  # of which conclusions are drawn
     measured: int  # models that were quantized and measured
+    reused: NotRequired[int]  # of these, the results of earlier runs; former versions had none
     planned: int  # that would be, with as many draws as there may be and the candidates that are left
     seconds: float  # of this run, on the clock on the wall; of several workers, of work
     budget: float | None  # seconds

@@ -134,7 +134,9 @@ def words(event: Event) -> str:
         case CandidateDone():
             return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
         case TuningStanding():
-            return _standing(event.tuning)
+            from sarqc.figures.tuning import progress_text
+
+            return f"{progress_text(event.tuning)}; {event.tuning['seconds']:.0f} s"
         case LadderStanding():
             return f"{event.ladder['measured']} of at most {event.ladder['planned']} models measured"
         case Warned():
@@ -161,29 +163,16 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
         wait_for_more(folder, free)
 
 
-def _standing(tuning: Tuning) -> str:
-    from sarqc.figures.tuning import spans_text, standing_counts
-
-    if not tuning["draws"]:
-        return (
-            f"errors of layers compared, {tuning['screened'][0]} of {tuning['screened'][1]}: {standing_counts(tuning)}"
-        )
-    best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
-    words = "nothing to compare yet" if best is None else f"best λ = {best['lambda']:g}"
-    good = f", as good: {spans_text(tuning['band'])}" if tuning["band"] else ""
-    return f"draw {tuning['draws']}: {words}{good}; {tuning['seconds']:.0f} s"
-
-
 def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     from sarqc.figures import tuning_view
-    from sarqc.figures.tuning import STANDINGS
+    from sarqc.figures.tuning import standing_words
 
     heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "better than GPTQ (95 %)"]
     rows = [heads] + [
         [
             row["method"],
             "–" if row["lambda"] is None else f"{row['lambda']:g}",
-            STANDINGS[row["standing"]],
+            standing_words(row),
             str(row["draws"]),
             _cell(row["perplexity"]),
             _with_error(row["kl"], row["kl_error"]),

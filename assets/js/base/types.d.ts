@@ -588,6 +588,7 @@ export interface TuningView {
   table: DataTable;
   legend: LegendEntry[];
   log: LogLine[];
+  standing: string;
   sentence: Piece[];
   small_print: string[];
 }
@@ -606,12 +607,13 @@ export interface Tuning {
   one_draw: DrawGain[];
   draws: number;
   measured: number;
+  reused?: number;
   planned: number;
   seconds: number;
   budget: number | null;
   turns?: TuningTurn[];
   blocks: number[] | null;
-  end: "" | "known" | "narrow" | "budget" | "draws";
+  end: "" | "yardstick" | "verdict" | "known" | "narrow" | "budget" | "draws";
   next: "" | "run" | "keep" | "go_on";
   evidence?: EvidenceDocument | null;
   more_minutes: number | null;
