@@ -67,11 +67,7 @@ class AccuracyProtocol(TypedDict):
     acc_norm_standard_error: NotRequired[float]
     subjects: NotRequired[dict[str, float]]
     limit_for_each: NotRequired[str]
-    decoding: NotRequired[str]
-    max_new_tokens: NotRequired[int]
-    program_limits: NotRequired[str]
     outcomes: NotRequired[dict[str, int]]
-    prompts_without_their_beginning: NotRequired[int]
 
 
 class TextProtocol(TypedDict):
@@ -291,7 +287,6 @@ TuningRow = TypedDict(
         "standing": Standing,
         "draws": int,  # in which it was measured
         "layer_error": float | None,  # mean over layers of ln relative error on unseen text, in the first draw
-        "layer_excess": NotRequired[list[float]],  # of each layer: ln error above that at its own best λ
         "log_ratio": float | None,  # ln(perplexity / float model’s): GPTQ 1 %’s, over all draws, less ``better``
         "log_ratio_error": float | None,  # standard error over the draws in which it was measured
         "perplexity": float | None,  # that this ratio is

@@ -24,7 +24,6 @@ from sarqc.study.evidence import Evidence, Verdict
 from sarqc.study.gain import gains, of_one_draw
 from sarqc.study.paired import paired_difference, spans
 
-SHOWN_LAYERS = 48  # whose errors are shown one by one
 _NEXT: dict[Verdict, Next] = {"better": "run", "equal": "keep", "worse": "keep", "unknown": "go_on"}
 
 
@@ -233,8 +232,6 @@ class TuningState(ModelComparison):
         )
         above = _distances_to_best(search, ratios)
         screened = self.screening.known(self._gamma_at())
-        excess = screened - screened.min(axis=1, keepdims=True) if len(screened) else screened
-        sampled = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
         perplexity = self.run.original.perplexity
         rows: list[TuningRow] = []
         for index, candidate in enumerate(self.candidates):
@@ -250,9 +247,8 @@ class TuningState(ModelComparison):
                     "lambda": candidate.method.lam if candidate.method.sweeps() else None,
                     "gamma": candidate.method.gamma,
                     "standing": search.standing(index),
-                    "draws": int(search.seen[:, index].sum()),
+                    "draws": int(search.seen[: max(1, search.draws), index].sum()),
                     "layer_error": float(screened[:, index].mean()) if is_tuned and len(screened) else None,
-                    "layer_excess": [round(float(value), 4) for value in sampled[:, index]] if is_tuned else [],
                     "log_ratio": mean,
                     "log_ratio_error": error,
                     "perplexity": None if mean is None or perplexity is None else perplexity.value * math.exp(mean),

@@ -26,7 +26,7 @@ def row(lam: float | None, standing: Any, method: str = "sarqc-gbs", **known: An
     )  # fmt: skip
     plain_row = {
         "method": method, "lambda": lam, "gamma": 0.1 if method == "sarqc-gbs" else None, "standing": standing,
-        "draws": 0, "layer_excess": [], "better_by_draw": [],
+        "draws": 0, "better_by_draw": [],
     }  # fmt: skip
     return plain_row | dict.fromkeys(names) | known  # type: ignore[return-value]
 
@@ -46,7 +46,6 @@ def screened(**known: Any) -> Tuning:
     rows = [
         row(
             lam, "ruled_out" if lam in (0.0, 10.0) else "not_reached", layer_error=-3.1 + above,
-            layer_excess=[above] * 3,
         )
         for lam, above in excess.items()
     ]  # fmt: skip
@@ -393,8 +392,6 @@ def documents(draw: st.DrawFn) -> Tuning:
         standing = draw(st.sampled_from(STANDING_NAMES[1:] if has_best else STANDING_NAMES[3:]))
         standing = "best" if at == best else standing
         known: dict[str, Any] = {"layer_error": draw(st.one_of(st.none(), st.floats(-12, 3)))}
-        if draw(st.booleans()):
-            known["layer_excess"] = draw(st.lists(st.floats(0, 3), max_size=5))
         if standing in STANDING_NAMES[:3] or (standing == "not_reached" and draws and draw(st.booleans())):
             better, half = draw(st.floats(-5, 5)), draw(st.floats(0, 1))
             known |= {"draws": max(1, draws), "log_ratio": draw(value), "better": better, "better_by_draw": [better]}

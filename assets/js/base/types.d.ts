@@ -628,7 +628,6 @@ export interface TuningRow {
   standing: "best" | "as_good" | "worse" | "ruled_out" | "not_reached" | "baseline";
   draws: number;
   layer_error: number | null;
-  layer_excess?: number[];
   log_ratio: number | null;
   log_ratio_error: number | null;
   perplexity: number | null;
@@ -1127,11 +1126,7 @@ export interface AccuracyProtocol {
   acc_norm_standard_error?: number;
   subjects?: Record<string, number>;
   limit_for_each?: string;
-  decoding?: string;
-  max_new_tokens?: number;
-  program_limits?: string;
   outcomes?: Record<string, number>;
-  prompts_without_their_beginning?: number;
 }
 
 /** Distance of the quantized model's predictions from the float model's, from the passes of its perplexity. */
