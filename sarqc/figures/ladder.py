@@ -412,9 +412,9 @@ def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
 def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, Any]) -> list[str]:
     """List the evidence, one plain sentence each."""
     test = Path(str(recipe["test"])).name
-    end = [f"It ended because {ENDS[ladder['end']]}, after {counted(ladder['measured'], 'model')}."]
+    end = ladder["end"] and f"It ended because {ENDS[ladder['end']]}, after {counted(ladder['measured'], 'model')}."
     lines = [
-        *(end if ladder["end"] else []),
+        *filter(None, [end]),
         "Each step is added to those before it. In another order it would be worth something else.",
         "Every step is measured on the same draws of calibration text, each "
         f"{number(recipe['samples'], 0)} sequences of {number(recipe['length'], 0)} tokens of "

@@ -64,7 +64,7 @@ def ended(compared: Compared, name: str, view_of: Callable[..., Any]) -> tuple[d
     assert view[name] == run["summary"][name]
     assert view == view_of(run["summary"][name], run["recipe"])
     assert run["progress"] == {"done": view[name]["measured"], "total": view[name]["planned"]}
-    assert "nded because" in "".join(piece["text"] for piece in view["sentence"])
+    assert "nded because" in "".join([*(piece["text"] for piece in view["sentence"]), *view["small_print"]])
     return run, view
 
 

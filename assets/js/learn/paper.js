@@ -128,9 +128,10 @@ export function answer({ guess, own, names, best, figure, ours }) {
 ${number(average[best] - average[0], 1)} points above λ = 0.`;
   if (!ours) return pieces;
   const { values, gain } = ours.saliency;
+  const said = gain ? `${/^\d/.test(gain.words) ? ":" : "."} ${gain.words}` : ""; // a verdict is a sentence of its own
   return [
     ...pieces,
-    ` Ours, with saliency too, is highest at λ = ${ours.names[bestOf(values, -1)]}${gain ? `. ${gain.words}` : ""}. `,
+    ` Ours, with saliency too, is highest at λ = ${ours.names[bestOf(values, -1)]}${said}. `,
     "These are two models at two widths, each with a scale of its own: compare the shapes, not the heights.",
   ];
 }

@@ -8,7 +8,7 @@ asks of a server it finds in files (``assets/js/base/published.js``). The list o
 import json
 import shutil
 from base64 import b64encode
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -42,10 +42,10 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 """
 
 
-def missing_for_tour(settings: Settings, studies: Container[str]) -> list[str]:
-    """Return the names of the studies that Learn reads and a site lacks."""
+def missing_for_tour(settings: Settings, studies: Iterable[str]) -> list[str]:
+    """Return the names of the studies that Learn shows and a site lacks."""
     tour = learn.tour(settings)
-    return [tour[part]["id"] for part in ("study", "pretrained") if tour[part]["id"] not in studies]
+    return sorted({tour["study"]["id"], tour["pretrained"]["id"]}.difference(studies))
 
 
 class SiteDocuments:
