@@ -66,7 +66,9 @@ def test_the_first_key_closes_the_code_and_does_nothing_else(open_page, path):
     page.get_by_test_id("phones").wait_for()
     if "study" in path:
         page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
-    shown = "document.querySelector('.step:not([hidden])')?.className ?? document.querySelector('[data-part=lambda]').value"
+    shown = (
+        "document.querySelector('.step:not([hidden])')?.className ?? document.querySelector('[data-part=lambda]').value"
+    )
     before = page.evaluate(shown)
     for key in ("PageDown", " ", "ArrowRight", "Escape", "b"):
         page.keyboard.press("q")

@@ -108,7 +108,9 @@ def test_every_moment_has_a_figure_with_all_rows(reached):
 def test_where_nothing_is_clear_no_step_is_named():
     noise = [[100.0, 103], [99, 105], [101, 102], [100, 104], [98, 106], [99, 103]]
     words = said(ladder_view(ladder(noise), RECIPE))
-    assert words.startswith("On toy at 2 bits no step is measurably worth anything over two draws. The lowest perplexity")
+    assert words.startswith(
+        "On toy at 2 bits no step is measurably worth anything over two draws. The lowest perplexity"
+    )
 
 
 def test_the_affine_grid_is_named_with_its_bits():
