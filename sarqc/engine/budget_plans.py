@@ -41,15 +41,14 @@ class BudgetPlan(BaseModel):
 
 
 def budget_plan(costs: ComparisonCosts, recipe: Recipe) -> BudgetPlan:
-    """Return the usual budgets around the shortest sufficient one, with the requested one; and the minutes of the
-    former.
+    """Return the usual budgets around the shortest sufficient one that each buy more than a shorter one, with the
+    requested one; and the minutes of the sufficient one.
     """
     budget = partial(tuning_budget if recipe.kind == "tune" else ladder_budget, costs, recipe.draws)
     every = [budget(usual) for usual in USUAL_MINUTES]
     at = next((place for place, choice in enumerate(every) if choice.enough), len(every) - 1)
-    lengths = {choice.minutes for choice in every[max(0, at - 1) : at + 3]}
-    if recipe.minutes is not None:
-        lengths.add(recipe.minutes)
+    first = {(choice.draws, choice.models): choice.minutes for choice in reversed(every[max(0, at - 1) : at + 3])}
+    lengths = {*first.values()} | ({recipe.minutes} if recipe.minutes is not None else set())
     return BudgetPlan(budgets=tuple(map(budget, sorted(lengths))), sensible_minutes=every[at].minutes)
 
 

@@ -64,7 +64,8 @@ def ended(compared: Compared, name: str, view_of: Callable[..., Any]) -> tuple[d
     assert view[name] == run["summary"][name]
     assert view == view_of(run["summary"][name], run["recipe"])
     assert run["progress"] == {"done": view[name]["measured"], "total": view[name]["planned"]}
-    assert {"tuning": "Stopped", "ladder": "ended because"}[name] in "".join(piece["text"] for piece in view["sentence"])
+    words = "".join([*(piece["text"] for piece in view["sentence"]), *view["small_print"]])
+    assert {"tuning": "Stopped", "ladder": "ended because"}[name] in words
     return run, view
 
 

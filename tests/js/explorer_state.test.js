@@ -98,10 +98,11 @@ test("a link that hides the band takes it out of all that shows it, and nothing 
   assert.deepEqual(shown.table.columns, [{ key: "lambda" }]);
 });
 
-test("λ plays from the start where it stands at the end", () => {
-  const playing = after(opened({ lambda: 1 }), { type: "played" });
-  assert.deepEqual([playing.playing, playing.at.lambda], [true, 0]);
-  assert.equal(after(playing, { type: "stopped" }).playing, false);
+test("λ plays from its first value, and it is known where it stood", () => {
+  const playing = after(opened({ lambda: 0.1 }), { type: "played" });
+  assert.deepEqual([playing.playing, playing.at.lambda], [1, 0]);
+  assert.equal(after(playing, { type: "stopped" }).playing, null);
+  assert.equal(entered(playing, view, {}).playing, null);
 });
 
 test("only what is shown can be dimmed, and a view that fails leaves the old one", () => {

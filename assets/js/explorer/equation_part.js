@@ -94,7 +94,7 @@ function draw(explorer, place, { view }, asked) {
     html`<span class="objective"><span class="min" aria-hidden="true">min<sub><i>Ŵ</i></sub></span>
         ${term(explorer, asked, error.term, error.set, error.name, error.said)} ${penalty}</span>
       <span class="status"><button type="button" class="quiet bar-play" data-testid="bar-play" data-control="play"
-          @click=${() => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" })}></button>
+          @click=${() => explorer.togglePlay()}></button>
         <span class="quality"><span class="quality-name"></span>
           <output data-part="bar-quality" data-testid="bar-quality"></output></span></span>`,
     place,
@@ -283,7 +283,8 @@ function play(place, { playing, view, locked }) {
   if (!button) return;
   button.hidden = view.lams.length < 2;
   button.disabled = locked.includes("lambda");
-  say(button, playing ? "❚❚" : "▶");
-  button.setAttribute("aria-label", playing ? "Pause" : "Play: λ moves by itself");
-  button.setAttribute("aria-pressed", String(playing));
+  const isPlaying = playing !== null;
+  say(button, isPlaying ? "❚❚" : "▶");
+  button.setAttribute("aria-label", isPlaying ? "Pause" : "Play: λ moves by itself");
+  button.setAttribute("aria-pressed", String(isPlaying));
 }

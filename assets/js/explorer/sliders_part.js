@@ -6,6 +6,7 @@
 
 import { isTyping } from "../base/dom.js";
 import { html, render } from "../base/html.js";
+import { closeMenu } from "../base/popover.js";
 import { alignWithAxis } from "./axis_slider.js";
 import { toldOf } from "./state.js";
 
@@ -23,10 +24,15 @@ export function slidersPart() {
 
     wire(explorer) {
       const input = slider(explorer);
-      input?.addEventListener("input", () => explorer.move({ lambda: Number(input.value) }));
-      explorer
-        .part("play")
-        ?.addEventListener("click", () => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" }));
+      input?.addEventListener("input", () => {
+        explorer.stop();
+        explorer.move({ lambda: Number(input.value) });
+      });
+      const play = explorer.part("play");
+      play?.addEventListener("click", () => {
+        explorer.togglePlay();
+        closeMenu(play);
+      });
       document.addEventListener("keydown", (event) => key(explorer, event));
       const axis = explorer.part("sliders");
       if (axis) alignWithAxis(explorer, axis);
@@ -37,20 +43,25 @@ export function slidersPart() {
       if (state.view !== view || state.at !== at || state.shown !== shown) controls(explorer, state);
       if (state.playing === before.playing) return;
       clearInterval(timer);
-      if (state.playing) timer = setInterval(() => step(explorer), STEP_MS);
+      const isPlaying = state.playing !== null;
+      if (isPlaying) timer = setInterval(() => step(explorer), STEP_MS);
       const button = explorer.part("play");
       if (!button) return;
-      button.textContent = state.playing ? "❚❚ pause" : "▶ play";
-      button.setAttribute("aria-pressed", String(state.playing));
+      button.textContent = isPlaying ? "❚❚ pause" : "▶ play";
+      button.setAttribute("aria-pressed", String(isPlaying));
     },
   };
 }
 
-/** @param {Explorer} explorer */
+/** The next λ; after the last one that at which it began. @param {Explorer} explorer */
 function step(explorer) {
-  const { view, at } = explorer.state;
-  if (view && at.lambda < view.lams.length - 1) explorer.move({ lambda: at.lambda + 1 });
-  else explorer.stop();
+  const { view, at, playing } = explorer.state;
+  if (view && at.lambda < view.lams.length - 1) {
+    explorer.move({ lambda: at.lambda + 1 });
+    return;
+  }
+  explorer.stop();
+  explorer.move({ lambda: playing ?? at.lambda });
 }
 
 /**

@@ -99,7 +99,7 @@ import { withoutBand } from "./band.js";
  * @property {Drawing|undefined} wish the drawing that a person chose; undefined while it is the usual one
  * @property {string} pool what a cell of the drawing says
  * @property {Level} level of the map of a mixture
- * @property {boolean} playing whether λ moves by itself
+ * @property {number|null} playing the position of λ to which it returns when it has moved by itself; null while it does not
  * @property {Overlay|null} overlay what is drawn over the main figure
  * @property {Term|null} lit the term of the objective whose marks stand out
  * @property {string[]} locked what a link keeps as it is
@@ -135,7 +135,7 @@ export function initial({ locked = [], hidden = [] } = {}) {
     wish: undefined,
     pool: "max",
     level: "blocks",
-    playing: false,
+    playing: null,
     overlay: null,
     lit: null,
     locked,
@@ -173,7 +173,7 @@ export function reduce(state, action) {
     case "played":
       return played(state);
     case "stopped":
-      return state.playing ? { ...state, playing: false } : state;
+      return state.playing === null ? state : { ...state, playing: null };
     case "shown":
       return state.locked.includes("show") ? state : { ...state, shown: action.name };
     case "door": {
@@ -208,6 +208,7 @@ function opened(state, { view: whole, arrays, wanted }) {
     arrays,
     at,
     overlay: null, // of another line
+    playing: null, // likewise
     sought: {
       lambda: soughtOf(view.line.has_lam ? view.lams : [null], state.sought.lambda, wanted.lambda ?? shown.lambda),
       gamma: soughtOf(view.gammas, state.sought.gamma, wanted.gamma ?? shown.gamma),
@@ -293,12 +294,11 @@ function overlaid(state, overlay) {
   return { ...state, overlay, shown };
 }
 
-/** λ begins to move by itself, from the start where it stands at the end. @type {(state: State) => State} */
+/** λ begins to move by itself, from its first value. @type {(state: State) => State} */
 function played(state) {
   const { view, at, locked } = state;
   if (!view || view.lams.length < 2 || locked.includes("lambda")) return state;
-  const from = at.lambda === view.lams.length - 1 ? moved(state, { lambda: 0 }) : state;
-  return { ...from, playing: true };
+  return { ...moved(state, { lambda: 0 }), playing: at.lambda };
 }
 
 /**

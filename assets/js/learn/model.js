@@ -193,7 +193,9 @@ export function create(stage) {
       guess.show(hasGuess);
       const title = gamma ? `Perplexity on unseen text, γ = ${gamma}` : "Perplexity on unseen text";
       const bars =
-        at.right - at.left > 500 ? "bars: 95 % interval of the difference to GPTQ 1 %" : "bars: 95 %, beside GPTQ 1 %";
+        at.right - at.left > 500
+          ? "bars: 95 % interval of the difference from GPTQ 1 %"
+          : "bars: 95 %, beside GPTQ 1 %";
       const ends = [0, lams.length - 1].map((end) => perplexities.map((value, i) => (i === end ? value : null)));
       return [
         answered && bands(at, band),
