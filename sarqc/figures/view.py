@@ -14,7 +14,7 @@ from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
-from sarqc.figures.hero import Shown, curves, hero
+from sarqc.figures.hero import Shown, curves, has_curve, hero
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, ladder_figure, ladder_words
 from sarqc.figures.layer_map import QUANTITIES, layer_label, layer_map, quantities_of, quantity_of
@@ -27,7 +27,7 @@ from sarqc.figures.ruler import ruler
 from sarqc.figures.sentence import Piece, QualityName, comparison, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import theorem
-from sarqc.figures.titles import map_points
+from sarqc.figures.titles import least_error, map_points
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
 from sarqc.recipe import fitting_text
@@ -160,9 +160,8 @@ class BestPoint(TypedDict):
 
 
 class Told(TypedDict):
-    """What is said of a quality at every point, and which λ may be the best: γ, then λ."""
+    """What is said of a quality at every point: γ, then λ."""
 
-    band: list[list[bool]]
     best: list[BestPoint | None]  # by γ
     sentences: list[list[list[Piece]]]
     small_print: list[list[list[str]]]
@@ -198,6 +197,7 @@ class View(TypedDict):
     gamma_texts: list[str]
     start: Point
     told: dict[QualityName, Told]  # by the quality that is shown; accuracy where it was measured
+    bands: dict[Shown, list[list[bool]]]  # which λ may be the best of the quantity that is shown: γ, then λ
     figures: dict[str, Figure | None]
     arrays: Arrays
     poolings: list[PoolingChoice]
@@ -285,13 +285,14 @@ class ShownLine:
                 "perplexity": _quality_words(facts, facts.perplexity, "perplexity"),
                 **({} if facts.accuracy is None else {"accuracy": _quality_words(facts, facts.accuracy, "accuracy")}),
             },
+            "bands": _bands(facts),
             "figures": {
                 "hero": first_figure(facts, "perplexity"),
                 "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy"),
                 **self._figures(),
                 "hero_error": hero(facts, "error"),
                 "hero_drift": hero(facts, "drift"),
-                "curves": None if is_point(line) else curves(facts),
+                "curves": curves(facts) if facts.perplexity is not None and has_curve(facts.perplexity) else None,
                 **by_quantity["figures"],
                 "ladder": None if climbed is None else ladder_figure(climbed.rungs, line.bits),
             },
@@ -353,13 +354,22 @@ def lab_view(
 
 def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
-        "band": map_points(facts, lambda at: quality is not None and bool(quality.band[at])),
         "best": [
             None if quality is None else _best_point(facts, quality, g, name) for g in range(len(facts.line.gammas))
         ],
         "sentences": map_points(facts, lambda at: sentence(facts, *at, name)),
         "small_print": map_points(facts, lambda at: small_print(facts, *at, name)),
     }
+
+
+def _bands(facts: LineFacts) -> dict[Shown, list[list[bool]]]:
+    error = least_error(facts)
+    bands: dict[Shown, np.ndarray | None] = {
+        "perplexity": None if facts.perplexity is None else facts.perplexity.band,
+        "accuracy": None if facts.accuracy is None else facts.accuracy.band,
+        "error": None if error is None else error[1],
+    }
+    return {name: band.tolist() for name, band in bands.items() if band is not None}
 
 
 def _best_point(facts: LineFacts, quality: Quality, gamma: int, name: QualityName) -> BestPoint | None:
@@ -376,13 +386,16 @@ def line_title(facts: LineFacts) -> str:
 
 
 def first_figure(facts: LineFacts, shown: Shown) -> Figure:
-    """Return the Lab's main figure. A line of one point has no curves: there the methods of the study, side by side,
-    take the first place; without them, and where the quantity was not measured, all measured ones do."""
-    quality = "accuracy" if shown == "accuracy" else "perplexity"
-    compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
-    if compared is None and not is_point(facts.line):
+    """Return the Lab's main figure: one quality over λ. A line of one point has no curves: there the methods of the
+    study, side by side, take the first place; without them, and where the quality was not measured at two λ, all
+    measured quantities do."""
+    quality = facts.accuracy if shown == "accuracy" else facts.perplexity
+    compared: Figure | None = None
+    if shown in ("error", "drift") or (quality is not None and has_curve(quality)):
         compared = hero(facts, shown)
-    return curves(facts) if compared is None else compared
+    elif is_point(facts.line):
+        compared = methods(facts, shown)
+    return curves(facts, has_slider=True) if compared is None else compared
 
 
 def _whole(value: int | str | None, name: str) -> int | None:

@@ -253,6 +253,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
     A line is compared with its own grid's baseline, so that the effects of λ and of the grid are not mixed.
     """
     lam, holders = BASELINE_POINTS.get(line.baseline, (0.0, ()))
+    alone = None if line.baseline_perplexity is None else np.array([line.baseline_perplexity])
     plain = [other for other in study.lines if other.bits == line.bits and not other.selected and not other.later]
     for fitting, method in product(([line.fitting] if line.fitting else []) + [{}], (line.baseline, *holders)):
         holder = next((other for other in plain if other.method == method and other.fitting == fitting), None)
@@ -273,8 +274,13 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
         fields = {name: read_layer(name) for name in ("recon", "held_out", "drift")}
         for name in ("perplexity", "accuracy", "correct"):
             fields[name] = study.once(holder, f"{name} at {index}", partial(read_whole, name))
+        if fields["perplexity"] is None or not np.isfinite(fields["perplexity"]).any():
+            fields["perplexity"] = alone
         return BaselinePoint(line.baseline, lam, holder.spoken_title, holder.draws, bool(fitting), **fields)
-    return None
+    if alone is None:
+        return None
+    unknown = dict.fromkeys(("accuracy", "correct", "recon", "held_out", "drift"))
+    return BaselinePoint(line.baseline, lam, line.spoken_title, line.draws, bool(line.fitting), alone, **unknown)
 
 
 def _align(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:

@@ -7,7 +7,6 @@
 import { isTyping } from "../base/dom.js";
 import { html, render } from "../base/html.js";
 import { alignWithAxis } from "./axis_slider.js";
-import { toldOf } from "./state.js";
 
 /** @import { Explorer } from "./explorer.js" */
 
@@ -75,7 +74,7 @@ const slider = (explorer) => /** @type {HTMLInputElement|null} */ (explorer.part
  * @param {import("./explorer.js").WithView} state
  */
 function controls(explorer, state) {
-  const { view, at } = state;
+  const { view, at, shown } = state;
   const [input, last] = [slider(explorer), view.lam_texts.length - 1];
   if (!input) return;
   input.max = String(last);
@@ -86,7 +85,9 @@ function controls(explorer, state) {
   input.setAttribute("aria-valuetext", `λ = ${view.lam_texts[at.lambda]}${flag && `, ${flag}`}`);
   explorer.part("sliders")?.classList.toggle("is-off", last < 1); // a single point: nothing to move
   const band = explorer.part("band");
-  if (band) render(bandPieces(toldOf(state).band[at.gamma]), band);
+  if (!band) return;
+  band.dataset.of = shown;
+  render(bandPieces(view.bands[shown]?.[at.gamma] ?? []), band);
 }
 
 /** The sweet spot drawn on the slider's track, as shares of its length. @param {boolean[]} band */

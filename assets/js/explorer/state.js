@@ -14,8 +14,7 @@ import { withoutBand } from "./band.js";
 
 /**
  * Of a quality at every point, γ first.
- * @typedef {{band: boolean[][], best: (BestPoint|null)[], sentences: Piece[][][],
- *   small_print: string[][][]}} Told
+ * @typedef {{best: (BestPoint|null)[], sentences: Piece[][][], small_print: string[][][]}} Told
  */
 /** @typedef {{key: string, title: string, kind: string}} Column */
 /** @typedef {{columns: Column[], rows: Object<string, any>[]}} Table */
@@ -48,6 +47,7 @@ import { withoutBand } from "./band.js";
  * @property {string[]} gamma_texts
  * @property {Point} start
  * @property {{perplexity: Told, accuracy?: Told, error?: undefined, drift?: undefined}} told by the quality that is shown
+ * @property {Partial<Record<Shown, boolean[][]>>} bands which λ may be the best of what is shown, by γ and λ
  * @property {Object<string, Figure|null>} figures
  * @property {Object<string, {file: string, version: string, offset: number, length: number, dtype: string, shape: number[],
  *   scale: number, zero?: number}>} arrays
