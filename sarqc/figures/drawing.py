@@ -364,12 +364,15 @@ def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float
 
 
 def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
-    """Return the ends of 95 % intervals, as far as they may set a range: with few draws an interval is many times as
-    wide as the spread of values, here or ``among`` others, and would flatten them."""
+    """Return the ends of 95 % intervals, as far as they may set a range: with few draws an interval may be many times
+    as wide as the spread of values, here or ``among`` others, and would flatten them."""
     seen = values if among is None else among
     seen = seen[np.isfinite(seen)]
-    most = LONGEST_WHISKER * float(np.ptp(seen)) if seen.size > 1 else np.inf
-    down, up = (np.minimum(length, most) for length in bar_lengths(values, (low, high), most))
+    spread = float(np.ptp(seen)) if seen.size > 1 else np.inf
+    down, up = (
+        np.where(length <= LONGEST_WHISKER * spread, length, spread)
+        for length in bar_lengths(values, (low, high), np.inf)
+    )
     return np.concatenate([(values - down).ravel(), (values + up).ravel()])
 
 

@@ -21,8 +21,10 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.flags import flags_of, flags_text, place_flags
 from sarqc.figures.numbers import (
+    Format,
     accuracy_text,
     baseline_name,
+    baseline_title,
     draws_text,
     lam_names,
     lam_text,
@@ -43,7 +45,8 @@ from sarqc.figures.titles import (
     trade_off_finding,
 )
 from sarqc.quantization.methods import entry_of
-from sarqc.study.facts import LineFacts, Quality, equal_points, has_lam, is_point
+from sarqc.study.document import Line
+from sarqc.study.facts import LineFacts, Quality, equal_points, has_lam, is_point, lam_index
 
 Shown = Literal["perplexity", "accuracy", "error", "drift"]
 
@@ -60,7 +63,7 @@ def hero(facts: LineFacts, shown: Shown = "perplexity") -> Figure | None:
     figure = _draw(facts, quality, [replace(panel, alone=True)], has_slider=True)
     figure["title"], figure["subtitle"] = panel.title, draws_text(facts.n_draws)
     if shown in ("perplexity", "accuracy"):
-        if quality is not None and quality.ends is not None:
+        if quality is not None and quality.ends is not None and np.isfinite(quality.ends[0]).any():
             figure["subtitle"] += ", 95 % intervals"
         set_finding(figure, quality_finding(facts, shown))
     else:
@@ -76,11 +79,20 @@ def has_curve(quality: Quality) -> bool:
 def curves(facts: LineFacts, *, has_slider: bool = False) -> Figure:
     """Return perplexity, reconstruction error, drift and penalty over one axis of λ; see ``hero``."""
     every: tuple[Shown, ...] = ("perplexity", "error", "drift")
-    panels = [_panel(facts, facts.perplexity, shown) for shown in every]
-    figure = _draw(facts, facts.perplexity, [panel for panel in panels if panel is not None], has_slider=has_slider)
+    panels = [panel for shown in every if (panel := _panel(facts, facts.perplexity, shown)) is not None]
+    if has_slider and panels:
+        panels[-1] = replace(panels[-1], pinned=(*panels[-1].pinned, _above_slider(panels[-1])))
+    figure = _draw(facts, facts.perplexity, panels, has_slider=has_slider)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
     set_finding(figure, _lone_finding(facts) or trade_off_finding(facts, along=True))
     return figure
+
+
+def _above_slider(panel: Panel) -> float:
+    """Return a value so far below those of the lowest panel that the slider covers none."""
+    values = np.concatenate([curve.values.ravel() for curve in panel.curves])
+    low, high = np.nanmin(values), np.nanmax(values)
+    return float(low - 0.2 * (high - low))
 
 
 def _lone_finding(facts: LineFacts) -> BoundValues | None:
@@ -124,32 +136,49 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     else:
         title, short = f"Perplexity on unseen text{whole}, lower is better", f"Perplexity{whole or ', unseen text'}"
         show, ticks = perplexity_text, ""
-    base, at, points = facts.baseline, facts.baseline_position, []
-    is_alone = not has_curve(quality)
-    if base is not None and quality.baseline_mean is not None and (at is None or np.isnan(quality.mean[:, at]).all()):
-        value_text = f": {show(quality.baseline_mean)}" if is_alone else ""
-        points.append(NamedPoint(f"{baseline_name(base)}{value_text}", base.lam, quality.baseline_mean))
-    if base is not None and quality.baseline_mean is not None and is_point(facts.line):
-        style: Role = {"color": "var(--ink-2)", "dash": "solid", "symbol": "diamond"}
-        level = np.full(quality.mean.shape, quality.baseline_mean)
-        label = f"{baseline_name(base)} {show(quality.baseline_mean)}"
-        curves.append(Curve(label, style, level, label=label, faint=True, level=True))
-    if is_alone and len(facts.line.lams) > 1 and (measured := np.argwhere(np.isfinite(quality.mean))).size:
-        g, m = measured[0]
-        value = float(quality.mean[g, m])
-        points.append(NamedPoint(f"{point_names(facts.line)[m]}: {show(value)}", facts.line.lams[m], value, True))
     return Panel(
         title,
         show,
-        tuple(curves),
+        (*curves, *_baseline_level(facts, quality, show)),
         1.35,
         short,
         getattr(model, name),
         ticks,
         pinned,
-        tuple(points),
+        _named_points(facts, quality, show),
         band=Band(quality.band, "best λ in here, 95\u00a0% sure", at_end=name == "perplexity"),
     )
+
+
+def _on_axis(line: Line, lam: float) -> bool:
+    """Return True if a baseline's λ is one of a line's; one of another method has a place there too."""
+    return len(line.lams) > 1 and lam_index(line, lam) is not None
+
+
+def _named_points(facts: LineFacts, quality: Quality, show: Format) -> tuple[NamedPoint, ...]:
+    """Return the baseline where the curve doesn't have it, and a curve's only point; where there is no curve, each with
+    its value."""
+    base, at, line, points = facts.baseline, facts.baseline_position, facts.line, []
+    is_lone, value = not has_curve(quality), quality.baseline_mean
+    is_missing = at is None or np.isnan(quality.mean[:, at]).all()
+    if base is not None and value is not None and is_missing and _on_axis(line, base.lam):
+        label = f"{baseline_title(base)}: {show(value)}" if is_lone else baseline_name(base)
+        points.append(NamedPoint(label, base.lam, value))
+    if is_lone and not is_point(line):
+        g, m = np.argwhere(np.isfinite(quality.mean))[0]
+        label = f"{point_names(line)[m]}: {show(float(quality.mean[g, m]))}"
+        points.append(NamedPoint(label, line.lams[m], float(quality.mean[g, m]), of_curve=True))
+    return tuple(points)
+
+
+def _baseline_level(facts: LineFacts, quality: Quality, show: Format) -> list[Curve]:
+    """Return the baseline over the whole axis, where that doesn't have the baseline's λ."""
+    base, value = facts.baseline, quality.baseline_mean
+    if base is None or value is None or facts.baseline_position is not None or _on_axis(facts.line, base.lam):
+        return []
+    style: Role = {"color": "var(--ink-2)", "dash": "solid", "symbol": "diamond"}
+    label = f"{baseline_title(base)} {show(value)}"
+    return [Curve(label, style, np.full(quality.mean.shape, value), label=label, faint=True, level=True)]
 
 
 def _error_panel(facts: LineFacts) -> Panel:
@@ -189,7 +218,7 @@ def _drift_panel(facts: LineFacts) -> Panel:
     return Panel(_title(facts, name), significant, tuple(curves), 0.95, "Weights:")
 
 
-_NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
+_NAMES = {"held_out": "unseen text"}
 
 
 def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False) -> list[Curve]:
@@ -208,7 +237,7 @@ def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False)
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
     tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
     label = twin_name if is_named else ""
-    return [Curve(f"{_NAMES[style['color']]}, {twin_name}", faded, tiled, label=label, faint=True, short=label)]
+    return [Curve(f"{_NAMES.get(name, name)}, {twin_name}", faded, tiled, label=label, faint=True, short=label)]
 
 
 def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:

@@ -271,8 +271,11 @@ class _PanelDrawing:
             self.figure["data"].append(mark)
         if _holds(self.span, value):
             # It reaches to the next λ, on the side that the curves leave free.
-            nearby = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in self.panel.curves])
-            above = np.nanmax(nearby, initial=value) - value <= value - np.nanmin(nearby, initial=value)
+            nearby = np.concatenate(
+                [curve.values[:, at : at + 2].ravel() for curve in self.panel.curves if not curve.level]
+            )
+            up, down = np.nanmax(nearby, initial=value) - value, value - np.nanmin(nearby, initial=value)
+            above = up < down or (up == down > 0)  # below where there is no curve: a title stands above the panel
             side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
             note = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
             add_note(self.figure, label, self.panel.curves[0].ink if point.of_curve else "var(--ink-2)", **note)
@@ -316,11 +319,11 @@ class _PanelDrawing:
         """Add words on the float model at the edge beyond which it is: below the scale at the left, above it at the
         right, clear of the names at the lines' ends and of the band's words."""
         text, ink = f"float model {self.panel.show(value)}, off the scale", "var(--ink-2)"
-        place = {"xref": "paper", "yref": self.axis}
+        place: Part = {"xref": "paper", "yref": self.axis}
         if value < self.span[0]:
-            over_slider = 10 if self.panel.alone else 0
-            ground = {"bgcolor": "var(--surface)", "borderpad": 0}  # over λ's line
-            add_note(self.figure, f"↓ {text}", ink, x=0, xshift=4, y=self.span[0], yshift=over_slider, **place, **ground)
+            place |= {"yshift": 10 if self.panel.alone else 0}  # over the slider
+            place |= {"bgcolor": "var(--surface)", "borderpad": 0}  # over λ's line
+            add_note(self.figure, f"↓ {text}", ink, x=0, xshift=4, y=self.span[0], **place)
         else:
             add_note(self.figure, f"↑ {text}", ink, x=1, xanchor="right", y=self.span[1], yanchor="top", **place)
 

@@ -78,6 +78,16 @@ class ViewModel(TypedDict):
     accuracy_standard_error: float | None
 
 
+class About(TypedDict):
+    """What saved pictures and tables are of."""
+
+    model: str
+    bits: int
+    method: str
+    grid: str
+    text: str  # on which it was calibrated and tested
+
+
 class ViewStudy(TypedDict):
     """What the Lab says of the study as a whole."""
 
@@ -180,6 +190,7 @@ class View(TypedDict):
     title: str  # of the page that shows it
     study: ViewStudy
     line: ViewLine
+    about: About
     layer: int | None  # None for all layers
     layers: list[LayerChoice]
     blocks: list[tuple[int, int]] | None  # of a mixture, each with its first layer
@@ -265,6 +276,7 @@ class ShownLine:
             "title": line_title(facts),
             "study": _study_facts(study),
             "line": _line_facts(study, line),
+            "about": _about(study, line),
             "layer": facts.layer,
             "layers": _layer_choices(study, self.surface),
             "blocks": _blocks(study),
@@ -440,6 +452,21 @@ def _study_facts(study: Study) -> ViewStudy:
         "recipe": study.recipe,
         "flags": list(study.flags),
         "kept": kept_codes(study),
+    }
+
+
+def _about(study: Study, line: Line) -> About:
+    texts = [
+        f"{used} {corpus}"
+        for key, used in (("calibration", "calibrated on"), ("test", "tested on"))
+        if isinstance(protocol := study.protocol.get(key), dict) and (corpus := protocol.get("corpus"))
+    ]
+    return {
+        "model": study.model.name,
+        "bits": line.bits,
+        "method": line.label,
+        "grid": grid_text(line.grid, line.group_size),
+        "text": ", ".join(texts),
     }
 
 

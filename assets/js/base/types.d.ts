@@ -264,6 +264,7 @@ export interface View {
   title: string;
   study: ViewStudy;
   line: ViewLine;
+  about: About;
   layer: number | null;
   layers: LayerChoice[];
   blocks: [number, number][] | null;
@@ -281,6 +282,7 @@ export interface View {
   gamma_texts: string[];
   start: Point;
   told: Partial<Record<"perplexity" | "accuracy", Told>>;
+  bands: Partial<Record<"perplexity" | "accuracy" | "error" | "drift", boolean[][]>>;
   figures: Record<string, Figure | null>;
   arrays: Record<string, ArrayPlace>;
   poolings: PoolingChoice[];
@@ -362,6 +364,15 @@ export interface Equation {
   lam: string | null;
 }
 
+/** What saved pictures and tables are of. */
+export interface About {
+  model: string;
+  bits: number;
+  method: string;
+  grid: string;
+  text: string;
+}
+
 /** A layer that can be chosen next. */
 export interface LayerChoice {
   index: number;
@@ -405,9 +416,8 @@ export interface Point {
   gamma: number;
 }
 
-/** What is said of a quality at every point, and which λ may be the best: γ, then λ. */
+/** What is said of a quality at every point: γ, then λ. */
 export interface Told {
-  band: boolean[][];
   best: (BestPoint | null)[];
   sentences: Piece[][][];
   small_print: string[][][];

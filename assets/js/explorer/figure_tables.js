@@ -21,6 +21,7 @@ export function figureMenus(explorer) {
     };
     figureMenu(host, {
       file: () => fileName(current().view, card.replace("_flat", "")),
+      about: () => current().view.about,
       table: async (offset, limit) => {
         if (FROM_SCREEN.includes(card)) return cells(current());
         const numbers = await request(`${tablePath(current().view, card)}&offset=${offset}&limit=${limit}`);

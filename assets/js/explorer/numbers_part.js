@@ -61,7 +61,7 @@ function mark(place, at) {
 function save(view) {
   if (!view) return;
   const layer = view.layer === null ? "all-layers" : (layerAt(view, view.layer)?.name ?? "");
-  download(`${fileName(view, layer)}.csv`, csv(view.table.columns, view.table.rows));
+  download(`${fileName(view, layer)}.csv`, csv(view.table.columns, view.table.rows, view.about));
 }
 
 /**
