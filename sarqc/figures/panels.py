@@ -286,6 +286,8 @@ class _PanelDrawing:
         off = [(curve.values, clamp(curve.values, span)[1]) for curve in self.panel.curves if not curve.faint]
         if not any(side.any() for _, side in off):
             return
+        # Away from the curve where no title stands there.
+        corners = ("bottom right", "top right") if self.panel.alone else ("top right", "bottom right")
         rows: list[list[list[Any]]] = []
         for row in range(len(off[0][0])):
             marks: list[list[Any]] = []
@@ -293,7 +295,7 @@ class _PanelDrawing:
             for values, side in off:
                 for i in np.flatnonzero(side[row]).tolist():
                     above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
-                    text, corner = self.panel.show(values[row, i]), "bottom right" if above else "top right"
+                    text, corner = self.panel.show(values[row, i]), corners[above]
                     mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if above else "triangle-down"]
                     # Two curves off the scale at one λ share the place at the edge, and one line of text.
                     first = seen.setdefault((i, edge), mark)
@@ -318,7 +320,7 @@ class _PanelDrawing:
     def _add_reference_off_scale(self, value: float) -> None:
         """Add words on the float model at the edge beyond which it is: below the scale at the left, above it at the
         right, clear of the names at the lines' ends and of the band's words."""
-        text, ink = f"float model {self.panel.show(value)}, off the scale", "var(--ink-2)"
+        text, ink = f"float model {self.panel.show(value)}", "var(--ink-2)"
         place: Part = {"xref": "paper", "yref": self.axis}
         if value < self.span[0]:
             place |= {"yshift": 10 if self.panel.alone else 0}  # over the slider

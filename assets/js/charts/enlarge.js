@@ -47,6 +47,7 @@ export function enlargeButton({ name, root }, place) {
     const { documentElement: page } = document;
     page.style.setProperty("--scrollbar", `${innerWidth - page.clientWidth}px`); // which goes
     page.dataset.enlarged = "";
+    for (const menu of document.querySelectorAll(":popover-open")) /** @type {HTMLElement} */ (menu).hidePopover();
     show(true);
     leave = () => {
       leave = null;
