@@ -38,7 +38,6 @@ HEADINGS: Headings = (
     *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
-    ("layer_error", "ln error of layers, unseen text", "significant"),
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.
 STANDINGS: dict[Standing, str] = {

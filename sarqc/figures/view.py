@@ -27,7 +27,7 @@ from sarqc.figures.ruler import ruler
 from sarqc.figures.sentence import Piece, QualityName, comparison, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import theorem
-from sarqc.figures.titles import least_error, map_points
+from sarqc.figures.titles import map_points
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
 from sarqc.recipe import fitting_text
@@ -78,16 +78,6 @@ class ViewModel(TypedDict):
     accuracy_standard_error: float | None
 
 
-class About(TypedDict):
-    """What saved pictures and tables are of."""
-
-    model: str
-    bits: int
-    method: str
-    grid: str
-    text: str  # on which it was calibrated and tested
-
-
 class ViewStudy(TypedDict):
     """What the Lab says of the study as a whole."""
 
@@ -95,6 +85,7 @@ class ViewStudy(TypedDict):
     title: str
     created: str  # ISO 8601, UTC
     prefix: str
+    texts: str  # calibrated and tested on
     unseen: str | None  # the text on which errors were measured that no layer was solved on
     model: ViewModel
     recipe: dict[str, Any] | None
@@ -190,7 +181,6 @@ class View(TypedDict):
     title: str  # of the page that shows it
     study: ViewStudy
     line: ViewLine
-    about: About
     layer: int | None  # None for all layers
     layers: list[LayerChoice]
     blocks: list[tuple[int, int]] | None  # of a mixture, each with its first layer
@@ -208,7 +198,6 @@ class View(TypedDict):
     gamma_texts: list[str]
     start: Point
     told: dict[QualityName, Told]  # by the quality that is shown; accuracy where it was measured
-    bands: dict[Shown, list[list[bool]]]  # which λ may be the best of the quantity that is shown: γ, then λ
     figures: dict[str, Figure | None]
     arrays: Arrays
     poolings: list[PoolingChoice]
@@ -276,7 +265,6 @@ class ShownLine:
             "title": line_title(facts),
             "study": _study_facts(study),
             "line": _line_facts(study, line),
-            "about": _about(study, line),
             "layer": facts.layer,
             "layers": _layer_choices(study, self.surface),
             "blocks": _blocks(study),
@@ -297,7 +285,6 @@ class ShownLine:
                 "perplexity": _quality_words(facts, facts.perplexity, "perplexity"),
                 **({} if facts.accuracy is None else {"accuracy": _quality_words(facts, facts.accuracy, "accuracy")}),
             },
-            "bands": _bands(facts),
             "figures": {
                 "hero": first_figure(facts, "perplexity"),
                 "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy"),
@@ -374,16 +361,6 @@ def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName)
     }
 
 
-def _bands(facts: LineFacts) -> dict[Shown, list[list[bool]]]:
-    error = least_error(facts)
-    bands: dict[Shown, np.ndarray | None] = {
-        "perplexity": None if facts.perplexity is None else facts.perplexity.band,
-        "accuracy": None if facts.accuracy is None else facts.accuracy.band,
-        "error": None if error is None else error[1],
-    }
-    return {name: band.tolist() for name, band in bands.items() if band is not None}
-
-
 def _best_point(facts: LineFacts, quality: Quality, gamma: int, name: QualityName) -> BestPoint | None:
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None or facts.baseline is None:
@@ -447,6 +424,7 @@ def _study_facts(study: Study) -> ViewStudy:
         "title": study.title,
         "created": study.created,
         "prefix": study.prefix,
+        "texts": _texts(study),
         "unseen": (study.protocol.get("held_out") or {}).get("corpus"),
         "model": cast(ViewModel, study.model.model_dump()),
         "recipe": study.recipe,
@@ -455,19 +433,9 @@ def _study_facts(study: Study) -> ViewStudy:
     }
 
 
-def _about(study: Study, line: Line) -> About:
-    texts = [
-        f"{used} {corpus}"
-        for key, used in (("calibration", "calibrated on"), ("test", "tested on"))
-        if isinstance(protocol := study.protocol.get(key), dict) and (corpus := protocol.get("corpus"))
-    ]
-    return {
-        "model": study.model.name,
-        "bits": line.bits,
-        "method": line.label,
-        "grid": grid_text(line.grid, line.group_size),
-        "text": ", ".join(texts),
-    }
+def _texts(study: Study) -> str:
+    used = {"calibrated": study.protocol.get("calibration"), "tested": study.protocol.get("test")}
+    return ", ".join(f"{verb} on {text['corpus']}" for verb, text in used.items() if text and text.get("corpus"))
 
 
 def _line_facts(study: Study, line: Line) -> ViewLine:

@@ -84,13 +84,11 @@ test("a link that hides the band takes it out of all that shows it, and nothing 
   const whole = {
     ...withFigures({ hero: drawn, plane: { layout: {} } }),
     told: { perplexity: told, accuracy: told },
-    bands: { perplexity: [[true, false]], error: [[false, true]] },
     table: { columns: [{ key: "lambda" }, { key: "sweet_spot" }], rows: [{ lambda: 0, sweet_spot: true }] },
   };
   assert.equal(entered(initial(), whole).view, whole);
   const { view: shown } = entered(initial({ hidden: ["band"] }), whole);
   const { hero, plane, gap } = shown.figures;
-  assert.deepEqual(shown.bands, {});
   assert.deepEqual(hero.layout.shapes, [shapes[0], { ...shapes[1], visible: false }]);
   assert.deepEqual(hero.layout.annotations, [annotations[0], { ...annotations[1], visible: false }]);
   assert.deepEqual(each(hero.bindings, "path"), ["layout.shapes.0.x0", "aria"]);

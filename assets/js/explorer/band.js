@@ -7,7 +7,7 @@
 /** @import { Figure } from "../charts/bind.js" */
 /** @import { Table, View } from "./state.js" */
 
-const NAME = "band"; // of its shapes and words in a figure, see sarqc/figures/panels.py
+export const BAND = "band"; // the name of its shapes and words in a figure, see sarqc/figures/panels.py
 const COLUMN = "sweet_spot";
 
 /**
@@ -19,7 +19,6 @@ export function withoutBand(view) {
   const figures = Object.entries(view.figures).map(([name, figure]) => [name, figure && bandless(figure)]);
   return {
     ...view,
-    bands: {},
     figures: Object.fromEntries(figures),
     table: withoutColumn(view.table),
   };
@@ -46,7 +45,7 @@ function bandless({ finding: _, ...figure }) {
   for (const kind of ["shapes", "annotations"]) {
     const marks = /** @type {{name?: string}[]} */ (layout[kind] ?? []);
     layout[kind] = marks.map((one, at) => {
-      if (one.name !== NAME) return one;
+      if (one.name !== BAND) return one;
       gone.push(`layout.${kind}.${at}.`);
       return { ...one, visible: false };
     });

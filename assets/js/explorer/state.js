@@ -25,11 +25,10 @@ import { withoutBand } from "./band.js";
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {string} title of the page that shows it
  * @property {{id: string, title: string, prefix: string, model: {name: string}, recipe: Object<string, any>|null,
- *   unseen: string|null, kept: KeptCodes|null}} study
+ *   texts: string, unseen: string|null, kept: KeptCodes|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
  *   equation: Equation|null}} line
- * @property {import("../charts/figure_menu.js").About} about
  * @property {number|null} layer null for all layers
  * @property {Layer[]} layers that can be chosen next
  * @property {[block: number, first: number][]|null} blocks of a mixture with the first layer of each
@@ -48,7 +47,6 @@ import { withoutBand } from "./band.js";
  * @property {string[]} gamma_texts
  * @property {Point} start
  * @property {{perplexity: Told, accuracy?: Told, error?: undefined, drift?: undefined}} told by the quality that is shown
- * @property {Partial<Record<Shown, boolean[][]>>} bands which λ may be the best of what is shown, by γ and λ
  * @property {Object<string, Figure|null>} figures
  * @property {Object<string, {file: string, version: string, offset: number, length: number, dtype: string, shape: number[],
  *   scale: number, zero?: number}>} arrays
@@ -342,6 +340,15 @@ export const toldOf = ({ view, shown }) => view.told[shown] ?? view.told.perplex
  * @param {number} index
  */
 export const layerAt = (view, index) => view.layers.find((layer) => layer.index === index);
+
+/** What pictures and tables of a view are of. @param {View} view @returns {import("../charts/figure_menu.js").About} */
+export const aboutOf = ({ study, line }) => ({
+  model: study.model.name,
+  bits: line.bits,
+  method: line.title,
+  grid: line.grid_text,
+  text: study.texts,
+});
 
 /** The name of a file about the shown line. @param {View} view @param {string} what */
 export const fileName = ({ study, line }, what) => `${study.id}-${line.name}-${line.bits}bit-${what}`;
