@@ -295,7 +295,7 @@ class _PanelDrawing:
             for values, side in off:
                 for i in np.flatnonzero(side[row]).tolist():
                     above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
-                    text, corner = self.panel.show(values[row, i]), corners[above]
+                    text, corner = self.panel.show(values[row, i]), corners[int(above)]
                     mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if above else "triangle-down"]
                     # Two curves off the scale at one λ share the place at the edge, and one line of text.
                     first = seen.setdefault((i, edge), mark)
