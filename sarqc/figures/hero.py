@@ -146,7 +146,7 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
         ticks,
         pinned,
         _named_points(facts, quality, show),
-        band=Band(quality.band, "best λ in here, 95\u00a0% sure", at_end=name == "perplexity"),
+        band=Band(quality.band, "best λ in here, 95\u00a0% sure"),
     )
 
 

@@ -77,7 +77,6 @@ class Band:
     mask: np.ndarray  # G M
     words: str
     fill: str = "band"  # the role of its colour
-    at_end: bool = True  # its words stand at its right end
 
 
 @dataclass(frozen=True)
@@ -205,26 +204,14 @@ class _PanelDrawing:
             shapes.append(band_shape(0, 0, heights, band.fill))
             edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
             bind_fields(figure, path, dict(zip(("x0", "x1"), zip(*edges, strict=True), strict=True)), "gamma")
-        if not any(runs):
-            return
         widest = [max(run, key=lambda span: span[1] - span[0], default=(0, 0)) for run in runs]
-        narrowest = min(last - first + 0.8 for (first, last), run in zip(widest, runs, strict=True) if run)
-        holds_words = narrowest > BAND_WORDS_SHARE * len(self.names)
-
-        def place(first: int, last: int) -> tuple[float, str, int]:
-            """Return where the words begin or end: in the band, or beside it where there is more room."""
-            is_right = band.at_end if holds_words else first + last < len(self.names)
-            x, anchored_right = (last + 0.4, holds_words) if is_right else (first - 0.4, not holds_words)
-            return (x, "right", -5) if anchored_right else (x, "left", 5)
-
-        ground = f"var(--{band.fill}-solid)" if holds_words else "var(--surface)"  # over λ's line
-        fixed = {"xref": "x", "yref": "paper", "y": heights[1], "yanchor": "top", "yshift": -2, "bgcolor": ground}
-        path = add_note(
-            figure, band.words, ink_of(self.panel.curves[0].style), narrow={"opacity": 0}, **fixed, name=BAND
-        )
-        x, anchor, shift = zip(*(place(*span) for span in widest), strict=True)
-        fields = {"x": x, "xanchor": anchor, "xshift": shift, "visible": [bool(run) for run in runs]}
-        bind_fields(figure, path, fields, "gamma")
+        visible = [last - first + 0.8 > BAND_WORDS_SHARE * len(self.names) for first, last in widest]
+        if not any(visible):
+            return  # the title above says it
+        place = {"xref": "x", "yref": "paper", "y": heights[1], "yanchor": "top", "yshift": -2, "name": BAND}
+        place |= {"xanchor": "right", "xshift": -5, "bgcolor": f"var(--{band.fill}-solid)"}  # over λ's line
+        path = add_note(figure, band.words, ink_of(self.panel.curves[0].style), narrow={"opacity": 0}, **place)
+        bind_fields(figure, path, {"x": [last + 0.4 for _, last in widest], "visible": visible}, "gamma")
 
     def _add_curve(self, curve: Curve) -> None:
         panel = self.panel

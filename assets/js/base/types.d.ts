@@ -264,7 +264,6 @@ export interface View {
   title: string;
   study: ViewStudy;
   line: ViewLine;
-  about: About;
   layer: number | null;
   layers: LayerChoice[];
   blocks: [number, number][] | null;
@@ -282,7 +281,6 @@ export interface View {
   gamma_texts: string[];
   start: Point;
   told: Partial<Record<"perplexity" | "accuracy", Told>>;
-  bands: Partial<Record<"perplexity" | "accuracy" | "error" | "drift", boolean[][]>>;
   figures: Record<string, Figure | null>;
   arrays: Record<string, ArrayPlace>;
   poolings: PoolingChoice[];
@@ -300,6 +298,7 @@ export interface ViewStudy {
   title: string;
   created: string;
   prefix: string;
+  texts: string;
   unseen: string | null;
   model: ViewModel;
   recipe: Record<string, unknown> | null;
@@ -362,15 +361,6 @@ export interface Equation {
   aim: "weights" | "outputs" | "float outputs" | "block outputs";
   weighing: "one" | "gamma" | "ratio" | "root" | null;
   lam: string | null;
-}
-
-/** What saved pictures and tables are of. */
-export interface About {
-  model: string;
-  bits: number;
-  method: string;
-  grid: string;
-  text: string;
 }
 
 /** A layer that can be chosen next. */
