@@ -54,11 +54,11 @@ class BaselinePoint:
     draws: tuple[int, ...]
     on_its_grid: bool  # fitted as the line's own is, and not the plain way
     perplexity: np.ndarray | None  # D
-    accuracy: np.ndarray | None  # D
-    correct: np.ndarray | None  # D T
-    recon: np.ndarray | None  # D, of the selected layer or the mean over layers
-    held_out: np.ndarray | None  # D
-    drift: np.ndarray | None  # D
+    accuracy: np.ndarray | None = None  # D
+    correct: np.ndarray | None = None  # D T
+    recon: np.ndarray | None = None  # D, of the selected layer or the mean over layers
+    held_out: np.ndarray | None = None  # D
+    drift: np.ndarray | None = None  # D
 
 
 @dataclass(frozen=True)
@@ -279,8 +279,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
         return BaselinePoint(line.baseline, lam, holder.spoken_title, holder.draws, bool(fitting), **fields)
     if alone is None:
         return None
-    unknown = dict.fromkeys(("accuracy", "correct", "recon", "held_out", "drift"))
-    return BaselinePoint(line.baseline, lam, line.spoken_title, line.draws, bool(line.fitting), alone, **unknown)
+    return BaselinePoint(line.baseline, lam, line.spoken_title, line.draws, bool(line.fitting), alone)
 
 
 def _align(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:
