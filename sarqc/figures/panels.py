@@ -262,7 +262,9 @@ class _PanelDrawing:
                 [curve.values[:, at : at + 2].ravel() for curve in self.panel.curves if not curve.level]
             )
             up, down = np.nanmax(nearby, initial=value) - value, value - np.nanmin(nearby, initial=value)
-            above = up < down or (up == down > 0)  # below where there is no curve: a title stands above the panel
+            above = up < down or (up == down > 0)
+            # Below at the top of a panel that has its title there.
+            above = above and (self.panel.alone or value < self.span[1] - 0.3 * self.room)
             side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
             note = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
             add_note(self.figure, label, self.panel.curves[0].ink if point.of_curve else "var(--ink-2)", **note)
@@ -344,6 +346,7 @@ class _PanelDrawing:
 def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
     positive = np.array([lam > 0 for lam in lams]) if len(lams) > 1 else np.array([True])
     inner, outer = [np.zeros(0)], [np.zeros(0)]
+    at_0: list[Span] = []  # values with an end of their interval
     always = [*panel.pinned, *(curve.values.flat[0] for curve in panel.curves if curve.level)]
     for curve in panel.curves:
         if curve.level:
@@ -354,7 +357,7 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
         if curve.ends is not None:
             inner.append(whiskers(values, *(end[:, positive] for end in curve.ends)))
             down, up = (end[:, ~positive] for end in curve.ends)
-            outer.append(whiskers(values_at_0, down, up, among=values))
+            at_0 += zip(np.tile(values_at_0.ravel(), 2), whiskers(values_at_0, down, up, among=values), strict=True)
     inside = np.concatenate(inner)
     measured = inside[np.isfinite(inside)]
     if panel.reference is not None and measured.size:
@@ -363,6 +366,9 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
         if alone or abs(panel.reference - measured.min()) < 0.6 * spread:
             always.append(panel.reference)
     low, high = honest_range(inside, np.concatenate(outer), always=always)
+    ends = [end for value, end in at_0 if low <= value <= high and math.isfinite(end)]
+    air = 0.04 * (high - low)
+    low, high = min(low, *(end - air for end in ends), low), max(high, *(end + air for end in ends), high)
     if panel.reference is None or _holds((low, high), panel.reference):
         return low, high
     room = WORDS_ROOM * (high - low)  # for the word that says where the float model is
