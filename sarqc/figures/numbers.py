@@ -97,13 +97,6 @@ def difference_decimals(doubt: float, value: float) -> int:
     return int(min(4 if abs(value) <= 1 else 3, max(base, error_decimals(doubt), 0)))
 
 
-def plus_minus(mean: float, error: float, value: float) -> str:
-    """“2.9 ± 0.5”, or only “2.9” where the error is not known."""
-    decimals = difference_decimals(error, value)
-    text = number(mean, decimals)
-    return f"{text}{NBSP}±{NBSP}{number(error, decimals)}" if math.isfinite(error) else text
-
-
 def difference_text(difference: Difference, value: float) -> str:
     """Format a difference without axes, with its interval. ``value``: the size compared, for the decimals."""
     decimals = difference_decimals(float(difference.doubt), value)

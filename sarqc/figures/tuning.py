@@ -39,7 +39,6 @@ HEADINGS: Headings = (
     *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
-    ("layer_error", "ln error of layers, unseen text", "significant"),
 )
 Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
 # The word for each mark: title, chart, sentence, table, log and lists have no others.

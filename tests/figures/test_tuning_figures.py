@@ -252,7 +252,7 @@ class TestTable:
     def test_the_table_has_every_row_and_no_empty_column(self):
         before, after = (tuning_table(one) for one in (screened(), compared()))
         assert [column["key"] for column in before["columns"]] == [
-            "method", "lambda", "gamma", "standing", "draws", "layer_error"
+            "method", "lambda", "gamma", "standing", "draws"
         ]  # fmt: skip
         assert [one["lambda"] for one in after["rows"]] == [0.0, 0.05, 0.2, 0.5, 10.0, 0.01, None]
         assert after["rows"][1]["standing"] == "worse"

@@ -203,7 +203,7 @@ test("how far the model is from the float one, and from GPTQ, is told in the log
   const state = after(started, { type: "diverged", seq: 2, divergences }, { type: "compared", seq: 3, baseline });
   assert.match(
     plain(state.log[1].text),
-    /^Beside the float model: ln\(quantized \/ float\) 0\.239 ± 0\.009; .* 59\.3 ± 0\.5 %$/,
+    /^Beside the float model: KL .* 59\.3 ± 0\.5 %$/,
   );
   assert.equal(state.log[2].text, baseline.words);
 });

@@ -12,7 +12,7 @@ from scipy.stats import gmean, ttest_1samp, ttest_rel
 
 from sarqc.errors import NotFound
 from sarqc.figures import sentence as sentence_words
-from sarqc.figures.numbers import baseline_name, difference_decimals, number, plus_minus
+from sarqc.figures.numbers import baseline_name, difference_decimals, number
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
@@ -21,7 +21,6 @@ from sarqc.study.paired import (
     Difference,
     clear_from,
     interval_of_draws,
-    mean_of,
     mean_over_draws,
     paired_difference,
     paired_items,
@@ -116,27 +115,6 @@ class TestPairedItems:
         difference = np.array([[1.0, 0.0, 0.0, -1.0, 1.0]])
         found = paired_items(difference, np.zeros((1, 5)))
         assert found.error == pytest.approx(statistics.stdev(difference[0]) / math.sqrt(5))
-
-
-class TestMeanOverTasks:
-    def test_the_error_is_that_of_the_mean_over_many_repetitions(self):
-        rng = np.random.default_rng(5)
-        means, errors, wrong = [], [], 0
-        for _ in range(600):
-            tasks = [paired_items(rng.normal(0, spread, (1, items)), np.zeros((1, items)))
-                     for spread, items in ((0.2, 15), (1.0, 40), (0.5, 9))]  # fmt: skip
-            found = mean_of(tasks)
-            means.append(float(found.mean))
-            errors.append(float(found.error))
-            wrong += found.verdict(()) != 0
-        assert np.mean(errors) == pytest.approx(np.std(means), rel=0.1)
-        assert 0.02 < wrong / 600 < 0.08
-
-    def test_one_task_is_itself(self):
-        one = paired_items(np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]), np.zeros((1, 3)))
-        same = mean_of([one])
-        found, expected = ([float(value) for value in (of.mean, of.error, of.freedom)] for of in (same, one))
-        assert found == pytest.approx(expected)
 
 
 def sweet_spot(values: np.ndarray, **more: bool) -> tuple[int | None, np.ndarray]:
@@ -387,9 +365,6 @@ class TestSentence:
 def test_numbers_are_written_like_people_write_them():
     assert number(-0.04, 1) == "0.0"
     assert number(-2.94, 1) == "\u22122.9"
-    assert plus_minus(2.94, 0.52, 83.6) == "2.9\u00a0±\u00a00.5"
-    assert plus_minus(2.94, math.nan, 83.6) == "2.9"
-    assert plus_minus(-0.00108, 0.00008, 1.0) == "\u22120.0011\u00a0±\u00a00.0001"
     assert difference_decimals(0.14, 83.6) == 2
     assert difference_decimals(12.0, 83.6) == 1
 

@@ -298,6 +298,7 @@ export interface ViewStudy {
   title: string;
   created: string;
   prefix: string;
+  texts: string;
   unseen: string | null;
   model: ViewModel;
   recipe: Record<string, unknown> | null;
@@ -405,9 +406,8 @@ export interface Point {
   gamma: number;
 }
 
-/** What is said of a quality at every point, and which λ may be the best: γ, then λ. */
+/** What is said of a quality at every point: γ, then λ. */
 export interface Told {
-  band: boolean[][];
   best: (BestPoint | null)[];
   sentences: Piece[][][];
   small_print: string[][][];

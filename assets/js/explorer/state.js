@@ -14,8 +14,7 @@ import { withoutBand } from "./band.js";
 
 /**
  * Of a quality at every point, γ first.
- * @typedef {{band: boolean[][], best: (BestPoint|null)[], sentences: Piece[][][],
- *   small_print: string[][][]}} Told
+ * @typedef {{best: (BestPoint|null)[], sentences: Piece[][][], small_print: string[][][]}} Told
  */
 /** @typedef {{key: string, title: string, kind: string}} Column */
 /** @typedef {{columns: Column[], rows: Object<string, any>[]}} Table */
@@ -26,7 +25,7 @@ import { withoutBand } from "./band.js";
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {string} title of the page that shows it
  * @property {{id: string, title: string, prefix: string, model: {name: string}, recipe: Object<string, any>|null,
- *   unseen: string|null, kept: KeptCodes|null}} study
+ *   texts: string, unseen: string|null, kept: KeptCodes|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
  *   equation: Equation|null}} line
@@ -341,6 +340,15 @@ export const toldOf = ({ view, shown }) => view.told[shown] ?? view.told.perplex
  * @param {number} index
  */
 export const layerAt = (view, index) => view.layers.find((layer) => layer.index === index);
+
+/** What pictures and tables of a view are of. @param {View} view @returns {import("../charts/figure_menu.js").About} */
+export const aboutOf = ({ study, line }) => ({
+  model: study.model.name,
+  bits: line.bits,
+  method: line.title,
+  grid: line.grid_text,
+  text: study.texts,
+});
 
 /** The name of a file about the shown line. @param {View} view @param {string} what */
 export const fileName = ({ study, line }, what) => `${study.id}-${line.name}-${line.bits}bit-${what}`;

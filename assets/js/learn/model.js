@@ -70,7 +70,9 @@ export function facts(settings, data) {
     names: view.lam_texts,
     gamma: view.gamma_texts[0],
     draws: view.line.draws.length,
-    band: view.told.perplexity.band[0],
+    band: view.lams.map((_, i) =>
+      view.table.rows.some(({ at: [g, m], sweet_spot }) => g === 0 && m === i && sweet_spot),
+    ),
     perplexities,
     /** Beyond the chart: positions of λ and perplexities. */
     far: measured.flatMap((value, i) => (isMeasured(value) && value > near ? [{ at: i, value }] : [])),
