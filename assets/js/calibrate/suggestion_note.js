@@ -9,6 +9,7 @@ import { button, html, nothing } from "../base/html.js";
 /** @typedef {{title: string, value: unknown}} Suggestion */
 
 const LONGEST = 24; // characters of a value in the note
+const TOLD = ["bits", "lam", "gamma"]; // of what a model changes: the others belong to its text, and the plan counts them
 
 /**
  * @param {string} model as people call it
@@ -28,11 +29,23 @@ export function suggestionNote(model, left, apply) {
  * @param {() => void} undo
  */
 export function changeNote(model, changes, undo) {
-  if (!changes.length) return nothing;
-  const words = changes.map(({ title, before, now }) => `${title} ${held(before)} → ${held(now)}`);
+  const told = changes.filter(({ name }) => TOLD.includes(name));
+  if (!told.length) return nothing;
+  const words = told.map(({ title, before, now }) => `${title} ${held(before)} → ${held(now)}`);
   return html`<p data-testid="changed-with-model" role="status">Changed for ${model}: ${words.join(", ")}.</p>
     ${button("Change back", "undo-changes", undo, "act-quiet")}`;
 }
+
+/**
+ * What the form keeps beside its fields, with a button that takes it out.
+ * @param {readonly Suggestion[]} kept
+ * @param {() => void} remove
+ */
+export const alsoSetNote = (kept, remove) =>
+  kept.length
+    ? html`<p>Also set: ${kept.map(({ title, value }) => `${title} ${held(value)}`).join(", ")}.</p>
+        ${button("Use the defaults", "also-set-remove", remove, "act-quiet")}`
+    : nothing;
 
 /** What a field holds, as it stands there. @param {unknown} value */
 function held(value) {

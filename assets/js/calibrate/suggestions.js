@@ -51,6 +51,21 @@ export function unapplied(names, values, suggested) {
   });
 }
 
+/**
+ * The fields that are not in the form and hold something of their own: from a run, or from an address.
+ * @param {readonly string[]} names of the fields, in the order of the form
+ * @param {readonly unknown[]} values in the same order
+ * @param {Said} suggested by the model, and by the chosen effort
+ */
+export const alsoSet = (names, values, suggested) => {
+  const usual = valuesOf([...names], suggested);
+  return names.flatMap((name, index) =>
+    RECIPE_FIELDS[name].form !== "none" || isSame(values[index], usual[index])
+      ? []
+      : [{ title: RECIPE_FIELDS[name].title, index, value: values[index], usual: usual[index] }],
+  );
+};
+
 /** @typedef {{name: string, title: string, index: number, before: unknown, now: unknown}} Altered a field that another model has changed */
 
 /** Not told: the model, which was chosen, and texts that are asked for now. @param {string} name @param {unknown} now */
