@@ -206,6 +206,7 @@ export interface Plan {
   test_tokens: number | null;
   minutes: number | null;
   minutes_on: string;
+  load: number;
   formats: Carrier[];
   warnings: string[];
   effort: "quick" | "balanced" | "best" | null;

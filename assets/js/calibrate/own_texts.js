@@ -53,12 +53,6 @@ export function reduce(state, action) {
 }
 
 /**
- * What a text is called that comes from a file: the file's name without its ending.
- * @param {string} file
- */
-export const titleOf = (file) => [...file.replace(/(.)\.[^.]*$/u, "$1")].slice(0, TITLE_MOST).join("");
-
-/**
  * @param {object} options
  * @param {HTMLElement} options.place
  * @param {OwnText[]} options.texts that are there at first
@@ -76,7 +70,7 @@ export function ownTexts({ place, texts, changed }) {
     if (!file) return;
     dispatch({ type: "sending" });
     attempt(async () => {
-      const query = new URLSearchParams({ title: titleOf(file.name), file: file.name });
+      const query = new URLSearchParams({ title: [...file.name].slice(0, TITLE_MOST).join(""), file: file.name });
       const text = await request(`/texts?${query}`, { method: "POST", body: file });
       dispatch({ type: "brought", text });
       changed(page.state.texts, text.name);
