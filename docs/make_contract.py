@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from typescript import Declarations, literal
 
+from benchmarks.efforts import MeasuredEffort, means, rows_of_runs
 from sarqc.calibration.corpora import CorpusEntry
 from sarqc.documents import FORMAT_WORDS, SIGNS
 from sarqc.engine.plan import Plan
@@ -41,7 +42,6 @@ from sarqc.recipe import (
     FITTING_WORDS,
     FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
-    NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
     REPAIRING,
     Fitting,
@@ -55,7 +55,6 @@ from sarqc.recipe import (
     public_name,
 )
 from sarqc.recipe.fields import Form
-from sarqc.recipe.measured_efforts import MeasuredEffort, measured_efforts
 from sarqc.recipe.texts import ProgramText, RecipeText
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
@@ -159,6 +158,8 @@ class StudiedBand(TypedDict):
 
 
 PAPERS_GRID: Fitting = {name: Recipe.model_fields[name].default for name in ("range", "order", "refine", "refit")}
+# Further fields that a form leaves out of tuning: its results, and what it refuses.
+NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
 FEWEST_LAMS = 4  # of a line: among fewer a band says little
 
 
@@ -313,7 +314,7 @@ def recipe_names() -> list[Constant]:
             "MEASURED_EFFORTS",
             "MeasuredEffort[]",
             "What efforts cost and gain on models of the app, as measured.",
-            measured_efforts(),
+            means(rows_of_runs()),
         ),
         (
             "STUDIED_BANDS",

@@ -11,8 +11,8 @@ import gradio as gr
 from pydantic.fields import FieldInfo
 
 from pages.layout import part, script
-from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
-from sarqc.recipe import Recipe, choice_words, field_extra
+from sarqc.quantization.methods import AS_FOUND, METHODS
+from sarqc.recipe import Recipe, choice_words
 from sarqc.recipe.fields import DESCRIPTORS
 from sarqc.web.page_names import field_kind, literals, words
 
@@ -30,12 +30,15 @@ FOLD = {  # titles and sections
     "Sequences": ("text",),
     "What to measure": ("measure",),
 }
-SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("method", "prompts")  # fields that take a whole row
-OPEN_CHOICES = ("model", "quantized_checkpoint", "calibration", "test")  # filled by the page from what this host offers
+# Offered, while anything else may be typed; the page fills empty lists with what this host has.
+CHOICES: dict[str, list[str]] = {
+    "group_size": ["32", "64", "128", "256", "per_channel"],
+    **{name: [] for name in ("model", "quantized_checkpoint", "calibration", "test")},
+}
 
-# What stands below a field, filled by the page: the methods in groups, in place of Gradio's list of names; the λ axis
-# with the band of a study; several values of λ or γ, each with a button that takes it away; what “auto” will do; the
+# What stands below a field, filled by the page: the methods in groups, in place of Gradio's list of names; several
+# values of λ or γ, each with a button that takes it away; what “auto” will do; the λ axis with the band of a study; the
 # size of a quantized checkpoint; what the model suggests and a person has chosen otherwise; what others made of the
 # model; one's own texts.
 BELOW = {
@@ -47,17 +50,15 @@ BELOW = {
     "test": ('<div class="own-texts" data-part="own-texts" data-testid="own-texts"></div>',),
     "method": ('<div class="method-list" data-part="methods"></div>',),
     "gamma": (
-        '<div class="lam-ruler" data-part="ruler" data-testid="lam-ruler"></div>',
         '<div class="several-values" data-part="several-values" data-testid="several-values"></div>',
         '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>',
+        '<div class="lam-ruler" data-part="ruler" data-testid="lam-ruler"></div>',
     ),
 }
 
-# Filled by the page: three efforts, which are fields of the fold.
-_EFFORTS = '<div data-part="efforts"></div>'
-
-# The fold of further fields, and the values of those that are not in the form.
+# Filled by the page: three efforts, and the values of fields that are not in the form. Then the fold of further fields.
 _FOLD = """
+<div data-part="efforts"></div>
 <div class="suggestions" data-part="also-set" data-testid="also-set" role="status"></div>
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
   aria-controls="settings">Advanced</button>
@@ -79,7 +80,6 @@ def recipe_form() -> list[str]:
     with gr.Column(elem_classes=["recipe-form"]):
         for title, names in FIRST.items():
             components |= _card(title, names)
-        part(_EFFORTS, classes="slot-efforts")
         part(_FOLD, classes="slot-fold")
         with gr.Column(elem_id="settings", elem_classes=["form-settings"]):
             for title, sections in FOLD.items():
@@ -103,36 +103,32 @@ def _card(title: str, names: Sequence[str]) -> dict[str, Field]:
 
 def field(name: str, info: FieldInfo) -> Field:
     """Return the form component of one recipe field; all its words come from the field itself."""
-    label, help_text, unit = str(info.title), str(info.description), field_extra(info).unit
+    help_text, unit = str(info.description), DESCRIPTORS[name].unit
     common: dict[str, Any] = {
-        "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
+        "label": f"{info.title} ({unit})" if unit else str(info.title),
         "info": f"{help_text} {_SEVERAL}" if words(info) else help_text,
         "elem_id": f"field-{name.replace('_', '-')}",
         "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
     }
     kind, default = field_kind(info), None if info.is_required() else info.default
-    if name == "method":
-        every = {**METHODS, AS_FOUND: entry_of(AS_FOUND)}
-        choices = [(f"{entry.title} · {key}", key) for key, entry in every.items() if entry is not None]
-        return gr.Dropdown(choices, value=default, **common)
-    if name in OPEN_CHOICES:
-        return gr.Dropdown([], value=None, allow_custom_value=True, **common)
-    if name in SUGGESTIONS:
-        return gr.Dropdown(SUGGESTIONS[name], value=str(default), allow_custom_value=True, **common)
-    if words(info):
-        return gr.Textbox(value="", max_lines=1, **common)
-    if literal := literals(info.annotation):
-        offered = [(choice_words(choice), choice) for choice in literal]
-        return gr.Dropdown(offered, value=default, filterable=False, **common)
     if name == "bits":
         return gr.Radio([2, 3, 4], value=default, **common)
+    if (offered := _choices(name, info)) is not None:
+        is_open = name in CHOICES
+        return gr.Dropdown(offered, value=default, allow_custom_value=is_open, filterable=is_open, **common)
     if kind == "truth":
-        return gr.Checkbox(value=bool(default), **common)
-    if kind == "lines":
-        return gr.Textbox(value="", lines=2, max_lines=6, **common)
+        return gr.Checkbox(value=default, **common)
     if kind in ("whole", "number"):
         return gr.Number(value=default, precision=0 if kind == "whole" else None, **common)
-    return gr.Textbox(value=default if isinstance(default, str) else "", max_lines=1, **common)
+    return gr.Textbox(max_lines=6 if kind == "lines" else 1, **common)
+
+
+def _choices(name: str, info: FieldInfo) -> Sequence[str | tuple[str, str]] | None:
+    if name == "method":  # hidden: the page has a list of its own
+        return [*METHODS, AS_FOUND]
+    if name in CHOICES or words(info):
+        return CHOICES.get(name)
+    return [(choice_words(choice), choice) for choice in literals(info.annotation)] or None
 
 
 def _listen(components: dict[str, Field]) -> None:

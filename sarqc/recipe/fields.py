@@ -119,15 +119,13 @@ Form = Literal["first", "fold", "given", "none"]
 class Descriptor:
     """Everything about a field of a recipe beside the title, help and bounds that pydantic holds.
 
-    Form, flags, REST, reference, labels of lines, refusals and former names are made of it. Called, it adds to a JSON
-    schema.
+    Form, flags, REST, reference, labels of lines, refusals and former names are made of it.
     """
 
     section: str
     unit: str = ""
     form: Form = "none"
     separator: str = ","  # of the entries of a list written as text: a comma, or a line break
-    usual: str = ""
     in_a_shell: str = ""  # help of the command alone
     kinds: tuple[Purpose, ...] = KINDS  # of recipes to which it means something
     label: Words = ""  # of a line whose solver is fitted otherwise than by default; “”: labels do not say it
@@ -138,8 +136,7 @@ class Descriptor:
     before: Any = None  # value that has the effect of runs before the field existed, where the default has not
 
     def __call__(self, schema: dict[str, Any]) -> None:
-        names = ("section", "unit", "form", "separator", "usual", "in_a_shell")
-        schema.update({name: getattr(self, name) for name in names})
+        """Leave a JSON schema as it is: pydantic calls what it keeps with a field."""
 
 
 def _field(section: str, default: Any, title: str, **more: Any) -> Any:
@@ -196,7 +193,7 @@ class RecipeFields(BaseModel):
     kind: Purpose = _tune("run", "Purpose")
     """run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder measures
     the gain of each step, from rounding to nearest to refined codes."""
-    bits: int = _size(3, "Bits", form="first", unit="bit", ge=2, le=4)
+    bits: int = _size(3, "Bits", form="first", ge=2, le=4)
     """Bits per weight, 2 to 4."""
     grid: Kind = _size(
         "asymmetric",
@@ -233,7 +230,7 @@ class RecipeFields(BaseModel):
     effort: Effort | None = _method(None, "Effort", exclude=True, kinds=NO_LADDER)
     """quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit and
     distillation where the method supports them and you have not set them yourself. Empty: sets none."""
-    lam: _Weight | Literal["auto"] | None = _method(None, "λ", form="first", usual="0.05 to 0.5", alias="lambda")
+    lam: _Weight | Literal["auto"] | None = _method(None, "λ", form="first", alias="lambda")
     """Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the method's
     default."""
     gamma: _Share | Literal["auto"] | None = _method(None, "γ", form="first")
@@ -260,7 +257,7 @@ class RecipeFields(BaseModel):
     folded into the operation before."""
     epochs: int | None = _method(None, "Epochs", form="fold", ge=1, le=MOST_LEARNING)
     """Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits."""
-    steps: int = _method(200, "Steps", form="fold", unit="steps", ge=1, le=MOST_LEARNING)
+    steps: int = _method(200, "Steps", form="fold", ge=1, le=MOST_LEARNING)
     """Steps of learned rounding, each on 8 calibration sequences."""
     warm_start: WarmStart = _method(
         "none",
@@ -380,9 +377,7 @@ class RecipeFields(BaseModel):
     )
     """The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration tokens
     (damped): λ (1 + width / tokens)."""
-    first_order: float = _method(
-        0.0, "β", usual="0.1 to 0.25", ge=0, le=1, kinds=NO_LADDER, label="β {value}", newer=True
-    )
+    first_order: float = _method(0.0, "β", ge=0, le=1, kinds=NO_LADDER, label="β {value}", newer=True)
     """Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each column
     back towards the original weights."""
     calibration: _Name = _text(
@@ -464,6 +459,9 @@ class RecipeFields(BaseModel):
             return value
         if separator(info.field_name or "") == "\n":
             return tuple(line for line in re.split("\r?\n", value) if line.strip())
+        if info.field_name == "sweep" and "." not in value and re.search(r"\d,\d", value):
+            remedy = "Write 0.1 for one value, or “0, 1” with a blank for two."
+            raise refused_for("sweep", f"“{value}” can be read in two ways", remedy)
         return tuple(part.strip() for part in value.split(",") if part.strip())
 
     def to_method(self) -> Method:

@@ -44,14 +44,15 @@ export const textWords = (text) =>
  * @returns {T}
  */
 export function titled(document) {
-  if (!titles.size) return document;
-  const shown = (/** @type {any} */ part) => {
-    if (typeof part === "string") return withTitles(part);
-    if (Array.isArray(part)) return part.map(shown);
-    if (typeof part !== "object" || part === null) return part;
-    return Object.fromEntries(
-      Object.entries(part).map(([key, value]) => [key, AS_NAMED.has(key) ? value : shown(value)]),
-    );
-  };
-  return shown(document);
+  return titles.size ? shown(document) : document;
+}
+
+/** @param {any} part @returns {any} */
+function shown(part) {
+  if (typeof part === "string") return withTitles(part);
+  if (Array.isArray(part)) return part.map(shown);
+  if (typeof part !== "object" || part === null) return part;
+  return Object.fromEntries(
+    Object.entries(part).map(([key, value]) => [key, AS_NAMED.has(key) ? value : shown(value)]),
+  );
 }

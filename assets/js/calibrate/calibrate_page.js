@@ -46,7 +46,7 @@ import { roundingCard } from "./rounding_card.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { alsoSetNote, changeNote, suggestionNote } from "./suggestion_note.js";
-import { alsoSet, altered, refilled, suggestedFor, unapplied } from "./suggestions.js";
+import { alsoSet, altered, refilled, suggestedFor, toTell, unapplied } from "./suggestions.js";
 import { ownTitle, questionOf, textQuestion, textsToChoose } from "./text_question.js";
 import { textsCard } from "./texts_card.js";
 import { tuningRecipe, whyNotTuned } from "./tune_form.js";
@@ -234,7 +234,7 @@ async function begin() {
       const left = suggested.filter((one) => !isOfEffort(one));
       render(
         altered.length
-          ? changeNote(shortModel(model), altered, changeBack)
+          ? changeNote(shortModel(model), toTell(altered, method), changeBack)
           : suggestionNote(shortModel(model), left, () => take(left)),
         suggestionsPlace,
       );
@@ -244,7 +244,7 @@ async function begin() {
     const trouble = refusal && problemBlock(refusal, "refusal", mend);
     const isBelow = BELOW_THEM.includes(refusal?.field ?? "");
     render(isBelow ? trouble : valueChips(severalValues(names, values), takeAway), chips);
-    render(lamRuler(said), rulerPlace);
+    render(lamRuler(isBelow ? { ...said, lambda: "auto" } : said), rulerPlace);
     const ofEfforts = effortsOf(said, efforts);
     const usual = { ...suggestedFor(model ?? "", models, method), ...ofEfforts[effortOf(said, ofEfforts) ?? ""] };
     const kept = values.length ? alsoSet(names, values, usual) : [];
@@ -265,7 +265,7 @@ async function begin() {
         ? html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`
         : refusal
           ? isBelow
-            ? nothing
+            ? html`<p class="no-run">${asSentence(refusal.what)}.</p>`
             : trouble
           : plan
             ? planned(plan, fold, mend)
@@ -277,7 +277,7 @@ async function begin() {
     say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
-    say(start, isTextAsked ? "Choose a text first" : startWords(plan?.runs ?? 1, opened, method));
+    say(start, isTextAsked ? "Choose a text first" : startWords((!refusal && plan?.runs) || 1, opened, method));
     const why = whyNotTuned(method, opened);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;

@@ -9,7 +9,6 @@ import { button, html, nothing } from "../base/html.js";
 /** @typedef {{title: string, value: unknown}} Suggestion */
 
 const LONGEST = 24; // characters of a value in the note
-const TOLD = ["bits", "lam", "gamma"]; // of what a model changes: the others belong to its text, and the plan counts them
 
 /**
  * @param {string} model as people call it
@@ -29,9 +28,8 @@ export function suggestionNote(model, left, apply) {
  * @param {() => void} undo
  */
 export function changeNote(model, changes, undo) {
-  const told = changes.filter(({ name }) => TOLD.includes(name));
-  if (!told.length) return nothing;
-  const words = told.map(({ title, before, now }) => `${title} ${held(before)} → ${held(now)}`);
+  if (!changes.length) return nothing;
+  const words = changes.map(({ title, before, now }) => `${title} ${held(before)} → ${held(now)}`);
   return html`<p data-testid="changed-with-model" role="status">Changed for ${model}: ${words.join(", ")}.</p>
     ${button("Change back", "undo-changes", undo, "act-quiet")}`;
 }

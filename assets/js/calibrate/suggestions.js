@@ -58,15 +58,28 @@ export function unapplied(names, values, suggested) {
  * @param {Said} suggested by the model, and by the chosen effort
  */
 export const alsoSet = (names, values, suggested) => {
-  const usual = valuesOf([...names], suggested);
+  const [usual, plain] = [suggested, {}].map((said) => valuesOf([...names], said));
   return names.flatMap((name, index) =>
-    RECIPE_FIELDS[name].form !== "none" || isSame(values[index], usual[index])
+    RECIPE_FIELDS[name].form !== "none" || [usual, plain].some((own) => isSame(values[index], own[index]))
       ? []
       : [{ title: RECIPE_FIELDS[name].title, index, value: values[index], usual: usual[index] }],
   );
 };
 
 /** @typedef {{name: string, title: string, index: number, before: unknown, now: unknown}} Altered a field that another model has changed */
+
+/**
+ * Of what a model changes what a person has to know: other bits, and another λ or γ. The rest belongs to its text.
+ * @param {readonly Altered[]} changes
+ * @param {string} method which has its own λ and γ where a field is empty
+ */
+export const toTell = (changes, method) =>
+  changes
+    .map(({ before, now, ...field }) => {
+      const own = METHODS[method]?.defaults[field.name] ?? "";
+      return { ...field, before: (before ?? "") === "" ? own : before, now: (now ?? "") === "" ? own : now };
+    })
+    .filter(({ name, before, now }) => ["bits", "lam", "gamma"].includes(name) && !isSame(before, now));
 
 /** Not told: the model, which was chosen, and texts that are asked for now. @param {string} name @param {unknown} now */
 const isUntold = (name, now) => name === "model" || (["calibration", "test"].includes(name) && (now ?? "") === "");
