@@ -100,7 +100,7 @@ test("a step whose study is being fetched has no facts, and the last says what w
   assert.equal(
     words(knobs.answer(worths)),
     "You said λ = 0.1. Worth most is the range, 9.0 (8.5 to 9.5) in perplexity. λ saves 3.0 (2.8 to 3.2) alone and 0.5 " +
-      "(−0.4 to 1.4), not clear of 0 after all the others. After the others the order does harm.",
+      "(−0.4 to 1.4), can’t be told from 0 after all the others. After the others the order does harm.",
   );
   const facts = paper.facts({ shown: 1, guess: 0.3 }, null, given);
   assert.equal(facts.ours, null);

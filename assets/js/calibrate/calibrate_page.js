@@ -229,9 +229,9 @@ async function begin() {
         openedNote({ offered, opened, method, isSought, folders }, { open: openCheckpoint, close: closeCheckpoint }),
         openedPlace,
       );
-      const isOfEffort = (/** @type {{name: string}} */ { name }) => EFFORT_FIELDS.includes(name); // chosen by itself
+      const apart = [...EFFORT_FIELDS, "calibration", "test"]; // chosen by themselves
       const suggested = model === null || opened ? [] : unapplied(names, values, suggestedFor(model, models));
-      const left = suggested.filter((one) => !isOfEffort(one));
+      const left = suggested.filter(({ name }) => !apart.includes(name));
       render(
         altered.length
           ? changeNote(shortModel(model), toTell(altered, method), changeBack)

@@ -13,7 +13,7 @@ import { fittingWords, shortModel } from "./recipe_form.js";
 /** @import { Said } from "./recipe_form.js" */
 
 const [FIRST, LAST] = [-3, 1]; // powers of ten at the ends; 0 stands before the first
-const START = 0.08; // of the width, where the powers begin
+const START = 0.14; // of the width, where the powers begin
 const TICKS = [0, 0.001, 0.01, 0.1, 1, 10];
 
 /**

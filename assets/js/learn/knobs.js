@@ -66,7 +66,7 @@ export function facts(settings, data) {
 }
 
 /** @param {import("./types.d.ts").Worth} worth */
-const saved = (worth) => (worth.clear ? size(worth) : `${size(worth)}, not clear of 0`);
+const saved = (worth) => (worth.clear ? size(worth) : `${size(worth)}, can’t be told from 0`);
 
 /** What is saved with its 95 % interval: the change the other way round. @param {import("./types.d.ts").Worth} worth */
 const size = ({ mean, low, high }) => withInterval(-(mean ?? 0), negative(high), negative(low), 1);
