@@ -14,7 +14,7 @@
  */
 
 const FROM_DISK = 0.1; // of what the plan counts: what took less was done before
-const PLANNED = 0.05; // of a plan: as much work at its pace is taken for measured, so that the first layers decide little
+const PLANNED = 0.1; // of a plan: as much work at its pace is taken for measured, so that the first layers decide little
 const MOST = 0.95; // of a phase that does not say how far it is
 
 /**
