@@ -149,7 +149,7 @@ class StudiedBand(TypedDict):
     grid: str
     group_size: int | None
     method: str
-    fitting: Fitting
+    fitting: dict[str, int | float | str]
     gamma: float | None
     low: float
     high: float
@@ -157,7 +157,9 @@ class StudiedBand(TypedDict):
     draws: int
 
 
-PAPERS_GRID: Fitting = {name: Recipe.model_fields[name].default for name in ("range", "order", "refine", "refit")}
+PAPERS_GRID: dict[str, int | float | str] = {
+    name: Recipe.model_fields[name].default for name in ("range", "order", "refine", "refit")
+}
 # Further fields that a form leaves out of tuning: its results, and what it refuses.
 NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
 FEWEST_LAMS = 4  # of a line: among fewer a band says little

@@ -83,8 +83,8 @@ def recipe_form() -> list[str]:
         part(_FOLD, classes="slot-fold")
         with gr.Column(elem_id="settings", elem_classes=["form-settings"]):
             for title, sections in FOLD.items():
-                names = [name for name, about in DESCRIPTORS.items() if about.section in sections]
-                components |= _card(title, [name for name in names if DESCRIPTORS[name].form in ("fold", "given")])
+                own = [name for name, about in DESCRIPTORS.items() if about.section in sections]
+                components |= _card(title, [name for name in own if DESCRIPTORS[name].form in ("fold", "given")])
     _listen(components)
     return list(components)
 
@@ -117,7 +117,7 @@ def field(name: str, info: FieldInfo) -> Field:
         is_open = name in CHOICES
         return gr.Dropdown(offered, value=default, allow_custom_value=is_open, filterable=is_open, **common)
     if kind == "truth":
-        return gr.Checkbox(value=default, **common)
+        return gr.Checkbox(value=bool(default), **common)
     if kind in ("whole", "number"):
         return gr.Number(value=default, precision=0 if kind == "whole" else None, **common)
     return gr.Textbox(max_lines=6 if kind == "lines" else 1, **common)

@@ -105,7 +105,7 @@ export interface StudiedBand {
   grid: string;
   group_size: number | null;
   method: string;
-  fitting: Record<string, string | number | boolean>;
+  fitting: Record<string, number | string>;
   gamma: number | null;
   low: number;
   high: number;
