@@ -117,7 +117,7 @@ def field(name: str, info: FieldInfo) -> Field:
         is_open = name in CHOICES
         return gr.Dropdown(offered, value=default, allow_custom_value=is_open, filterable=is_open, **common)
     if kind == "truth":
-        return gr.Checkbox(value=bool(default), **common)
+        return gr.Checkbox(**common)
     if kind in ("whole", "number"):
         return gr.Number(value=default, precision=0 if kind == "whole" else None, **common)
     return gr.Textbox(max_lines=6 if kind == "lines" else 1, **common)
