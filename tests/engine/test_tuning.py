@@ -148,7 +148,9 @@ def test_the_lab_opens_its_study(tuned, tuned_settings):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("change", [{"range": "search"}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
+@pytest.mark.parametrize(
+    "change", [{"range": "search"}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}]
+)
 def test_another_question_needs_no_pass_of_the_float_model(tuned, document, tuned_settings, monkeypatch, change):
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     tuning = outcome(run(document | change | {"draws": 2}, tuned_settings))
