@@ -13,7 +13,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from sarqc.engine.execute import execute
 from sarqc.engine.keys import describe
 from sarqc.engine.measure import Workbench, keep_states
 from sarqc.engine.plan import prepare
-from sarqc.engine.trials import TuningContext, draw_of, ground_of, run_trials
-from sarqc.events import Finished
+from sarqc.engine.trials import Draw, TrialResult, TuningContext, draw_of, ground_of, run_trials
+from sarqc.events import Advanced, Finished
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import choose_device, load
-from sarqc.quantization.methods import method
+from sarqc.quantization.methods import Method, method
 from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings, read_settings
 
@@ -55,6 +55,10 @@ def ready_ground(recipe: Recipe, settings: Settings) -> TuningContext:
     return ground
 
 
+def _results(draw: Draw, points: Sequence[Method]) -> dict[int, TrialResult]:
+    return dict(made for made in run_trials(draw, points, pictures=False) if not isinstance(made, Advanced))
+
+
 def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     """ln(perplexity / float model's) of every λ in every draw, at the method's own γ, and of GPTQ 1 %."""
     recipe = recipe.model_copy(update={"gamma": recipe.to_method().gamma})
@@ -63,11 +67,11 @@ def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     ratios, gptq, seconds = [], [], 0.0
     for number in range(DRAWS):
         draw = draw_of(recipe.model_copy(update={"seed": EXHAUSTIVE}), ground, number)
-        found = dict(run_trials(draw, points, pictures=False))
+        found = _results(draw, points)
         values = [found[index].divergence for index in range(len(points))]
         flat = [value.log_ratio.mean for value in values if value is not None]
         ratios.append([flat[g * len(lams) : (g + 1) * len(lams)] for g in range(len(gammas))])
-        [(_, beside)] = run_trials(draw, [method("gptq")], pictures=False)
+        beside = _results(draw, [method("gptq")])[0]
         assert beside.divergence is not None
         gptq.append(beside.divergence.log_ratio.mean)
         seconds += sum(one.seconds for one in found.values())

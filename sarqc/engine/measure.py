@@ -162,17 +162,20 @@ def _measure_and_store_states(
     steps = perplexity_steps(
         bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=len(test.begin)
     )
-    perplexity, _ = yield from _report(steps)
+    perplexity, _ = yield from report(steps)
     states.finish()
     return perplexity
 
 
-def _report(
-    steps: Generator[tuple[int, int], None, T], what: str = "windows of the test text"
-) -> Generator[Event, None, T]:
-    """Return the result of the steps, and yield their progress now and then."""
+def report(
+    steps: Generator[tuple[int, int], None, T],
+    what: str = "windows of the test text",
+    check: Callable[[], object] = bool,
+) -> Generator[Advanced, None, T]:
+    """Return the result of the steps, and yield their progress now and then. ``check`` is called after each."""
     last_event = time.monotonic()
     for done, total in (passes := Returning(steps)):
+        check()
         if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
             last_event = now
             yield Advanced(done, total, what)
@@ -190,12 +193,12 @@ def measure_beside_float(
         return stored
     text = (bench.loaded, test.ids, test.corpus, prepared.window)
     try:
-        perplexity, divergence = yield from _report(perplexity_steps(*text, states, begin=len(test.begin)))
+        perplexity, divergence = yield from report(perplexity_steps(*text, states, begin=len(test.begin)))
         assert divergence is not None
         key = divergence_key(model_key, test, prepared.window)
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
-        perplexity, divergence = yield from _report(perplexity_steps(*text, None, begin=len(test.begin)))
+        perplexity, divergence = yield from report(perplexity_steps(*text, None, begin=len(test.begin)))
     payload = _to_bytes(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
@@ -215,7 +218,7 @@ def measure_another(
     yield Stage(stage, doing)
     try:
         layers = (solved for solved in bench.calibrated(job, keys) if isinstance(solved, SolvedLayer))
-        yield from _report(((done, len(keys)) for done, _ in enumerate(layers, 1)), "layers")
+        yield from report(((done, len(keys)) for done, _ in enumerate(layers, 1)), "layers")
         yield Stage(stage, "perplexity")
         perplexity, _, divergence = yield from measure_beside_float(bench, prepared, key, states)
     finally:

@@ -13,10 +13,10 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors.torch
@@ -31,11 +31,12 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import HELD, sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.keys import states_key, statistics_keys, text_parts, tuning_key
-from sarqc.engine.measure import Workbench, measured_text
+from sarqc.engine.measure import Workbench, measured_text, report
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
-from sarqc.evaluation.perplexity import drain, perplexity_steps
+from sarqc.evaluation.perplexity import perplexity_steps
+from sarqc.events import Advanced
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
@@ -46,6 +47,7 @@ from sarqc.recipe import Recipe
 
 _RESULT = ".found"
 Check = Callable[[], object]
+Said = TypeVar("Said")
 
 log = logging.getLogger("sarqc.worker")
 _NUMBERS = tuple(field.name for field in dataclasses.fields(LayerNumbers) if field.name not in ("lams", "tokens"))
@@ -153,19 +155,21 @@ def errors_of_layers(
 
 def run_trials(
     draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True, check: Check = bool
-) -> Iterator[tuple[int, TrialResult]]:
+) -> Iterator[tuple[int, TrialResult] | Advanced]:
     """Quantize the model at each point and measure it unless layers are enough; yield positions with results,
-    stored ones first. The model is float before and after each. The seconds of statistics and of solving are
-    shared out evenly. ``check`` is called between parts of the work; an error of it ends them.
+    stored ones first, and in between how far measuring is. The model is float before and after each. The seconds of
+    statistics and of solving are shared out evenly. ``check`` is called between parts of the work; an error of it ends
+    them.
     """
     keys = [_key(draw, point, pictures, measured) for point in points]
 
-    def make(positions: list[int]) -> Iterator[bytes]:
+    def make(positions: list[int]) -> Iterator[bytes | Advanced]:
         missing = [points[index] for index in positions]
-        return map(_to_bytes, _run_missing(draw, missing, pictures=pictures, measured=measured, check=check))
+        for made in _run_missing(draw, missing, pictures=pictures, measured=measured, check=check):
+            yield _to_bytes(made) if isinstance(made, TrialResult) else made
 
-    for index, payload in load_or_make_each(draw.ground.bench.store, keys, _RESULT, make):
-        yield index, _read(payload)
+    for made in load_or_make_each(draw.ground.bench.store, keys, _RESULT, make):
+        yield made if isinstance(made, Advanced) else (made[0], _read(made[1]))
 
 
 def is_stored(draw: Draw, point: Method, *, pictures: bool) -> bool:
@@ -174,10 +178,10 @@ def is_stored(draw: Draw, point: Method, *, pictures: bool) -> bool:
 
 
 def load_or_make_each(
-    store: ArtefactStore, keys: Sequence[str], suffix: str, make: Callable[[list[int]], Iterator[bytes]]
-) -> Iterator[tuple[int, bytes]]:
+    store: ArtefactStore, keys: Sequence[str], suffix: str, make: Callable[[list[int]], Iterator[bytes | Said]]
+) -> Iterator[tuple[int, bytes] | Said]:
     """Yield positions of the keys with each one's bytes, stored ones first; the rest is made, by each worker of the
-    store's crew a share, and yielded by all of them.
+    store's crew a share, and yielded by all of them. Of what is made all but bytes is passed on.
     """
     missing = dict(enumerate(keys))
     while missing:
@@ -189,10 +193,15 @@ def load_or_make_each(
             mine = [index for index in claimed if not store.touch(keys[index], suffix)]
             if mine and store.claims.crew > 1:
                 log.info("process %d makes %d of %d", os.getpid(), len(mine), len(missing))
-            for index, payload in zip(mine, make(mine) if mine else (), strict=True):
-                store.write(keys[index], suffix, payload)
+            positions = iter(mine)
+            for made in make(mine) if mine else ():
+                if not isinstance(made, bytes):
+                    yield made
+                    continue
+                index = next(positions)
+                store.write(keys[index], suffix, made)
                 del missing[index]
-                yield index, payload
+                yield index, made
         if missing and not claimed:
             store.claims.wait()
 
@@ -217,9 +226,9 @@ def grids_as_values(ground: TuningContext) -> dict[str, object]:
 
 def _run_missing(
     draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool, check: Check
-) -> Iterator[TrialResult]:
-    """Yield a result for each point. Neighbours that differ in λ and γ alone are solved together, as many at once as
-    memory holds. The model stays float.
+) -> Iterator[TrialResult | Advanced]:
+    """Yield a result for each point, and how far measuring is. Neighbours that differ in λ and γ alone are solved
+    together, as many at once as memory holds. The model stays float.
     """
     stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
     for part in _batches(points, max(1, HELD // stored)):
@@ -228,7 +237,7 @@ def _run_missing(
         solving = (time.perf_counter() - started) / len(part)
         for numbers, weights in zip(layers, quantized, strict=True):
             began = time.perf_counter()
-            perplexity, divergence = _measure(draw.ground, weights, check) if measured else (None, None)
+            perplexity, divergence = (yield from _measure(draw.ground, weights, check)) if measured else (None, None)
             yield TrialResult(perplexity, divergence, tuple(numbers), solving + time.perf_counter() - began)
 
 
@@ -266,14 +275,17 @@ def _solve(
     return numbers, quantized
 
 
-def _measure(ground: TuningContext, weights: dict[str, Tensor], check: Check) -> tuple[float, Divergence]:
+def _measure(
+    ground: TuningContext, weights: dict[str, Tensor], check: Check
+) -> Generator[Advanced, None, tuple[float, Divergence]]:
     """Measure the model with quantized weights by name. It is float again afterwards."""
     test, loaded = measured_text(ground.prepared), ground.bench.loaded
     float_weights = {name: loaded.weight(name).detach().clone() for name in weights} if not loaded.streaming else {}
     _put_weights(ground, weights)
     try:
         text = (loaded, test.ids, test.corpus, ground.prepared.window)
-        perplexity, divergence = drain(perplexity_steps(*text, ground.states, begin=len(test.begin)), check)
+        steps = perplexity_steps(*text, ground.states, begin=len(test.begin))
+        perplexity, divergence = yield from report(steps, check=check)
     except StatesGone:
         raise SarqcError(
             "the cached predictions of the float model are gone",

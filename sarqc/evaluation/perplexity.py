@@ -76,12 +76,11 @@ def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) ->
 Steps = Generator[tuple[int, int], None, tuple[Perplexity, Divergence | None]]
 
 
-def drain(steps: Generator[object, None, Result], check: Callable[[], object] = bool) -> Result:
-    """Return the return value of a generator; ``check`` is called after each step, and an error of it ends them."""
+def drain(steps: Generator[object, None, Result]) -> Result:
+    """Return the return value of a generator."""
     while True:
         try:
             next(steps)
-            check()
         except StopIteration as end:
             value: Result = end.value
             return value

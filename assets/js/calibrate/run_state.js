@@ -222,12 +222,12 @@ export function reduce(state, event) {
       );
       break;
     case "tuning_standing":
-      Object.assign(next, { tuning: event.tuning, standingAt: event.at });
+      Object.assign(next, { tuning: event.tuning, standingAt: event.at, advanced: null });
       break;
     case "ladder_standing": {
       const { draws } = event.ladder;
       if (draws > (state.ladder?.draws ?? 0)) tell(`Every step is measured in ${counted(draws, "draw")}`);
-      Object.assign(next, { ladder: event.ladder, standingAt: event.at });
+      Object.assign(next, { ladder: event.ladder, standingAt: event.at, advanced: null });
       break;
     }
     case "measured": {

@@ -511,11 +511,13 @@ function comparingNow(shown, run) {
       return waiting(run, before);
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      if (ladder) return ladderStanding(ladder, run.recipe);
-      if (tuning) return [drawn, leftWords(tuning, secondsOf(run, said, tuning))].filter(Boolean).join(" · ");
-      return tunes(run) && said.advanced
-        ? `${beginning(said)}, ${State.advancedWords(said.advanced)}`
-        : beginning(said);
+      return [
+        ladder ? ladderStanding(ladder, run.recipe) : tuning ? drawn : beginning(said),
+        said.advanced && State.advancedWords(said.advanced),
+        tuning && leftWords(tuning, secondsOf(run, said, tuning)),
+      ]
+        .filter(Boolean)
+        .join(" · ");
     default: {
       const stopped = stoppedWords(run.state, (tuning ?? ladder)?.draws ?? 0);
       if (stopped) return stopped;

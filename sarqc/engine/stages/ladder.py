@@ -16,7 +16,7 @@ from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.result import summary_of
 from sarqc.engine.run import RunContext
 from sarqc.engine.trials import run_trials
-from sarqc.events import MEASURING_STEPS, Event, LadderStanding, Stage
+from sarqc.events import MEASURING_STEPS, Advanced, Event, LadderStanding, Stage
 
 
 def measure_ladder(run: RunContext) -> Iterator[Event]:
@@ -52,8 +52,11 @@ def _measure_draw(state: LadderState, number: int) -> Iterator[Event]:
             points = [state.steps[at].method for at in steps]
             grid_draw = draw.on_grid(grid)
             # Pictures are kept with the first draw of tuning, whose points these are.
-            for position, trial in run_trials(grid_draw, points, pictures=number == 0, check=state.budget.check):
-                state.note(number, steps[position], trial)
+            for made in run_trials(grid_draw, points, pictures=number == 0, check=state.budget.check):
+                if isinstance(made, Advanced):
+                    yield made
+                    continue
+                state.note(number, steps[made[0]], made[1])
                 yield LadderStanding(state.to_json())
 
 

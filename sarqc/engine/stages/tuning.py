@@ -24,7 +24,7 @@ from sarqc.engine.search import Costs, Step
 from sarqc.engine.trials import Draw, draw_of, is_stored, run_trials
 from sarqc.engine.tuning_output import has_study, write_tuning
 from sarqc.engine.tuning_state import Candidate, TuningState
-from sarqc.events import COMPARING, Event, Saved, Stage, TuningStanding
+from sarqc.events import COMPARING, Advanced, Event, Saved, Stage, TuningStanding
 from sarqc.quantization.methods import METHODS, method
 from sarqc.recipe import Recipe
 
@@ -60,7 +60,11 @@ def _text_ranks(state: TuningState) -> Generator[Event, None, bool]:
     yield from state.measure_float()
     gptq, draw, began = state.references[0].method, state.draw(0), state.budget.spent()
     is_new = not is_stored(draw, gptq, pictures=True)
-    [(_, trial)] = run_trials(draw, [gptq], pictures=True, check=state.budget.check)
+    for made in run_trials(draw, [gptq], pictures=True, check=state.budget.check):
+        if isinstance(made, Advanced):
+            yield made
+        else:
+            trial = made[1]
     if is_new:
         state.durations.append(state.budget.spent() - began)
         state.new += 1
@@ -126,8 +130,11 @@ def _measure(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
         points = [state.candidates[index].method for index in together]
         pictures, began = step.draw == 0, state.budget.spent()
         new = [point for point in points if not is_stored(draw, point, pictures=pictures)]
-        for position, trial in run_trials(draw, points, pictures=pictures, check=state.budget.check):
-            state.note(step.draw, together[position], trial)
+        for made in run_trials(draw, points, pictures=pictures, check=state.budget.check):
+            if isinstance(made, Advanced):
+                yield made
+                continue
+            state.note(step.draw, together[made[0]], made[1])
             yield TuningStanding(state.to_json())
         if new:
             state.durations.append((state.budget.spent() - began) / len(new))
@@ -145,8 +152,9 @@ def _make_pictures(state: TuningState) -> Iterator[Event]:
             points = [state.candidates[index].method for index in together]
             if budget.left() < state.model_seconds() * len(points):
                 return
-            for position, trial in run_trials(draw, points, pictures=not number, measured=False, check=budget.check):
-                state.note(number, together[position], trial)
+            for made in run_trials(draw, points, pictures=not number, measured=False, check=budget.check):
+                if not isinstance(made, Advanced):
+                    state.note(number, together[made[0]], made[1])
     yield TuningStanding(state.to_json())
 
 
