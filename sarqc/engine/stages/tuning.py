@@ -58,6 +58,7 @@ def tune_lambda(run: RunContext) -> Iterator[Event]:
 def _text_ranks(state: TuningState) -> Generator[Event, None, bool]:
     """Return True if the float model is better than its copy by GPTQ 1 % on the test text."""
     yield from state.measure_float()
+    yield Stage("comparing models", "GPTQ 1 % with the float model")
     gptq, draw, began = state.references[0].method, state.draw(0), state.budget.spent()
     is_new = not is_stored(draw, gptq, pictures=True)
     for made in run_trials(draw, [gptq], pictures=True, check=state.budget.check):
@@ -129,16 +130,16 @@ def _measure(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
     for together in state.by_name(step.candidates):
         points = [state.candidates[index].method for index in together]
         pictures, began = step.draw == 0, state.budget.spent()
-        new = [point for point in points if not is_stored(draw, point, pictures=pictures)]
+        new = [not is_stored(draw, point, pictures=pictures) for point in points]
         for made in run_trials(draw, points, pictures=pictures, check=state.budget.check):
             if isinstance(made, Advanced):
                 yield made
                 continue
             state.note(step.draw, together[made[0]], made[1])
+            state.new += new[made[0]]
             yield TuningStanding(state.to_json())
-        if new:
-            state.durations.append((state.budget.spent() - began) / len(new))
-            state.new += len(new)
+        if any(new):
+            state.durations.append((state.budget.spent() - began) / sum(new))
 
 
 def _make_pictures(state: TuningState) -> Iterator[Event]:
